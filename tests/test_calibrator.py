@@ -12,8 +12,8 @@ from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never
 from secl.maths.probability import bin_index
 from secl.models import Answered
-from secl.records import Judgement, Question, Record, Reply, Update
-from secl.signals import NormalisedPTrue, RawPTrue
+from secl.records import Judgement, Ledger, Question, Record, Reply, Update
+from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
 
 SMALL = EntropyShift(warmup=4, threshold=3.0, burst=5)
@@ -157,9 +157,9 @@ def test_version_numbers_never_repeat(accumulate: str) -> None:
 
 
 def test_judging_always_judges_every_question_and_judging_in_bursts_only_those() -> None:
-    assert all(record.judgement is not None and record.signal is not None for record in run(judge="always"))
+    assert all(record.evidence.judgement is not None and record.signal is not None for record in run(judge="always"))
     for record in run(judge="burst"):
-        assert (record.judgement is not None) == (record.signal is not None) == record.decision.in_burst
+        assert (record.evidence.judgement is not None) == (record.signal is not None) == record.decision.in_burst
 
 
 def test_judging_more_changes_nothing_that_is_learned() -> None:
@@ -180,7 +180,7 @@ def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:
     model = Recording()
     records = run(model, gate=Never())
     assert {step for step, _ in model.calls} == {"answer"}
-    assert {(r.lesson, r.judgement, r.signal, r.update) for r in records} == {("idle", None, None, None)}
+    assert {(r.lesson, r.evidence.judgement, r.signal, r.update) for r in records} == {("idle", None, None, None)}
 
 
 class Mumbling(ScriptedModel):
@@ -199,7 +199,7 @@ def test_an_unreadable_reply_teaches_nothing_and_the_run_goes_on() -> None:
     for record in records:
         readable = record.reply.answer is not None
         assert record.lesson == ("trained" if readable else "no_signal")
-        assert (record.judgement is not None) == readable
+        assert (record.evidence.judgement is not None) == readable
         if not readable:
             assert record.correct is False
     assert len(records) == 40
@@ -268,3 +268,31 @@ def test_what_is_not_given_is_the_default_of_the_product() -> None:
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=f"^{name} is .*{value}"):
         Calibrator(ScriptedModel(), **{name: value})
+
+
+def test_evidence_is_gathered_in_order_and_each_kind_is_paid_for_separately() -> None:
+    (record,) = run(ScriptedModel(), 1, gate=Always(), evidence=("dinco",))
+    assert record.evidence.judgement is not None
+    assert record.evidence.samples is not None
+    assert len(record.evidence.samples) == 10
+    assert record.evidence.dinco is not None
+    assert record.ledger == Ledger(answering=10, judging=20, sampling=10, comparing=40, learning=30)
+    assert record.ledger.total == 110
+
+
+def test_the_signal_decides_what_is_gathered_for_learning() -> None:
+    records = run(ScriptedModel(), 20, gate=Always(), signal=SelfConsistency())
+    for record in records:
+        assert record.evidence.judgement is None
+        assert record.signal == SelfConsistency()(record.question, record.reply, record.evidence)
+    assert {record.lesson for record in records} == {"trained"}
+
+
+def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_is_told_to() -> None:
+    model = ScriptedModel(entropy=shifting)
+    records = run(model, learns=False, evidence=("judgement",))
+    assert any(record.decision.in_burst for record in records)
+    assert model.version == 0
+    for record in records:
+        assert record.lesson == "idle"
+        assert (record.evidence.judgement is not None) == record.decision.in_burst

@@ -35,13 +35,13 @@ SIZES: dict[str, Any] = {
 
 @cache
 def tiny_tokenizer() -> Any:
-    """A byte-level BPE trained on our own prompts: True, False, letters and digits are single tokens."""
+    """A byte-level BPE trained on our own prompts: True, False, Yes, No, letters and digits are single tokens."""
     questions = [question for domain in ("capitals", "science") for question in quiz(domain, 30, 1)]
     texts = [answer_prompt(question).turns[0] for question in questions]
     texts += [judge_prompt(question, option).turns[0] for question in questions for option in question.options]
     texts += [distractor_prompt(Question("Why?", form="number")).turns[0]]
     texts += [f"Answer:{choice_with_confidence(letter)}{digit}" for letter in "ABCDEFGH" for digit in range(10)]
-    texts += [word for word in ("True", " True", "False", " False", "true", "false") for _ in range(50)]
+    texts += [word for word in ("True", " True", "False", " False", "true", "false", "Yes", "No") for _ in range(50)]
     tokenizer = Tokenizer(models.BPE())
     splits = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, get_args
 
 from secl.data.grading import grade
 from secl.errors import ParameterError
 from secl.gates import EntropyShift, Gate
 from secl.maths.probability import bin_index, directional_target
 from secl.models import Model
-from secl.records import Lesson, Question, Record, Reply, Update
+from secl.records import Evidence, EvidenceKind, Ledger, Lesson, Question, Record, Reply, Update
 from secl.signals import NormalisedPTrue, Signal
 
 WINDOW = 16
 """Questions of a stream that are looked at together. Windows begin at multiples of it, also after a resume, because a
 pass over other questions may round differently."""
 
+SAMPLES = 10
+"""Answers drawn where samples are gathered (N of self-consistency)."""
+
 Accumulate = Literal["stream", "burst", "question"]
 Loss = Literal["directional", "mse"]
 Judge = Literal["burst", "always"]
+T = TypeVar("T")
 
 
 class Calibrator:
@@ -29,7 +34,9 @@ class Calibrator:
         model: anything that satisfies `secl.models.Model`.
         gate: decides when to learn; a new `EntropyShift` unless given.
         signal: what to learn from; normalised P(True) at the model's own tau unless given.
-        judge: "burst" asks for P(True) only where it is learned from, "always" on every question (to compare with).
+        judge: "burst" gathers evidence only where it is learned from, "always" on every question (to compare with).
+        evidence: kinds of evidence to gather there beyond the one that the signal needs.
+        learns: False leaves the weights alone and only watches.
         alpha: share of the way to the signal that the target goes, in (0, 1] (alpha_step of Eq. target).
         delta: largest move considered, in (0, 1] (delta of Eq. target).
         bin_gate: no update where the bins of stated confidence and signal differ by at most this; None for always.
@@ -55,6 +62,8 @@ class Calibrator:
         gate: Gate | None = None,
         signal: Signal | None = None,
         judge: Judge = "burst",
+        evidence: Sequence[EvidenceKind] = (),
+        learns: bool = True,
         alpha: float = 0.5,
         delta: float = 0.15,
         bin_gate: int | None = 1,
@@ -66,6 +75,8 @@ class Calibrator:
         self.gate: Gate = gate if gate is not None else EntropyShift()
         self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
         self.judge = judge
+        self.evidence = frozenset((*evidence, *([self.signal.needs] if learns and self.signal.needs else [])))
+        self.learns = learns
         self.alpha = alpha
         self.delta = delta
         self.bin_gate = bin_gate
@@ -113,34 +124,39 @@ class Calibrator:
         for _ in range(WINDOW):
             state, decision = self.gate.step(state, self._last_entropy)
             foreseen.append(decision.in_burst)
-        self._judged = [self.judge == "always" or in_burst for in_burst in foreseen]
-        self._stands_still = not any(foreseen)
+        judges = "judgement" in self.evidence
+        self._judged = [judges and (self.judge == "always" or in_burst) for in_burst in foreseen]
+        self._stands_still = not (self.learns and any(foreseen))
         self._window = []
 
     def ask(self, question: Question | str) -> Record:
         """Answer first, learn after: the record's confidence was stated before this question changed anything."""
         question = Question(question) if isinstance(question, str) else question
         self._enter_window()
-        tokens = self.model.tokens
         expects_burst = self.gate.step(self._state, self._last_entropy)[1].in_burst
-        answered = self.model.answer(question, judge_next=self.judge == "always" or expects_burst)
+        foreseen = "judgement" in self.evidence and (self.judge == "always" or expects_burst)
+        answered, spent = self._counted(lambda: self.model.answer(question, judge_next=foreseen))
         reply = answered.reply
         self._state, decision = self.gate.step(self._state, reply.entropy)
 
         starts_burst = decision.in_burst and not self._was_in_burst
         self._was_in_burst, self._last_entropy = decision.in_burst, reply.entropy
-        judged = self.judge == "always" or decision.in_burst
-        judgement = self.model.judge(question, reply) if judged else None
-        signal = self.signal(judgement)
+        adapting, judging = round(answered.adapting, 6), round(answered.judging, 6)
+        evidence, ledger = Evidence(), Ledger(round(spent - adapting - judging, 6), adapting, judging)
+        if self.judge == "always" or decision.in_burst:
+            evidence, ledger = self._gather(question, reply, ledger)
+        signal = self.signal(question, reply, evidence)
         lesson: Lesson = "idle"
         update = None
-        if decision.in_burst:
+        if decision.in_burst and self.learns:
             fresh_start = self.accumulate == "burst" and (starts_burst or decision.alarm) and self.model.version > 0
             if fresh_start:
                 # This reply came from the weights that are dropped here, so there is nothing to learn from it.
                 self.model.reset()
             else:
-                lesson, update = self._learn(question, reply, signal)
+                learned, learning = self._counted(lambda: self._learn(question, reply, signal))
+                lesson, update = learned
+                ledger = replace(ledger, learning=learning)
             if self.accumulate == "question":
                 self.model.reset()
 
@@ -150,18 +166,38 @@ class Calibrator:
             reply=reply,
             shadow=answered.shadow,
             decision=decision,
-            judgement=judgement,
+            evidence=evidence,
             signal=signal,
             lesson=lesson,
             update=update,
             correct=grade(question, reply.answer),
             shadow_correct=grade(question, answered.shadow.answer),
-            # Rounded, so that the last digit does not depend on what was counted before (a resumed run starts at 0).
-            tokens=round(self.model.tokens - tokens, 6),
+            ledger=ledger,
             plain_tokens=answered.plain_tokens,
         )
         self._pass(record)
         return record
+
+    def _gather(self, question: Question, reply: Reply, ledger: Ledger) -> tuple[Evidence, Ledger]:
+        """Ask the frozen model for all kinds of evidence that this calibrator wants."""
+        evidence = Evidence()
+        if "judgement" in self.evidence:
+            judgement, spent = self._counted(lambda: self.model.judge(question, reply))
+            evidence, ledger = replace(evidence, judgement=judgement), replace(ledger, judging=ledger.judging + spent)
+        if "samples" in self.evidence or "dinco" in self.evidence:
+            samples, spent = self._counted(lambda: self.model.sample(question, SAMPLES))
+            evidence, ledger = replace(evidence, samples=samples), replace(ledger, sampling=spent)
+        if "dinco" in self.evidence:
+            dinco, spent = self._counted(lambda: self.model.dinco(question, reply, evidence.samples or ()))
+            evidence, ledger = replace(evidence, dinco=dinco), replace(ledger, comparing=spent)
+        return evidence, ledger
+
+    def _counted(self, ask: Callable[[], T]) -> tuple[T, float]:
+        """What the model says, and the tokens that it took."""
+        before = self.model.tokens
+        said = ask()
+        # Rounded, so that the last digit does not depend on what was counted before (a resumed run starts at 0).
+        return said, round(self.model.tokens - before, 6)
 
     def _pass(self, record: Record) -> None:
         """Leave a question behind."""

@@ -1,4 +1,4 @@
-"""The methods by name. A method is a choice of gate and of what is judged; everything else is an argument."""
+"""The methods by name. A method is a choice of gate, of evidence and of whether to learn; the rest are arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from secl.calibrator import Judge
 from secl.errors import ParameterError
+from secl.records import EvidenceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,27 +14,56 @@ class Method:
     """A named composition of the loop.
 
     Attributes:
-        gate: name of its gate in `secl.gates.GATES`; a method with "never" does not learn.
-        judge: which questions are judged ("burst" or "always").
+        gate: name of its gate in `secl.gates.GATES`; "never" watches nothing.
+        judge: where evidence is gathered ("burst" or "always").
+        reports: the confidences of `secl.reports.readings.READINGS` that it is for, the foremost last.
         note: one line for people.
+        learns: whether bursts change the weights.
+        evidence: gathered beyond what is learned from.
     """
 
     gate: str
     judge: Judge
+    reports: tuple[str, ...]
     note: str
+    learns: bool = False
+    evidence: tuple[EvidenceKind, ...] = ()
 
-    @property
-    def learns(self) -> bool:
-        """Whether its gate ever opens."""
-        return self.gate != "never"
 
+_LEARNED = ("stated", "p_true", "norm_p_true", "secl")
 
 METHODS: dict[str, Method] = {
-    "secl": Method("entropy-shift", "burst", "learn in bursts when the entropy shifts (the default)"),
-    "secl-paper": Method("page-hinkley", "burst", "SECL with the paper's own gate"),
-    "stated": Method("never", "burst", "the stated confidence of the frozen model (Verbalized)"),
-    "p_true": Method("never", "always", "raw P(True) of every answer"),
-    "norm_p_true": Method("never", "always", "normalised P(True) of every answer (P(True) Norm)"),
+    "secl": Method("entropy-shift", "burst", _LEARNED, "learn in bursts when the entropy shifts (the default)", True),
+    "secl-paper": Method("page-hinkley", "burst", _LEARNED, "SECL with the paper's own gate", True),
+    "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),
+    "p_true": Method("never", "always", ("stated", "p_true"), "raw P(True)", evidence=("judgement",)),
+    "norm_p_true": Method(
+        "never", "always", ("stated", "p_true", "norm_p_true"), "normalised P(True)", evidence=("judgement",)
+    ),
+    "self_consistency": Method(
+        "never", "always", ("stated", "self_consistency"), "agreement of ten samples", evidence=("samples",)
+    ),
+    "dinco": Method(
+        "never",
+        "always",
+        ("stated", "self_consistency", "dinco_greedy", "dinco"),
+        "distractors from beams, NLI weights and self-consistency",
+        evidence=("samples", "dinco"),
+    ),
+    "label_free": Method(
+        "entropy-shift",
+        "burst",
+        ("stated", "norm_p_true", "label_free_temperature", "label_free_platt"),
+        "two numbers fitted to normalised P(True) in bursts, no weights changed",
+        evidence=("judgement",),
+    ),
+    "baselines": Method(
+        "never",
+        "always",
+        (),
+        "every confidence that needs no learning, over one set of answers",
+        evidence=("judgement", "samples", "dinco"),
+    ),
 }
 
 

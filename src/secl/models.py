@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from secl.errors import ParameterError
 from secl.maths.ranges import check_finite, check_whole
-from secl.records import Judgement, Question, Reply, Update
+from secl.records import Dinco, Judgement, Question, Reply, Update
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
@@ -28,11 +28,15 @@ class Answered:
         reply: of the adapted model, at the version it had when asked.
         shadow: of the frozen model (version 0).
         plain_tokens: tokens of one plain answering pass (prompt, answer and confidence), the unit of cost.
+        adapting: tokens that this call spent on the adapted model's answer.
+        judging: tokens that this call spent on P(True) and distractors, because they share a pass with the answer.
     """
 
     reply: Reply
     shadow: Reply
     plain_tokens: float
+    adapting: float = 0.0
+    judging: float = 0.0
 
 
 def check_training(*, rank: int, alpha: float, learning_rate: float, epochs: int, beta: float, seed: int) -> None:
@@ -61,7 +65,7 @@ class Model(Protocol):
         name: what the user called it.
         tau: the temperature that suits its P(True).
         version: updates in the present adapter; 0 is the untouched model.
-        tokens: tokens that have gone through the whole network so far (see `Record.tokens`).
+        tokens: tokens that have gone through the whole network so far (see `Ledger`).
     """
 
     name: str
@@ -89,6 +93,14 @@ class Model(Protocol):
 
     def judge(self, question: Question, reply: Reply) -> Judgement | None:
         """P(True) of the reply's answer and of its distractors, from the frozen model; None if there is no answer."""
+        ...
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Further answers of the frozen model, drawn at temperature 1 and read like `Reply.answer`."""
+        ...
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+        """Beams of the frozen model, verified and compared with each other and with the samples; None without any."""
         ...
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:

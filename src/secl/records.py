@@ -1,6 +1,6 @@
 """The nouns. Read this file first: everything else maps one of these to the next.
 
-    question -> reply -> decision -> judgement -> update -> record
+    question -> reply -> decision -> evidence -> update -> record
 
 All are frozen and hold plain Python values, so a record can be stored, compared and replayed without a model.
 Probabilities lie in [0, 1], entropies are in nats.
@@ -118,6 +118,7 @@ class Reply:
         digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
             want to say a digit.
         entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t).
+        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less.
         version: the adapter version that wrote it; 0 is the untouched model.
     """
 
@@ -126,6 +127,7 @@ class Reply:
     bins: tuple[float, ...]
     digit_mass: float
     entropy: float
+    log_probability: float
     version: int = 0
 
     @property
@@ -152,6 +154,82 @@ class Judgement:
     candidates: tuple[str, ...]
     p_true: tuple[float, ...]
     strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dinco:
+    """What DINCO asks of the frozen model (Wang et al. 2025; formulas in `secl.maths.dinco`).
+
+    Candidates are the answers found by beam search, the most probable first, and behind them the greedy answer where it
+    is none of these. Matrices have a row for each premise and a column for each hypothesis.
+
+    Attributes:
+        candidates: their texts (the option's text for multiple choice).
+        answers: the same as `Reply.answer` would have them.
+        beams: how many of the candidates come from the beam search.
+        p_yes: P("Yes") against "No" that each is right, asked of each alone.
+        entails: probability that candidate i entails candidate j.
+        contradicts: probability that candidate i contradicts candidate j.
+        agreement: for the best beam and the greedy answer, how much each sample says the same: 1 for equal answers,
+            else the mean of both directions of entailment; empty for the other candidates.
+        judge: what judged entailment: the name of an NLI model, or "self" for the answering model.
+    """
+
+    candidates: tuple[str, ...]
+    answers: tuple[str, ...]
+    beams: int
+    p_yes: tuple[float, ...]
+    entails: tuple[tuple[float, ...], ...]
+    contradicts: tuple[tuple[float, ...], ...]
+    agreement: tuple[tuple[float, ...], ...]
+    judge: str
+
+
+EvidenceKind = Literal["judgement", "samples", "dinco"]
+"""What the frozen model can be asked about an answer, in the order in which it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the frozen model was asked beyond the question; None where it was not asked.
+
+    Attributes:
+        judgement: P(True) of the answer and of its distractors.
+        samples: further answers to the question, drawn at temperature 1; None among them could not be read.
+        dinco: beams, their verification and their entailment.
+    """
+
+    judgement: Judgement | None = None
+    samples: tuple[str | None, ...] | None = None
+    dinco: Dinco | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Tokens that went through the whole network for a question, by purpose.
+
+    A token that goes through n of L layers counts n/L; a backward pass counts twice its forward pass.
+
+    Attributes:
+        answering: answer and stated confidence of the frozen model.
+        adapting: those of the adapted model.
+        judging: P(True) of the candidates, and finding distractors.
+        sampling: further answers.
+        comparing: beams, verification and entailment of DINCO.
+        learning: the update.
+    """
+
+    answering: float
+    adapting: float = 0.0
+    judging: float = 0.0
+    sampling: float = 0.0
+    comparing: float = 0.0
+    learning: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All tokens together."""
+        return self.answering + self.adapting + self.judging + self.sampling + self.comparing + self.learning
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +282,14 @@ class Record:
         reply: of the adapted model; its confidence never depends on this question's own update.
         shadow: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
-        judgement: P(True) of the candidates from the frozen model; None where it was not asked.
+        evidence: what else the frozen model was asked.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
-            None without a usable judgement.
+            None without usable evidence.
         lesson: what learning did.
         update: present exactly when `lesson` is "trained".
         correct: whether `reply` is right; None without a reference.
         shadow_correct: the same for `shadow`.
-        tokens: tokens that went through the whole network for this question (a token through n of L layers counts
-            n/L, a backward pass twice its forward pass).
+        ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
     """
 
@@ -221,11 +298,11 @@ class Record:
     reply: Reply
     shadow: Reply
     decision: Decision
-    judgement: Judgement | None
+    evidence: Evidence
     signal: float | None
     lesson: Lesson
     update: Update | None
     correct: bool | None
     shadow_correct: bool | None
-    tokens: float
+    ledger: Ledger
     plain_tokens: float

@@ -1,27 +1,78 @@
-"""From a judgement to a probability that the answer is right: what SECL is taught by."""
+"""From an answer and the evidence about it to a probability that it is right: what teaches SECL, and its rivals."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from secl.data.grading import answer_key
 from secl.errors import ParameterError
+from secl.maths.dinco import SAMPLES, consistency, normalised_verbalised_confidence
 from secl.maths.probability import Formula, normalised_p_true
 from secl.maths.ranges import check_finite
-from secl.records import Judgement
+from secl.records import Dinco, Evidence, EvidenceKind, Question, Reply
 
-SignalName = Literal["norm_p_true", "p_true"]
-"""What a recipe calls `NormalisedPTrue` and `RawPTrue`."""
+SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
+"""What a recipe calls the signals that can be learned from."""
 
 
 class Signal(Protocol):
-    """Maps the frozen model's judgement to a probability in [0, 1], or None where there is nothing to compare."""
+    """Maps a reply and the evidence about it to a probability in [0, 1], or None where there is nothing to go by."""
 
-    def __call__(self, judgement: Judgement | None) -> float | None: ...
+    @property
+    def needs(self) -> EvidenceKind | None:
+        """The evidence that it reads; None for the reply alone."""
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
+
+    def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
+        """The answer that the probability is about."""
 
 
 @dataclass(frozen=True, slots=True)
-class NormalisedPTrue:
+class _OfTheReply:
+    """Signals about the reply's own answer."""
+
+    def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:  # noqa: ARG002
+        return reply.answer
+
+
+@dataclass(frozen=True, slots=True)
+class Stated(_OfTheReply):
+    """The confidence that the reply states (Verbalized): expected bin centre, or the likeliest bin alone if `hard`."""
+
+    hard: bool = False
+    needs: EvidenceKind | None = None
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
+        return reply.hard_confidence if self.hard else reply.confidence
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProbability(_OfTheReply):
+    """Probability of the answer's tokens together: 1 is a model that could not have written anything else."""
+
+    needs: EvidenceKind | None = None
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
+        return min(1.0, math.exp(reply.log_probability))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEntropy(_OfTheReply):
+    """exp(-H), H being the mean token entropy in nats: the inverse of how many words the model wavered between."""
+
+    needs: EvidenceKind | None = None
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
+        return math.exp(-reply.entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedPTrue(_OfTheReply):
     """P(True) of the answer relative to its distractors (Eq. normp); needs at least one distractor.
 
     Attributes:
@@ -31,21 +82,104 @@ class NormalisedPTrue:
 
     tau: float = 1.0
     formula: Formula = "log"
+    needs: EvidenceKind | None = "judgement"
 
     def __post_init__(self) -> None:
         check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
         if self.formula not in ("log", "exp"):
             raise ParameterError(f"formula is {self.formula!r}; it is 'log' or 'exp'.")
 
-    def __call__(self, judgement: Judgement | None) -> float | None:
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
+        judgement = evidence.judgement
         if judgement is None or len(judgement.p_true) < 2:
             return None
         return normalised_p_true(judgement.p_true, self.tau, self.formula)
 
 
 @dataclass(frozen=True, slots=True)
-class RawPTrue:
+class RawPTrue(_OfTheReply):
     """P(True) of the answer alone (Kadavath et al.); suggestible, kept to compare with."""
 
-    def __call__(self, judgement: Judgement | None) -> float | None:
-        return None if judgement is None else judgement.p_true[0]
+    needs: EvidenceKind | None = "judgement"
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
+        return None if evidence.judgement is None else evidence.judgement.p_true[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfConsistency:
+    """Share of the samples that give the same answer (Wang et al. 2023); equal once normalised, as grading does it.
+
+    Attributes:
+        policy: "greedy" rates the reply's answer, "mode" answers with the most frequent sample, the earliest of a tie.
+    """
+
+    policy: Literal["greedy", "mode"] = "greedy"
+    needs: EvidenceKind | None = "samples"
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
+        answer = self.answer(question, reply, evidence)
+        if not evidence.samples or answer is None:
+            return None
+        rated = answer_key(answer, question.form)
+        same = [sample for sample in evidence.samples if sample is not None]
+        return sum(answer_key(sample, question.form) == rated for sample in same) / len(evidence.samples)
+
+    def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
+        if self.policy == "greedy":
+            return reply.answer
+        readable = [sample for sample in evidence.samples or () if sample is not None]
+        keys = [answer_key(sample, question.form) for sample in readable]
+        return readable[keys.index(Counter(keys).most_common(1)[0][0])] if keys else None
+
+
+@dataclass(frozen=True, slots=True)
+class DINCO:
+    """Confidence normalised over beam distractors, averaged with self-consistency (Wang et al. 2025).
+
+    Attributes:
+        policy: "beam" answers with the most probable beam, as published; "greedy" rates the reply's own answer, with
+            the beams as its distractors.
+    """
+
+    policy: Literal["beam", "greedy"] = "beam"
+    needs: EvidenceKind | None = "dinco"
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
+        found = evidence.dinco
+        main = self._main(question, reply, found)
+        if found is None or main is None:
+            return None
+        order = [main, *(i for i in range(found.beams) if i != main)]
+        entails, contradicts = ([[matrix[i][j] for j in order] for i in order] for matrix in _matrices(found))
+        nvc = normalised_verbalised_confidence([found.p_yes[i] for i in order], entails, contradicts)
+        return (nvc + consistency(found.agreement[main][:SAMPLES])) / 2
+
+    def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
+        main = self._main(question, reply, evidence.dinco)
+        return None if evidence.dinco is None or main is None else evidence.dinco.answers[main]
+
+    def _main(self, question: Question, reply: Reply, found: Dinco | None) -> int | None:
+        """Which candidate is the answer."""
+        if found is None:
+            return None
+        if self.policy == "beam":
+            return 0
+        keys = [answer_key(answer, question.form) for answer in found.answers]
+        own = None if reply.answer is None else answer_key(reply.answer, question.form)
+        return keys.index(own) if own in keys else None
+
+
+def _matrices(found: Dinco) -> Sequence[tuple[tuple[float, ...], ...]]:
+    return found.entails, found.contradicts
+
+
+def signal_called(name: SignalName, tau: float, formula: Formula) -> Signal:
+    """The signal of a recipe."""
+    signals: dict[SignalName, Signal] = {
+        "norm_p_true": NormalisedPTrue(tau, formula),
+        "p_true": RawPTrue(),
+        "self_consistency": SelfConsistency(),
+        "dinco": DINCO("greedy"),
+    }
+    return signals[name]

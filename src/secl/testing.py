@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from secl.models import Answered
-from secl.records import Judgement, Question, Reply, Update
+from secl.records import Dinco, Judgement, Question, Reply, Update
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -82,8 +82,8 @@ class ScriptedModel:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
         self._tokens += 10
         entropy = self.entropy(question)
-        reply = Reply(text, text, _bins(self.stated + self._shift), 1.0, entropy, self._version)
-        return Answered(reply, Reply(text, text, _bins(self.stated), 1.0, entropy, 0), 10.0)
+        reply = Reply(text, text, _bins(self.stated + self._shift), 1.0, entropy, -entropy, self._version)
+        return Answered(reply, Reply(text, text, _bins(self.stated), 1.0, entropy, -entropy, 0), 10.0)
 
     def judge(self, question: Question, reply: Reply) -> Judgement | None:
         if reply.answer is None:
@@ -92,6 +92,23 @@ class ScriptedModel:
         others = [question.option(letter) for letter in question.letters if letter != reply.answer]
         candidates = (question.option(reply.answer) if question.options else reply.answer, *(others or ["a", "b"]))
         return Judgement(candidates, tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates), "options")
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        self._tokens += count
+        known = question.letters or ("one", "two", "three")
+        return tuple(known[int(len(known) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+        if reply.answer is None:
+            return None
+        self._tokens += 40
+        answers = question.letters or (reply.answer, "one", "two")
+        texts = question.options or answers
+        apart = tuple(tuple(float(i == j) for j in range(len(answers))) for i in range(len(answers)))
+        against = tuple(tuple(1.0 - same for same in row) for row in apart)
+        agreement = tuple(tuple(float(sample == answer) for sample in samples) for answer in answers)
+        p_yes = tuple(0.2 + 0.6 * unit(f"y/{question.id}/{answer}") for answer in answers)
+        return Dinco(texts, answers, len(answers), p_yes, apart, against, agreement, "scripted")
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:  # noqa: ARG002
         before = reply.confidence

@@ -9,7 +9,7 @@ import pytest
 from secl.calibrator import WINDOW, Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always, EntropyShift, Never
-from secl.neural import ahead
+from secl.neural import grouping
 from secl.neural.generation import Draft
 from secl.records import Question, Record
 from tests.neural.conftest import MakeModel
@@ -93,16 +93,16 @@ def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) 
 
 
 def test_questions_share_a_pass_up_to_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "GROUP_TOKENS", 10)
-    assert ahead._groups([4, 5, 2, 30, 1, 9]) == [[0, 1], [2], [3], [4, 5]]
-    assert ahead._groups([]) == []
+    monkeypatch.setattr(grouping, "GROUP_TOKENS", 10)
+    assert grouping.groups([4, 5, 2, 30, 1, 9]) == [[0, 1], [2], [3], [4, 5]]
+    assert grouping.groups([]) == []
 
 
 def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: MakeModel) -> None:
     questions = quiz("capitals", WINDOW, 1)
     ahead_of = list(Calibrator(make_model(), gate=Never()).stream(questions))
     single = list(Calibrator(make_model(), gate=Never()).stream(iter(questions)))
-    assert sum(record.tokens for record in ahead_of) < sum(record.tokens for record in single)
+    assert sum(record.ledger.total for record in ahead_of) < sum(record.ledger.total for record in single)
     assert [record.plain_tokens for record in ahead_of] == [record.plain_tokens for record in single]
 
 
@@ -111,7 +111,7 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
     question = Question("Who wrote Hamlet?", id="h")
     whole = model.answer(question).shadow
     (look,) = model.ahead.look([question], [False])
-    short = Draft.answer(model.ahead._prompt(question), "short", look.frozen.written[:3].tolist())
+    short = Draft.answer(model.ahead.answer_prompt(question), "short", look.frozen.written[:3].tolist())
     ((reading, _),) = model.ahead._readings([question], [short])
     assert reading.text != whole.text
     look.frozen = reading

@@ -31,7 +31,7 @@ def test_every_family_answers_judges_and_learns(family: str, make_model: MakeMod
         assert 0.05 <= record.reply.confidence <= 0.95
         assert 0.0 <= record.reply.digit_mass <= 1.0
         assert record.reply.entropy > 0
-        assert record.tokens >= record.plain_tokens
+        assert record.ledger.total >= record.plain_tokens
     assert {record.reply.answer for record in records[:2]} <= set("ABCDE")
 
 

@@ -139,3 +139,37 @@ def test_a_network_that_looks_ahead_is_refused() -> None:
     )
     with pytest.raises(ModelError, match="no causal language model"):
         check_usable("bert", transformers.BertForMaskedLM(config).eval(), list(range(2, 12)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None:
+    model, adapter = shaken(family, (2, 3))
+    network = SharedNetwork(model, adapter, 2)
+    widths: dict[int, set[int]] = {2: set(), 3: set()}
+    for number, seen in widths.items():
+        mlp = network.layout.layers[number].mlp
+        (getattr(mlp, "up_proj", None) or mlp.gate_up_proj).register_forward_pre_hook(
+            lambda _module, args, seen=seen: seen.add(args[0].shape[1])
+        )
+    result = network.run(SEQUENCES)
+    for seen in widths.values():
+        seen.clear()
+    path = result.trie.paths[0]
+    asked = np.array([path[-1], path[2], path[-1]])
+    states = result.adapted(asked)().detach()
+    assert widths == {2: {len(path)}, 3: {2}}
+    with adapter.on():
+        expected = plain_logits(model, SEQUENCES[0])[[-1, 2, -1]]
+    torch.testing.assert_close(network.head.logits(states, torch.tensor([0])), expected, atol=2e-5, rtol=1e-5)
+
+
+def test_a_last_layer_that_cannot_be_narrowed_is_replayed_as_it_is() -> None:
+    model = tiny_model("llama")
+    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
+    mlp = model.model.layers[3].mlp
+    plain = mlp.forward
+    # Tells a single token from several, as no feed-forward part of a language model does.
+    mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
+    network = connect(model, adapter, 2, list(range(2, 12)))
+    assert isinstance(network, SharedNetwork)
+    assert network.narrowing is None

@@ -24,7 +24,7 @@ from tests.processes import MOMENTS, finish, start
 from tests.tiny import tiny_folder
 
 QUESTIONS = 28
-SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 2, "--bin-gate", -1)
+SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 1, "--bin-gate", -1)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import RunError, StorageError
-from secl.records import Decision, Form, Judgement, Question, Record, References, Reply, Update
+from secl.records import (
+    Decision,
+    Dinco,
+    Evidence,
+    Form,
+    Judgement,
+    Ledger,
+    Question,
+    Record,
+    References,
+    Reply,
+    Update,
+)
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.store import FILE, Store, Version
 
@@ -45,6 +57,7 @@ REPLIES = st.builds(
     bins=st.lists(SHARE, min_size=10, max_size=10).map(tuple),
     digit_mass=SHARE,
     entropy=NATS,
+    log_probability=NATS.map(lambda nats: -nats),
     version=st.integers(0, 10**6),
 )
 JUDGEMENTS = st.none() | st.builds(
@@ -53,6 +66,27 @@ JUDGEMENTS = st.none() | st.builds(
     p_true=st.lists(SHARE, min_size=1, max_size=5).map(tuple),
     strategy=TEXT,
 )
+ROW = st.lists(SHARE, max_size=4).map(tuple)
+ROWS = st.lists(ROW, max_size=4).map(tuple)
+TEXTS = st.lists(TEXT, min_size=1, max_size=5).map(tuple)
+DINCO = st.builds(
+    Dinco,
+    candidates=TEXTS,
+    answers=TEXTS,
+    beams=st.integers(1, 5),
+    p_yes=ROW,
+    entails=ROWS,
+    contradicts=ROWS,
+    agreement=ROWS,
+    judge=TEXT,
+)
+EVIDENCE = st.builds(
+    Evidence,
+    judgement=JUDGEMENTS,
+    samples=st.none() | st.lists(st.none() | TEXT, max_size=10).map(tuple),
+    dinco=st.none() | DINCO,
+)
+TOKENS = st.floats(0, 1e9)
 DECISIONS = st.builds(
     Decision, alarm=st.booleans(), in_burst=st.booleans(), remaining=st.integers(0, 1000), statistic=st.none() | FLOAT
 )
@@ -71,14 +105,14 @@ RECORDS = st.builds(
     reply=REPLIES,
     shadow=REPLIES,
     decision=DECISIONS,
-    judgement=JUDGEMENTS,
+    evidence=EVIDENCE,
     signal=st.none() | SHARE,
     lesson=st.sampled_from(["idle", "agreed", "no_signal", "trained"]),
     update=UPDATES,
     correct=st.none() | st.booleans(),
     shadow_correct=st.none() | st.booleans(),
-    tokens=st.floats(0, 1e9),
-    plain_tokens=st.floats(0, 1e9),
+    ledger=st.builds(Ledger, *[TOKENS] * 6),
+    plain_tokens=TOKENS,
 )
 
 
@@ -100,7 +134,7 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
 
 def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder) as store:
-        assert store.manifest == {"format": 1, "total": 12, "recipe": {"model": "scripted"}}
+        assert store.manifest == {"format": 2, "total": 12, "recipe": {"model": "scripted"}}
         assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
         assert list(store.records()) == records
 
@@ -176,9 +210,9 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_later_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path) -> None:
-    alter(run_folder, "UPDATE manifest SET value = '2' WHERE key = 'format'")
+    alter(run_folder, "UPDATE manifest SET value = '3' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 2, but this version of secl reads format 1"):
+        with pytest.raises(RunError, match="format 3, but this version of secl reads format 2"):
             Store(run_folder, writable=True)
 
 

@@ -17,6 +17,7 @@ CONFIDENCE = "Confidence: "
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
+WORDS_YES_NO = ("Yes", "No")
 
 MAX_ANSWER_TOKENS: dict[Form, int] = {"choice": 1, "number": 256, "short": 24, "sentence": 48}
 """Token limit of a generated answer; a number may be reasoned about first."""
@@ -78,6 +79,26 @@ def judge_prompt(question: Question, candidate: str) -> Prompt:
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
     return Prompt((user,))
+
+
+def verification_prompt(question: Question, candidate: str) -> Prompt:
+    """Ask whether `candidate` is right, in Yes or No, as DINCO does."""
+    user = (
+        f"Question: {question.text}\nCandidate answer: {candidate}\n"
+        "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
+    )
+    return Prompt((user,))
+
+
+def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prompt:
+    """Ask how two answers relate; the reply is the letter of entailment, independence or contradiction."""
+    user = (
+        f"Question: {question.text}\nFirst answer: {premise}\nSecond answer: {hypothesis}\n\n"
+        "Suppose that the first answer is true. What does this say about the second answer?\n"
+        "A. The second answer must be true as well.\nB. The second answer may be true or false.\n"
+        "C. The second answer must be false.\n\nReply with the letter alone."
+    )
+    return Prompt((user,), "Answer:")
 
 
 def distractor_prompt(question: Question) -> Prompt:

@@ -27,14 +27,11 @@ from secl.asking.prompts import (
 )
 from secl.neural.adapter import Adapter
 from secl.neural.generation import Draft, Generator
+from secl.neural.grouping import passes
 from secl.neural.network import Network, Nodes, Pass
 from secl.neural.reading import Reader
-from secl.neural.trie import Trie
 from secl.neural.words import Words, render
 from secl.records import Question
-
-GROUP_TOKENS = 320
-"""Distinct tokens of the questions in one pass: enough to keep a processor busy; attention grows with the square."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,7 @@ class Look:
         judge_nodes: before the verdict on each option; None where they were not judged.
         listed: answers that a list named, for distractors; None where none was asked for.
         tokens: that the frozen part took, its share of a common pass.
+        judging: how many of these went into P(True) and distractors.
         plain_tokens: of one plain answering pass.
         version: of the adapted part below; 0 while there is none.
         adapted: answer of the adapted model.
@@ -77,6 +75,7 @@ class Look:
     frozen: Reading
     tokens: float
     plain_tokens: float
+    judging: float = 0.0
     judge_nodes: Nodes | None = None
     listed: list[str] | None = None
     version: int = 0
@@ -91,7 +90,11 @@ class Look:
 
 
 class Ahead:
-    """Looks at questions with the frozen model, and adapts what it saw to the adapter's present weights."""
+    """Looks at questions with the frozen model, and adapts what it saw to the adapter's present weights.
+
+    Attributes:
+        stale: tokens of readings that were never used, because an update came first.
+    """
 
     def __init__(self, words: Words, network: Network, reader: Reader, generator: Generator, adapter: Adapter) -> None:
         self.words = words
@@ -99,6 +102,7 @@ class Ahead:
         self.reader = reader
         self.generator = generator
         self.adapter = adapter
+        self.stale = 0.0
 
     @torch.no_grad()
     def look(self, questions: Sequence[Question], judged: Sequence[bool]) -> list[Look]:
@@ -119,18 +123,23 @@ class Ahead:
             for prompt, question in zip(prompts, questions, strict=True)
         ]
         judging = [self.verdicts(q, q.options) if flag else [] for q, flag in zip(questions, judged, strict=True)]
-        passes = self._passes([[*branches, *verdicts] for branches, verdicts in zip(own, judging, strict=True)])
-        for question, prompt, branches, (answering, paths, tokens) in zip(questions, prompts, own, passes, strict=True):
+        found = passes(self.network, [[*branches, *verdicts] for branches, verdicts in zip(own, judging, strict=True)])
+        for question, prompt, branches, (answering, paths, tokens) in zip(questions, prompts, own, found, strict=True):
             ends = [int(path[-1]) for path in paths]
             letter = int(paths[0][len(self.words.before(prompt, " A")) - 1])
             reading = Reading("", answering, np.array([letter, *ends[: len(branches)]]))
-            verdicts = np.array(ends[len(branches) :]) if len(ends) > len(branches) else None
-            looks.append(Look(question, reading, tokens, float(len(branches[0])), judge_nodes=verdicts))
+            look = Look(question, reading, tokens, float(len(branches[0])))
+            if len(ends) > len(branches):
+                look.judge_nodes = np.array(ends[len(branches) :])
+                look.judging = len(np.unique(np.concatenate(paths))) - float(
+                    len(np.unique(np.concatenate(paths[: len(branches)])))
+                )
+            looks.append(look)
         return looks
 
     def _open(self, questions: Sequence[Question], judged: Sequence[bool]) -> list[Look]:
         """Open questions: answers written as one batch, then read again together."""
-        drafts = [Draft.answer(self._prompt(question), question.form) for question in questions]
+        drafts = [Draft.answer(self.answer_prompt(question), question.form) for question in questions]
         self.generator.write(drafts)
         readings = self._readings(questions, drafts)
         lists = [Draft.list(self.list_prompt(q), q.form) for q, flag in zip(questions, judged, strict=True) if flag]
@@ -141,6 +150,7 @@ class Ahead:
             if flag:
                 listing = lists.pop(0)
                 look.tokens += listing.tokens
+                look.judging = listing.tokens
                 look.listed = self.generator.items(listing)
             looks.append(look)
         return looks
@@ -149,6 +159,8 @@ class Ahead:
     def adapt(self, looks: Sequence[Look]) -> None:
         """Read the looks off again with the adapter's present weights; those of one pass are replayed together."""
         for look in looks:
+            # No record pays for what an update made stale, because a resumed run does not repeat it.
+            self.stale += look.adapted_tokens
             look.version, look.adapted, look.adapted_tokens = self.adapter.version, look.frozen, 0.0
         self._replay(looks)
         diverged: list[Look] = []
@@ -157,11 +169,11 @@ class Ahead:
             begun = self._divergence(look)
             if begun is not None:
                 diverged.append(look)
-                drafts.append(Draft.answer(self._prompt(look.question), look.question.form, begun))
+                drafts.append(Draft.answer(self.answer_prompt(look.question), look.question.form, begun))
         if not diverged:
             return
         with self.adapter.on():
-            self.generator.write(drafts)
+            self.generator.write(drafts, frozen=False)
         readings = self._readings([look.question for look in diverged], drafts)
         for look, draft, (reading, tokens) in zip(diverged, drafts, readings, strict=True):
             look.adapted, look.states = reading, None
@@ -202,7 +214,8 @@ class Ahead:
         """Token ids after which a list of answers to the question begins."""
         return self.words.encode(self._render(distractor_prompt(question)))
 
-    def _prompt(self, question: Question) -> list[int]:
+    def answer_prompt(self, question: Question) -> list[int]:
+        """Token ids after which an answer to the question begins."""
         return self.words.encode(self._render(answer_prompt(question)))
 
     def _render(self, prompt: Prompt) -> str:
@@ -216,9 +229,9 @@ class Ahead:
             self.words.before(self._render(confidence_prompt(question, text)), "0")
             for question, text in zip(questions, texts, strict=True)
         ]
-        passes = self._passes([[sequence] for sequence in sequences])
+        read = passes(self.network, [[sequence] for sequence in sequences])
         for question, text, sequence, (answering, (path,), tokens) in zip(
-            questions, texts, sequences, passes, strict=True
+            questions, texts, sequences, read, strict=True
         ):
             prompt = self._render(answer_prompt(question))
             start = _common(self.words.encode(prompt), sequence)
@@ -227,29 +240,6 @@ class Ahead:
             written = np.array(sequence[start:end], dtype=np.int64)
             found.append((Reading(text, answering, nodes, written, len(sequence)), tokens))
         return found
-
-    def _passes(self, sequences: Sequence[Sequence[Sequence[int]]]) -> list[tuple[Pass, list[Nodes], float]]:
-        """The pass, the paths and the share of tokens of each question's sequences; neighbours share a pass."""
-        found: list[tuple[Pass, list[Nodes], float]] = []
-        for group in _groups([len(Trie.of(own).tokens) for own in sequences]):
-            result = self.network.run([sequence for place in group for sequence in sequences[place]])
-            paths = iter(result.trie.paths)
-            share = len(result.trie.tokens) / len(group)
-            found.extend((result, [next(paths) for _ in sequences[place]], share) for place in group)
-        return found
-
-
-def _groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Neighbouring places, together as long as their sizes add up to at most `GROUP_TOKENS`."""
-    groups: list[list[int]] = []
-    room = 0
-    for place, size in enumerate(sizes):
-        if not groups or size > room:
-            groups.append([])
-            room = GROUP_TOKENS
-        groups[-1].append(place)
-        room -= size
-    return groups
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

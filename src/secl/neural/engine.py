@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,18 +14,21 @@ from secl.asking.prompts import (
     confidence_prompt,
     distractor_prompt,
 )
+from secl.data.grading import answer_key
 from secl.errors import ParameterError, QuestionError
 from secl.models import Answered, Device, Dtype, PTrue, check_training
 from secl.neural.adapter import Adapter, parse_layers
 from secl.neural.ahead import Ahead, Look, Reading
 from secl.neural.connecting import check_usable, connect
 from secl.neural.distillation import Distiller
+from secl.neural.entailment import NliModel, SelfEntailment
 from secl.neural.generation import MAX_LIST_TOKENS, Draft, Generator
-from secl.neural.loading import Loaded, load
+from secl.neural.loading import Loaded, Shelf, load
 from secl.neural.network import UNLIMITED
-from secl.neural.reading import Reader
+from secl.neural.reading import Reader, ends_of
+from secl.neural.rivals import BEAMS, Rivals
 from secl.neural.words import SAMPLE, Words, render
-from secl.records import Judgement, Question, Reply, Update
+from secl.records import Dinco, Judgement, Question, Reply, Update
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -44,7 +46,8 @@ class LocalModel:
         epochs: optimizer steps per question.
         beta: weight of the KL term; 0 leaves it out.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
-        seed: of the adapter's initial weights and of sampled distractors.
+        nli: hub id or folder of the NLI model that DINCO asks; None asks this model itself.
+        seed: of the adapter's initial weights, and of sampled answers and distractors.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class LocalModel:
         epochs: int = 3,
         beta: float = 0.0,
         p_true: PTrue = "vocabulary",
+        nli: str | None = None,
         seed: int = 42,
     ) -> None:
         if p_true not in ("vocabulary", "pair"):
@@ -85,20 +89,31 @@ class LocalModel:
         sample = self.words.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
         check_usable(loaded.name, model, sample)
         self.network = connect(model, self.adapter, min(chosen), sample)
-        self.generator = Generator(model, loaded.tokenizer, seed)
+        self.generator = Generator(model, loaded.tokenizer, seed, loaded.written)
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
         self.reader = Reader(self.network.head, self.words, p_true, self.device)
         self.ahead = Ahead(self.words, self.network, self.reader, self.generator, self.adapter)
+        entailment = NliModel(nli, self.device) if nli else SelfEntailment(self.words, self.network, self.reader)
+        self.rivals = Rivals(self.words, self.network, self.reader, self.generator, entailment)
         self._tokens = 0.0
         self._looks: dict[Question, Look] = {}
         self._latest: Look | None = None
 
     @classmethod
     def load(
-        cls, name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto", **settings: Any
+        cls,
+        name: str = "smollm2",
+        *,
+        dtype: Dtype = "auto",
+        device: Device = "auto",
+        shelf: Shelf | None = None,
+        **settings: Any,
     ) -> LocalModel:
-        """Load a model by preset name, hub id, folder or GGUF file; `settings` as for the constructor."""
-        return cls(load(name, dtype=dtype, device=device), **settings)
+        """Load a model by preset name, hub id, folder or GGUF file; `settings` as for the constructor.
+
+        A `shelf` keeps the weights for the next model of that name.
+        """
+        return cls((shelf.load if shelf else load)(name, dtype=dtype, device=device), **settings)
 
     @property
     def precision(self) -> dict[str, str | int]:
@@ -162,17 +177,19 @@ class LocalModel:
         if self.version:
             if look.version != self.version:
                 self.ahead.adapt([look])
-            self._tokens += look.adapted_tokens
             if look.states is not None:
                 reply = self._read(look.now, question, look.states, self.version)
-        return Answered(reply, shadow, look.plain_tokens)
+        adapting, look.adapted_tokens = look.adapted_tokens, 0.0
+        self._tokens += adapting
+        return Answered(reply, shadow, look.plain_tokens, adapting, look.judging)
 
     def _read(self, reading: Reading, question: Question, states: Tensor, version: int) -> Reply:
         if question.options:
             return self.reader.choice(question, states, version)
         before_digit = len(states) - 1
         rows = [*range(before_digit - 1), before_digit]
-        return self.reader.reply(question, reading.text, states[rows], version)
+        written = torch.from_numpy(reading.written).to(self.device)
+        return self.reader.reply(question, reading.text, states[rows], written, version)
 
     @torch.no_grad()
     def judge(self, question: Question, reply: Reply) -> Judgement | None:
@@ -203,7 +220,50 @@ class LocalModel:
     def _judge(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
         judging = self.network.run(self.ahead.verdicts(question, candidates))
         self._tokens += len(judging.trie.tokens)
-        return self.reader.p_true(judging.frozen(np.array([int(path[-1]) for path in judging.trie.paths])))
+        return self.reader.p_true(judging.frozen(ends_of(judging.trie)))
+
+    @torch.no_grad()
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Further answers of the frozen model at temperature 1; option letters come from the pass that answered."""
+        if not question.options:
+            answers, tokens = self.generator.samples(self.ahead.answer_prompt(question), question, count)
+            self._tokens += tokens
+            return tuple(answers)
+        places = self.generator.draw_options(self._option_shares(question), question, count)
+        return tuple(question.letters[place] for place in places)
+
+    @torch.no_grad()
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+        """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
+        if question.options:
+            shares = self._option_shares(question)
+            order = sorted(range(len(shares)), key=lambda i: -shares[i])[:BEAMS]
+            answers = [question.letters[i] for i in order]
+        else:
+            answers, tokens = self.rivals.beams(self.ahead.answer_prompt(question), question)
+            self._tokens += tokens
+        beams = len(answers)
+        if not beams:
+            return None
+        keys = [answer_key(answer, question.form) for answer in answers]
+        rated = [0]
+        if reply.answer is not None:
+            own = answer_key(reply.answer, question.form)
+            if own not in keys:
+                answers, keys = [*answers, reply.answer], [*keys, own]
+            rated.append(keys.index(own))
+        evidence, tokens = self.rivals.compare(question, answers, beams, rated, samples)
+        self._tokens += tokens
+        return evidence
+
+    def _option_shares(self, question: Question) -> tuple[float, ...]:
+        """The frozen model's probabilities of the option letters."""
+        look = self._latest
+        if look is None or look.question != question:
+            (look,) = self.ahead.look([question], [False])
+            self._tokens += look.tokens
+        states = look.frozen.answering.frozen(look.frozen.nodes[:1])
+        return self.reader.options(len(question.options), states)[0]
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply` towards `target`; `question` must be the latest one answered.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from torch import Tensor
 from transformers import DynamicCache, TopPLogitsWarper
 
 from secl.asking.distractors import COUNT, distinct, near_numbers
-from secl.asking.parsing import is_complete, read_list
+from secl.asking.parsing import is_complete, read_answer, read_list, trim_answer
 from secl.asking.prompts import MAX_ANSWER_TOKENS
 from secl.records import Form, Question
 
@@ -49,9 +50,9 @@ class Draft:
     tokens: float = 0.0
 
     @classmethod
-    def answer(cls, prompt: list[int], form: Form, begun: Sequence[int] = ()) -> Draft:
+    def answer(cls, prompt: list[int], form: Form, begun: Sequence[int] = (), seed: int | None = None) -> Draft:
         """An answer that may have been begun."""
-        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(begun))
+        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(begun), seed=seed)
 
     @classmethod
     def list(cls, prompt: list[int], form: Form, seed: int | None = None) -> Draft:
@@ -60,15 +61,29 @@ class Draft:
 
 
 class Generator:
-    """Generates with a model, many texts at a time."""
+    """Generates with a model, many texts at a time.
 
-    def __init__(self, model: Any, tokenizer: Any, seed: int) -> None:
+    Args:
+        model: a transformers causal language model.
+        tokenizer: of the model.
+        seed: of everything that is drawn.
+        written: what the frozen model wrote before, to be shared by all that share its weights.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, seed: int, written: dict[Any, Any] | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.seed = seed
+        self.written: dict[Any, list[tuple[list[int], float]]] = {} if written is None else written
         ends = model.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in (*known, tokenizer.eos_token_id) if end is not None}
+
+    @functools.cached_property
+    def breaks(self) -> set[int]:
+        """Tokens that hold a line break."""
+        texts = self.tokenizer.batch_decode([[i] for i in range(len(self.tokenizer))])
+        return {i for i, text in enumerate(texts) if "\n" in text}
 
     def text(self, draft: Draft) -> str:
         """What is written of a draft so far."""
@@ -102,25 +117,61 @@ class Generator:
         for attempt in range(SAMPLED_LISTS):
             if len(kept) == COUNT:
                 break
-            # Seeded by the question, so that a resumed run draws what an uninterrupted one drew.
-            digest = hashlib.sha256(f"{self.seed}/{attempt}/{question.id}/{question.text}".encode()).digest()
-            draft = Draft.list(prompt, question.form, seed=int.from_bytes(digest[:7], "big"))
+            draft = Draft.list(prompt, question.form, seed=self.seed_for(question, attempt))
             self.write([draft])
             tokens += draft.tokens
             kept = distinct(answer, [*kept, *self.items(draft)], question.form)
         counts["sampled"] = len(kept) - sum(counts.values())
         return kept, "+".join(f"{name}:{count}" for name, count in counts.items() if count) or "none", tokens
 
+    def seed_for(self, question: Question, purpose: object) -> int:
+        """A seed that depends on the question alone, so that a resumed run draws what an uninterrupted one drew."""
+        digest = hashlib.sha256(f"{self.seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
+        return int.from_bytes(digest[:7], "big")
+
+    def samples(self, prompt: list[int], question: Question, count: int) -> tuple[list[str | None], float]:
+        """`count` answers to an open question at temperature 1, and the tokens that they took."""
+        drafts = [
+            Draft.answer(prompt, question.form, seed=self.seed_for(question, f"sample {i}")) for i in range(count)
+        ]
+        self.write(drafts)
+        texts = [trim_answer(self.text(draft), question.form) for draft in drafts]
+        return [read_answer(text, question.form) for text in texts], sum(draft.tokens for draft in drafts)
+
+    def draw_options(self, shares: Sequence[float], question: Question, count: int) -> list[int]:
+        """`count` options drawn like samples of an open answer, from the probabilities of their letters."""
+        logits = torch.tensor(shares, dtype=torch.float64).log()
+        chance = torch.Generator().manual_seed(self.seed_for(question, "samples"))
+        return [_draw(logits, chance) for _ in range(count)]
+
     @torch.no_grad()
-    def write(self, drafts: Sequence[Draft]) -> None:
-        """Finish the drafts as one batch; a finished one leaves it, so that no step is spent on it."""
+    def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
+        """Finish the drafts as one batch; a finished one leaves it, so that no step is spent on it.
+
+        The frozen model writes the same text whenever it is given the same batch, so it is asked once.
+        """
+        if not frozen:
+            self._write(drafts)
+            return
+        batch = tuple((tuple(d.prompt), tuple(d.written), d.form, d.seed, d.limit, d.lines) for d in drafts)
+        if batch not in self.written:
+            before = [draft.tokens for draft in drafts]
+            self._write(drafts)
+            spent = [draft.tokens - tokens for draft, tokens in zip(drafts, before, strict=True)]
+            self.written[batch] = [(list(d.written), tokens) for d, tokens in zip(drafts, spent, strict=True)]
+            return
+        for draft, (written, tokens) in zip(drafts, self.written[batch], strict=True):
+            draft.written = list(written)
+            draft.tokens += tokens
+
+    def _write(self, drafts: Sequence[Draft]) -> None:
         going = [draft for draft in drafts if not self.ended(draft)]
         if not going:
             return
         randomness = {id(draft): torch.Generator().manual_seed(draft.seed) for draft in going if draft.seed is not None}
-        for draft in going:
-            draft.tokens += len(draft.prompt) + len(draft.written)
         batch = _Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in going])
+        for draft in going:
+            draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
         while True:
             greedy = batch.logits.argmax(-1).tolist()
             for row, draft in enumerate(going):
@@ -143,16 +194,30 @@ class Generator:
 
 
 class _Batch:
-    """Rows of tokens with their key/value cache, padded on the left so that all end together."""
+    """Rows of tokens with their key/value cache, padded on the left so that all end together.
+
+    Attributes:
+        shared: how many rows went through the network as one, because all are the same.
+        logits: (rows, vocabulary) of the next token.
+    """
 
     def __init__(self, model: Any, cache: Any, mask: Tensor) -> None:
         self.model = model
         self.cache = cache
         self.mask = mask
+        self.shared = 1
         self.logits: Tensor
 
     @classmethod
     def of(cls, model: Any, rows: list[list[int]]) -> _Batch:
+        copies = len(rows)
+        alike = copies > 1 and all(row == rows[0] for row in rows)
+        if alike:
+            batch = cls.of(model, rows[:1])
+            batch.cache.batch_repeat_interleave(copies)
+            batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
+            batch.shared = copies
+            return batch
         longest = max(map(len, rows))
         tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=model.device)
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=model.device)

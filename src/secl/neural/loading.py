@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import importlib.util
 import io
@@ -10,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,6 +48,7 @@ class Loaded:
         tokenizer: its tokenizer.
         preset: how to adapt it.
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
+        written: texts that the frozen model wrote before, by what it was given (see `Generator.write`).
     """
 
     name: str
@@ -54,6 +56,27 @@ class Loaded:
     tokenizer: Any
     preset: Preset
     fingerprint: str
+    written: dict[Any, Any] = field(default_factory=dict)
+
+
+class Shelf:
+    """Keeps the weights that were loaded last, for a process that runs one model many times.
+
+    Every `load` gives modules of their own over the same weights, so no adapter or hook of one run meets another's.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[str, Dtype, Device], Loaded] | None = None
+
+    def load(self, name: str, *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
+        """Like `secl.neural.loading.load`."""
+        key = (name, dtype, device)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = None  # two large models at a time may not fit
+            self._kept = key, load(name, dtype=dtype, device=device)
+        loaded = self._kept[1]
+        weights = {id(tensor): tensor for tensor in (*loaded.model.parameters(), *loaded.model.buffers())}
+        return replace(loaded, model=copy.deepcopy(loaded.model, weights))
 
 
 def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
@@ -73,7 +96,7 @@ def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto
     source = locate(name)
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, precision)
-    with _as_model_error(name), _quiet():
+    with as_model_error(name), quiet():
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         config = transformers.AutoConfig.from_pretrained(str(source))
         # Gemma 2 caps attention scores, which only the eager implementation does.
@@ -85,7 +108,7 @@ def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto
         # transformers fills what is missing with random numbers and goes on.
         missing = sorted(report["missing_keys"])
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
-    with _as_model_error(name):
+    with as_model_error(name):
         model = model.to(place).eval()
     return wrap(name, model, tokenizer, fingerprint=_fingerprint(name, source, config, tokenizer))
 
@@ -164,7 +187,7 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
     try:
         if free < needed:
             raise StorageError(f"converting {path.name} needs about {needed / 1e9:.1f} GB free in {folder.parent}.")
-        with _as_model_error(str(path)), _quiet():
+        with as_model_error(str(path)), quiet():
             _convert(path, unfinished, precision)
         unfinished.chmod(0o755)
         with contextlib.suppress(OSError):  # another process converted it first
@@ -246,7 +269,7 @@ def _sampled_digest(file: Path) -> str:
 
 
 @contextlib.contextmanager
-def _as_model_error(name: str) -> Iterator[None]:
+def as_model_error(name: str) -> Iterator[None]:
     """transformers reports an unreachable, broken or unsupported model in many ways; the user needs one sentence."""
     try:
         yield
@@ -257,7 +280,7 @@ def _as_model_error(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Our own progress speaks to the user; the bars and hints of transformers stay silent."""
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()

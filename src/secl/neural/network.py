@@ -9,7 +9,7 @@ layers on them with the adapter switched on gives the adapted model; doing so wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from secl.errors import ModelError
 from secl.neural.layout import Head, Layout, LinearHead
+from secl.neural.narrowing import Narrowing
 from secl.neural.trie import Trie
 
 PER_QUERY = ("position_ids", "position_embeddings", "cache_position")
@@ -91,7 +92,7 @@ class _Captured:
 class SharedNetwork:
     """The fast path: one row per question with a tree mask, and replays of the top layers."""
 
-    def __init__(self, model: Any, switch: Switch, first: int) -> None:
+    def __init__(self, model: Any, switch: Switch, first: int, *, narrow: bool = True) -> None:
         self.layout = Layout.find(model)
         self.head = LinearHead.of(model)
         self.switch = switch
@@ -100,6 +101,7 @@ class SharedNetwork:
         self.device = model.device
         self.dtype = next(model.parameters()).dtype
         self.window = _sliding_window(model.config)
+        self.narrowing = Narrowing(self.top[-1]) if narrow else None
         self._capture: _Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
 
@@ -107,6 +109,8 @@ class SharedNetwork:
         """Leave the model as it was found."""
         for hook in self._hooks:
             hook.remove()
+        if self.narrowing is not None:
+            self.narrowing.close()
 
     def _keep(self, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._capture is None:
@@ -146,13 +150,15 @@ class SharedNetwork:
             out = self.layout.decoder(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False)
         return SharedPass(self, trie, visible, out.last_hidden_state[0], captured)
 
-    def replay(self, hidden: Tensor, arguments: list[dict[str, Any]]) -> Tensor:
-        """Top layers and final norm of the adapted model on trunk states (1, T, d): (T, d)."""
+    def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
+        """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
         with self.switch.on():
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                out = layer(hidden, **kwargs)
+                last = layer is self.top[-1]
+                with self.narrowing.to(rows) if last and self.narrowing is not None else nullcontext():
+                    out = layer(hidden, **kwargs)
                 hidden = out if isinstance(out, Tensor) else out[0]
-        normed: Tensor = self.layout.norm(hidden)
+        normed: Tensor = self.layout.norm(hidden[:, rows])
         return normed[0]
 
 
@@ -171,14 +177,15 @@ class SharedPass:
 
     def adapted(self, nodes: Nodes) -> Replay:
         needed = np.flatnonzero(self.visible[nodes].any(axis=0))
-        where = torch.from_numpy(np.searchsorted(needed, nodes))
+        asked, places = np.unique(np.searchsorted(needed, nodes), return_inverse=True)
+        where, order = torch.from_numpy(asked).to(self.states.device), torch.from_numpy(places)
         rows = torch.from_numpy(needed).to(self.states.device)
         if self.captured.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
         hidden = self.captured.hidden[:, rows]
         arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
         cost = len(needed) * self.network.top_share
-        return Replay(cost, lambda: self.network.replay(hidden, arguments)[where])
+        return Replay(cost, lambda: self.network.replay(hidden, arguments, where)[order])
 
 
 def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from secl.asking.parsing import read_answer
+from secl.errors import ModelError
 from secl.models import PTrue
 from secl.neural.layout import Head
+from secl.neural.network import Nodes
+from secl.neural.trie import Trie
 from secl.neural.words import Words
 from secl.records import Question, Reply
 
@@ -34,6 +37,7 @@ class Reader:
         self.digits = torch.tensor(words.digits, device=device)
         self._letters = torch.tensor(words.letters, device=device)
         self._special = torch.tensor(words.special, device=device)
+        self._yes_no = torch.tensor(words.yes_no, device=device)
         self._true = [words.special.index(i) for i in words.true]
         self._false = [words.special.index(i) for i in words.false]
 
@@ -41,17 +45,34 @@ class Reader:
         """Reply from the states (1 + options, d) before the letter (first) and before each letter's digit."""
         letters = self._letters[: len(question.options)]
         chosen = int(self.head.rows(states[:1], letters)[0].argmax())
-        return self.reply(question, question.letters[chosen], states[[0, 1 + chosen]], version)
+        return self.reply(question, question.letters[chosen], states[[0, 1 + chosen]], letters[[chosen]], version)
 
-    def reply(self, question: Question, text: str, states: Tensor, version: int) -> Reply:
-        """Reply from the states (N, d) before its answer tokens and, last, before its confidence digit."""
+    def reply(self, question: Question, text: str, states: Tensor, written: Tensor, version: int) -> Reply:
+        """Reply from the states (N + 1, d) before its N tokens `written` and, last, before its confidence digit."""
         log_p = self.head.logits(states, self._special).log_softmax(-1)
         entropy = -(log_p.exp() * log_p).sum(-1).mean()
+        log_probability = log_p[:-1].gather(-1, written[:, None]).sum().item()
         # On the CPU, because some devices have no float64.
         digits = log_p[-1, self.digits].cpu().double()
         mass = digits.exp().sum().item()
         answer = text if question.options else read_answer(text, question.form)
-        return Reply(text.strip(), answer, tuple(digits.softmax(-1).tolist()), min(1.0, mass), entropy.item(), version)
+        bins = tuple(digits.softmax(-1).tolist())
+        return Reply(text.strip(), answer, bins, min(1.0, mass), entropy.item(), min(0.0, log_probability), version)
+
+    def options(self, count: int, states: Tensor) -> list[tuple[float, ...]]:
+        """Probabilities of the first `count` option letters, renormalised to sum to 1, after each state (N, d)."""
+        shares = self.head.rows(states, self._letters[:count]).cpu().double().softmax(-1)
+        return [tuple(row) for row in shares.tolist()]
+
+    def p_yes(self, states: Tensor) -> tuple[float, ...]:
+        """P("Yes") against "No" from the states (candidates, d) before the verdict.
+
+        Raises:
+            ModelError: the tokenizer splits one of the words.
+        """
+        if not len(self._yes_no):
+            raise ModelError("the tokenizer of the model splits Yes or No, so DINCO cannot verify its candidates.")
+        return tuple(self.head.rows(states, self._yes_no).cpu().double().softmax(-1)[:, 0].tolist())
 
     def p_true(self, states: Tensor) -> tuple[float, ...]:
         """P(True) from the states (candidates, d) before the verdict."""
@@ -64,3 +85,8 @@ class Reader:
         """The most probable next token (N,) after each state (N, d)."""
         tokens: NDArray[np.int64] = self.head.logits(states, self._special).argmax(-1).cpu().numpy()
         return tokens
+
+
+def ends_of(trie: Trie) -> Nodes:
+    """The last node of each sequence."""
+    return np.array([int(path[-1]) for path in trie.paths])

@@ -9,7 +9,16 @@ from typing import Any
 
 import jinja2
 
-from secl.asking.prompts import WORDS_FALSE, WORDS_TRUE, Prompt, answer_prompt, choice_with_confidence, judge_prompt
+from secl.asking.prompts import (
+    WORDS_FALSE,
+    WORDS_TRUE,
+    WORDS_YES_NO,
+    Prompt,
+    answer_prompt,
+    choice_with_confidence,
+    judge_prompt,
+    verification_prompt,
+)
 from secl.errors import ModelError
 from secl.records import LETTERS, Question
 
@@ -28,6 +37,7 @@ class Words:
         letters: ids of the option letters behind "Answer:", as many as are single tokens.
         true: ids of the variants of "True" (case, leading space) at the start of a reply.
         false: the same for "False".
+        yes_no: ids of "Yes" and "No" at the start of a reply; empty where they are not single tokens.
     """
 
     tokenizer: Any
@@ -35,6 +45,7 @@ class Words:
     letters: tuple[int, ...]
     true: tuple[int, ...]
     false: tuple[int, ...]
+    yes_no: tuple[int, ...]
 
     @classmethod
     def of(cls, tokenizer: Any, name: str = "in memory") -> Words:
@@ -60,14 +71,18 @@ class Words:
         letters = letters[: letters.index(None)] if None in letters else letters
         true = _last_tokens(tokenizer, judge, WORDS_TRUE)
         false = _last_tokens(tokenizer, judge, WORDS_FALSE)
+        verify = render(tokenizer, verification_prompt(SAMPLE, "yes"))
+        yes_no = _last_tokens(tokenizer, verify, WORDS_YES_NO)
         if len(letters) < 2 or true[0] is None or false[0] is None:
             raise ModelError(f"the tokenizer of the model {name!r} splits option letters or the words True and False.")
-        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in (digits, letters, true, false)))
+        yes_no = [] if None in yes_no else yes_no
+        found = (digits, letters, true, false, yes_no)
+        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in found))
 
     @property
     def special(self) -> tuple[int, ...]:
         """All ids whose logits are computed by the float32 head."""
-        return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false)))
+        return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a rendered text; the chat template has already put the special tokens in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from secl.records import Decision, Judgement, Question, Record, References, Reply, Update
+from secl.records import Decision, Dinco, Evidence, Judgement, Ledger, Question, Record, References, Reply, Update
 
 _COMPUTED = ("confidence", "hard_confidence")
 
@@ -30,7 +30,7 @@ def from_plain(values: dict[str, Any]) -> Record:
     reference = question["reference"]
     if isinstance(reference, dict):
         question["reference"] = References(tuple(reference["correct"]), tuple(reference["incorrect"]))
-    judgement, update = values["judgement"], values["update"]
+    update = values["update"]
     return Record(
         **{
             **values,
@@ -38,8 +38,8 @@ def from_plain(values: dict[str, Any]) -> Record:
             "reply": _reply(values["reply"]),
             "shadow": _reply(values["shadow"]),
             "decision": Decision(**values["decision"]),
-            "judgement": judgement
-            and Judgement(tuple(judgement["candidates"]), tuple(judgement["p_true"]), judgement["strategy"]),
+            "evidence": _evidence(values["evidence"]),
+            "ledger": Ledger(**values["ledger"]),
             "update": update and Update(**{**update, "losses": tuple(update["losses"])}),
         }
     )
@@ -47,6 +47,7 @@ def from_plain(values: dict[str, Any]) -> Record:
 
 def to_row(record: Record) -> dict[str, Any]:
     """A record as one flat row for tables: what people filter and plot by."""
+    judgement = record.evidence.judgement
     return {
         "position": record.position,
         "id": record.question.id,
@@ -58,14 +59,15 @@ def to_row(record: Record) -> dict[str, Any]:
         "hard_confidence": record.reply.hard_confidence,
         "digit_mass": record.reply.digit_mass,
         "entropy": record.reply.entropy,
+        "log_probability": record.reply.log_probability,
         "version": record.reply.version,
         "frozen_answer": record.shadow.answer,
         "frozen_correct": record.shadow_correct,
         "frozen_confidence": record.shadow.confidence,
-        "p_true": record.judgement.p_true[0] if record.judgement else None,
+        "p_true": judgement.p_true[0] if judgement else None,
         "signal": record.signal,
-        "candidates": len(record.judgement.candidates) if record.judgement else None,
-        "strategy": record.judgement.strategy if record.judgement else None,
+        "candidates": len(judgement.candidates) if judgement else None,
+        "strategy": judgement.strategy if judgement else None,
         "alarm": record.decision.alarm,
         "in_burst": record.decision.in_burst,
         "statistic": record.decision.statistic,
@@ -73,9 +75,25 @@ def to_row(record: Record) -> dict[str, Any]:
         "target": record.update.target if record.update else None,
         "after": record.update.after if record.update else None,
         "new_version": record.update.version if record.update else None,
-        "tokens": record.tokens,
+        "tokens": record.ledger.total,
         "plain_tokens": record.plain_tokens,
     }
+
+
+def _evidence(values: dict[str, Any]) -> Evidence:
+    judgement, samples, dinco = values["judgement"], values["samples"], values["dinco"]
+    return Evidence(
+        judgement and Judgement(**_as_tuples(judgement)),
+        None if samples is None else tuple(samples),
+        dinco and Dinco(**_as_tuples(dinco)),
+    )
+
+
+def _as_tuples(value: Any) -> Any:
+    """The lists inside a value of JSON as the tuples that records hold."""
+    if isinstance(value, dict):
+        return {key: _as_tuples(inside) for key, inside in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _reply(values: dict[str, Any]) -> Reply:

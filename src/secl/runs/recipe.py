@@ -44,10 +44,11 @@ class Recipe:
         method: name in `secl.methods.METHODS`.
         gate: name in `secl.gates.GATES`; burst, warmup, threshold: of the gate; opening, slack: of EntropyShift;
             ema, epsilon, mean: of PageHinkley.
-        judge: "burst" or "always"; signal: what is learned from; tau, formula, p_true: of normalised P(True).
+        judge: "burst" or "always"; signal: what is learned from; tau, formula, p_true: of normalised P(True); nli: hub
+            id or folder of the NLI model of DINCO, None for the answering model itself.
         alpha, delta, bin_gate (-1: off), loss, accumulate: of the calibrator.
         rank, lora_alpha, layers, modules, learning_rate, epochs, beta: of the adapter and its training.
-        seed: of option shuffling, stream shuffling, adapter and sampled distractors.
+        seed: of option shuffling, stream shuffling, adapter, sampled answers and sampled distractors.
     """
 
     model: str = "smollm2"
@@ -73,6 +74,7 @@ class Recipe:
     tau: float | None = None
     formula: Formula = "log"
     p_true: PTrue = "vocabulary"
+    nli: str | None = None
     alpha: float = 0.5
     delta: float = 0.15
     bin_gate: int = 1
@@ -140,8 +142,8 @@ class Recipe:
         name = self.gate or method(self.method).gate
         if name not in GATES:
             raise ParameterError(f"there is no gate {name!r}; the gates are {', '.join(GATES)}.")
-        if self.gate is not None and not method(self.method).learns:
-            raise ParameterError(f"the method {self.method!r} never learns; leave the gate {name!r} out.")
+        if self.gate is not None and method(self.method).gate == "never":
+            raise ParameterError(f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out.")
         changes = {key: getattr(self, key) for key in GATE_PARAMETERS if getattr(self, key) is not None}
         known = inspect.signature(GATES[name]).parameters
         for key in changes:

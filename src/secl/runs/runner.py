@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import time
 from collections import Counter
@@ -19,14 +20,16 @@ from secl.errors import RunError
 from secl.gates import Always
 from secl.methods import method
 from secl.records import Question, Record
-from secl.reports.summary import SIGNALS, summarise, summary_json
+from secl.reports.readings import Reading, readings
+from secl.reports.summary import summarise, summary_json
 from secl.runs.adapters import plain_config, write_folder
 from secl.runs.recipe import Recipe, anchored
 from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
-from secl.signals import NormalisedPTrue, RawPTrue
+from secl.signals import NormalisedPTrue, signal_called
 
 if TYPE_CHECKING:
     from secl.neural.engine import LocalModel
+    from secl.neural.loading import Shelf
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
 Progress = Callable[[int, int, Record | None], None]
@@ -78,12 +81,16 @@ class Run:
         if number and number not in self.store.versions():
             self.store.keep(Version(number, self.model.weights()))
 
-    def finish(self) -> dict[str, Any]:
-        """Keep the last adapter, write it in the PEFT format, and write and return the summary."""
+    def keep(self) -> None:
+        """Keep the last adapter, and write it in the PEFT format."""
         self._keep_version()
         if self.model.version:
             with storage_errors(self.store.folder):
                 write_folder(self.store.folder / ADAPTER, self.store, self.model.version)
+
+    def finish(self) -> dict[str, Any]:
+        """Keep the last adapter, and write and return the summary."""
+        self.keep()
         return write_summary(self.store, self.records)
 
 
@@ -101,6 +108,7 @@ def start(recipe: Recipe, folder: Path) -> Run:
         {
             "recipe": recipe.to_json(),
             "model": model.fingerprint,
+            "tau": model.tau,
             "stream": fingerprint(questions),
             "total": len(questions),
             "environment": environment(model),
@@ -190,11 +198,21 @@ def load_model(recipe: Recipe) -> LocalModel:
         recipe.model,
         dtype=recipe.dtype,
         device=recipe.device,
+        shelf=_shelf(),
         layers=recipe.layers,
         modules=recipe.modules or None,
         p_true=recipe.p_true,
+        nli=recipe.nli if "dinco" in method(recipe.method).evidence or recipe.signal == "dinco" else None,
         **recipe.training(),
     )
+
+
+@functools.cache
+def _shelf() -> Shelf:
+    """Runs of one process that have a model in common load it once."""
+    from secl.neural.loading import Shelf
+
+    return Shelf()
 
 
 def load_for_asking(
@@ -227,7 +245,9 @@ def build_calibrator(recipe: Recipe, model: LocalModel) -> Calibrator:
     return Calibrator(
         model,
         gate=recipe.build_gate(),
-        signal=RawPTrue() if recipe.signal == "p_true" else _normalise(recipe, model),
+        signal=signal_called(recipe.signal, recipe.tau or model.tau, recipe.formula),
+        evidence=method(recipe.method).evidence,
+        learns=method(recipe.method).learns,
         **recipe.loop(),
     )
 
@@ -244,21 +264,26 @@ def environment(model: LocalModel) -> dict[str, Any]:
     }
 
 
+def readings_of(store: Store) -> dict[str, Reading]:
+    """The confidences that the method of a run is for; without learning there is no SECL to read."""
+    recipe = Recipe.from_json(store.manifest["recipe"])
+    found = readings(recipe.tau or store.manifest["tau"], recipe.formula)
+    wanted = method(recipe.method).reports or tuple(found)
+    learns = method(recipe.method).learns and recipe.gate != "never"
+    return {name: found[name] for name in found if name in wanted and (learns or not name.startswith("secl"))}
+
+
 def write_summary(store: Store, records: Sequence[Record]) -> dict[str, Any]:
     """Compute the summary of the records so far and write it into the run folder."""
-    recipe = store.manifest["recipe"]
-    left_out = set()
-    if (recipe.get("gate") or method(recipe["method"]).gate) == "never":
-        left_out.add("secl")  # without learning it is the frozen model
-    if recipe.get("signal") == "p_true":
-        left_out.add("norm_p_true")  # the records hold the signal, which is P(True) itself
+    manifest = store.manifest
+    recipe = Recipe.from_json(manifest["recipe"])
     summary = {
-        "model": recipe["model"],
-        "method": recipe["method"],
-        "seed": recipe["seed"],
-        "complete": len(records) == store.manifest["total"],
+        "model": recipe.model,
+        "method": recipe.method,
+        "seed": recipe.seed,
+        "complete": len(records) == manifest["total"],
         "seconds": store.seconds,
-        **summarise(records, signals=[name for name in SIGNALS if name not in left_out]),
+        **summarise(records, readings_of(store)),
     }
     unfinished = store.folder / f"{SUMMARY}.new"
     with storage_errors(store.folder):

@@ -27,7 +27,7 @@ from secl.runs.encoding import from_plain, to_plain
 
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
-FORMAT = 1
+FORMAT = 2
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
 

@@ -1,0 +1,42 @@
+"""What goes through the network together: enough to keep it busy, little enough for attention to stay cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secl.neural.network import Network, Nodes, Pass
+from secl.neural.trie import Trie
+
+GROUP_TOKENS = 320
+"""Distinct tokens in one pass: enough to keep a processor busy; attention grows with the square."""
+
+Bundle = Sequence[Sequence[int]]
+"""Token sequences that belong together, with a common beginning."""
+
+
+def passes(network: Network, bundles: Sequence[Bundle]) -> list[tuple[Pass, list[Nodes], float]]:
+    """The pass, the paths and the share of tokens of each bundle; neighbours share a pass."""
+    found: list[tuple[Pass, list[Nodes], float]] = []
+    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles]):
+        result = network.run([sequence for place in group for sequence in bundles[place]])
+        paths = iter(result.trie.paths)
+        share = len(result.trie.tokens) / len(group)
+        found.extend((result, [next(paths) for _ in bundles[place]], share) for place in group)
+    return found
+
+
+def groups(sizes: Sequence[int]) -> list[list[int]]:
+    """Neighbouring places, together as long as their sizes add up to at most `GROUP_TOKENS`.
+
+    >>> groups([200, 100, 100, 400])
+    [[0, 1], [2], [3]]
+    """
+    found: list[list[int]] = []
+    room = 0
+    for place, size in enumerate(sizes):
+        if not found or size > room:
+            found.append([])
+            room = GROUP_TOKENS
+        found[-1].append(place)
+        room -= size
+    return found

@@ -1,0 +1,64 @@
+"""The last layer for a few tokens: only those that are asked for look at the others, and only they go on.
+
+Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
+part at the asked ones alone. Hooks hand those modules the asked rows and put zeros in the place of the others, which
+nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from secl.errors import ModelError
+
+ASKED_ONLY = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
+"""Modules of a decoder layer that matter at the asked tokens alone, by their usual names."""
+
+
+class Narrowing:
+    """Narrows the last layer inside `with narrowing.to(rows)`; outside it nothing changes.
+
+    Args:
+        layer: the last decoder layer; one without modules of the usual names is left as it is.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        self._rows: Tensor | None = None
+        self._length = 0
+        modules = dict(layer.named_modules())
+        self._hooks: list[Any] = []
+        for name in ASKED_ONLY:
+            if name in modules:
+                self._hooks.append(modules[name].register_forward_pre_hook(self._pick))
+                self._hooks.append(modules[name].register_forward_hook(self._spread))
+
+    def close(self) -> None:
+        """Leave the layer as it was found."""
+        for hook in self._hooks:
+            hook.remove()
+
+    @contextmanager
+    def to(self, rows: Tensor) -> Iterator[None]:
+        """Within the block only the tokens `rows` of a single row of tokens are right."""
+        self._rows = rows
+        try:
+            yield
+        finally:
+            self._rows = None
+
+    def _pick(self, _module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if self._rows is None:
+            return None
+        self._length = args[0].shape[1]
+        return (args[0][:, self._rows], *args[1:])
+
+    def _spread(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
+        if self._rows is None:
+            return None
+        if not isinstance(out, Tensor) or out.ndim != 3:
+            raise ModelError("its last layer cannot be narrowed to some tokens.")
+        return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, self._rows, out)

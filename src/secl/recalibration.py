@@ -1,0 +1,297 @@
+"""Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
+
+Two maps, temperature scaling and Platt scaling, and two ways to fit them: to grades by cross-validation, which needs
+labels, and along a stream to a signal such as normalised P(True), which needs none. Neither touches the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.errors import ParameterError
+from secl.maths.graded import Vector, graded
+from secl.maths.ranges import check_finite, check_whole
+
+Kind = Literal["temperature", "platt"]
+"""Which map to fit."""
+
+EPSILON = 1e-6
+"""Confidences are kept this far from 0 and 1 before the logit, and so is the base rate of a constant `Platt`."""
+
+T_MIN, T_MAX = 0.01, 100.0
+"""Bounds of a fitted temperature; it lies on a bound where the likelihood has no maximum between them."""
+
+RIDGE = 1e-8
+"""`fit_platt` adds RIDGE / 2 a^2 to the summed loss: no digit that matters on ordinary data, a finite slope on any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [EPSILON, 1 - EPSILON].
+
+    Attributes:
+        t: temperature, above 0, without unit; 1 keeps c, larger ones pull it towards 0.5. nan: fitted to nothing.
+
+    Raises:
+        ParameterError: t is 0 or less, or a confidence lies outside [0, 1] or is nan.
+
+    >>> Temperature(2.0)([0.1, 0.5, 0.9]).round(3).tolist()
+    [0.25, 0.5, 0.75]
+    """
+
+    t: float
+
+    def __post_init__(self) -> None:
+        if self.t <= 0.0:
+            raise ParameterError(f"The temperature of temperature scaling must be above 0, not {self.t}.")
+
+    def __call__(self, confidence: npt.ArrayLike) -> Vector:
+        """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
+        from scipy.special import expit
+
+        return np.asarray(expit(_logits(_probabilities("confidence", confidence)) / self.t))
+
+
+@dataclass(frozen=True, slots=True)
+class Platt:
+    """Platt scaling: c becomes sigmoid(a c + b), on the confidence itself and not on its logit.
+
+    Attributes:
+        a: slope; below 0 where more confident answers are less often right. nan: fitted to nothing.
+        b: intercept, in logits. nan: fitted to nothing.
+
+    Raises:
+        ParameterError: a confidence outside [0, 1] or nan.
+
+    >>> Platt(4.0, -2.0)([0.0, 0.5, 1.0]).round(3).tolist()
+    [0.119, 0.5, 0.881]
+    """
+
+    a: float
+    b: float
+
+    def __call__(self, confidence: npt.ArrayLike) -> Vector:
+        """Confidences in [0, 1] of any shape to mapped ones of the same shape."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.a * _probabilities("confidence", confidence) + self.b))
+
+
+def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
+    """The temperature with the least cross-entropy to the targets, within [T_MIN, T_MAX].
+
+    The optimum lies on a bound where sharper is always better (T_MIN: all answers right and stated above 0.5) or
+    flatter is (T_MAX: all of them wrong). All confidences 0.5: no temperature matters, it is 1. No answer:
+    undefined, nan.
+
+    Args:
+        confidence: n probabilities in [0, 1].
+        target: n grades, right or wrong, or n probabilities in [0, 1].
+
+    Raises:
+        ParameterError: not two lists of one length, or a value outside [0, 1] or nan.
+
+    >>> round(fit_temperature([0.9, 0.9, 0.9, 0.9], [1, 1, 1, 0]).t, 3)
+    2.0
+    """
+    confidences, targets = _pairs(confidence, target)
+    logits = _logits(confidences)
+    if logits.size == 0:
+        return Temperature(math.nan)
+    if not logits.any():
+        return Temperature(1.0)
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    def slope(log_t: float) -> float:  # of the loss, which is convex in 1/t
+        return float(logits @ (expit(logits * math.exp(-log_t)) - targets))
+
+    if slope(math.log(T_MIN)) <= 0.0:
+        return Temperature(T_MIN)
+    if slope(math.log(T_MAX)) >= 0.0:
+        return Temperature(T_MAX)
+    return Temperature(math.exp(brentq(slope, math.log(T_MIN), math.log(T_MAX))))
+
+
+def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
+    """The slope and intercept of logistic regression: maximum likelihood, but for the tiny `RIDGE` on the slope.
+
+    A soft target y counts as a right answer with weight y and a wrong one with weight 1 - y. The mean of the mapped
+    confidences is the mean target. All confidences equal: the constant map to the mean target. A mean target within
+    `EPSILON` of 0 or 1 (one class): the constant map to it, clipped to [EPSILON, 1 - EPSILON]. Right and wrong answers
+    that a threshold separates: a steep but finite step. No answer: undefined, a and b are nan. Arguments and errors
+    are those of `fit_temperature`.
+
+    >>> fitted = fit_platt([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], [0, 0, 1, 0, 1, 1])
+    >>> fitted([0.2, 0.8]).round(4).tolist()
+    [0.3333, 0.6667]
+    """
+    confidences, targets = _pairs(confidence, target)
+    if confidences.size == 0:
+        return Platt(math.nan, math.nan)
+    rate = targets.mean()
+    if not EPSILON <= rate <= 1.0 - EPSILON:
+        return Platt(0.0, float(_logits(rate)))
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    centre = confidences.mean()  # uncentred, slope and intercept are nearly collinear when confidences are close
+    columns = np.stack([confidences - centre, np.ones_like(confidences)])
+    ridge = np.array([RIDGE, 0.0])
+
+    def loss_and_gradient(weights: Vector) -> tuple[float, Vector]:
+        z = weights @ columns
+        entropy = targets @ np.logaddexp(0.0, -z) + (1.0 - targets) @ np.logaddexp(0.0, z)
+        return float(entropy + ridge @ weights**2 / 2.0), columns @ (expit(z) - targets) + ridge * weights
+
+    def hessian(weights: Vector) -> Vector:
+        z = weights @ columns
+        return np.asarray((columns * expit(z) * expit(-z)) @ columns.T + np.diag(ridge))
+
+    # Newton's steps are exact to rounding; the trust region holds them where right and wrong are nearly separable.
+    options = {"gtol": 1e-9, "max_trust_radius": 1e6}
+    found = minimize(loss_and_gradient, np.zeros(2), jac=True, hess=hessian, method="trust-exact", options=options)
+    a, level = found.x
+    return Platt(float(a), float(level - a * centre))
+
+
+Map = Temperature | Platt
+Fit = Callable[[npt.ArrayLike, npt.ArrayLike], Map]
+
+FITS: Mapping[Kind, Fit] = {"temperature": fit_temperature, "platt": fit_platt}
+"""The fit of each kind of map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalibrated:
+    """What cross-validation made of some confidences.
+
+    Attributes:
+        confidence: mapped confidences in the order of the questions, each by a map that did not see its grade.
+        fitted: the map of each fold, fitted to all other folds.
+    """
+
+    confidence: tuple[float, ...]
+    fitted: tuple[Map, ...]
+
+    @property
+    def low(self) -> float:
+        """The lowest mapped confidence."""
+        return min(self.confidence)
+
+    @property
+    def high(self) -> float:
+        """The highest mapped confidence."""
+        return max(self.confidence)
+
+    @property
+    def value(self) -> float | tuple[float, float]:
+        """Mean over the folds of what was fitted: t, or a and b."""
+        means = np.mean([astuple(each) for each in self.fitted], axis=0).tolist()
+        return means[0] if len(means) == 1 else (means[0], means[1])
+
+
+def cross_validated(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind, *, folds: int = 5, seed: int = 0
+) -> Recalibrated:
+    """Map every confidence by a map that was fitted to the grades of the other folds.
+
+    Folds are those of scikit-learn's KFold, shuffled by the seed. A map keeps the order within its fold (a Platt map
+    with a < 0 reverses it), but every fold has its own, so AUROC over all questions can change.
+
+    Args:
+        confidence: n probabilities in [0, 1].
+        correct: n grades, right or wrong.
+        kind: "temperature" or "platt".
+        folds: 2 or more, and at most n.
+        seed: 0 or more, below 2**32.
+
+    Raises:
+        ParameterError: arguments that `graded` refuses, another kind, a number out of range.
+
+    >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
+    >>> len(made.fitted), 0.4 < made.low <= made.high < 0.6
+    (5, True)
+    """
+    confidences, grades = graded(confidence, correct)
+    fit = _fit_of(kind)
+    check_whole("number of folds", folds, least=2)
+    check_whole("seed", seed, least=0)
+    check_finite("seed", seed, seed < 2**32, "be below 2**32")
+    if confidences.size < folds:
+        raise ParameterError(f"The questions are too few for {folds} folds, {confidences.size}; ask for fewer folds.")
+    from sklearn.model_selection import KFold
+
+    mapped, fitted = np.empty_like(confidences), []
+    for others, fold in KFold(folds, shuffle=True, random_state=seed).split(confidences):
+        fitted.append(fit(confidences[others], grades[others]))
+        mapped[fold] = fitted[-1](confidences[fold])
+    return Recalibrated(confidence=tuple(mapped.tolist()), fitted=tuple(fitted))
+
+
+def label_free(
+    confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind, *, least: int = 10
+) -> Vector:
+    """Map each of n confidences of a stream by a map fitted to the signals of the questions before it: no labels.
+
+    Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
+    by weights, with the same signal and two numbers at most to learn. About a millisecond per signal.
+
+    Args:
+        confidence: n probabilities in [0, 1], in the order of the stream.
+        signal: n probabilities in [0, 1], nan or None where a question was not scored.
+        kind: "temperature" or "platt".
+        least: confidences stay as they are until so many questions are scored; 1 or more.
+
+    Raises:
+        ParameterError: not two lists of one length, a value outside [0, 1], another kind, `least` below 1.
+
+    >>> label_free([0.9, 0.9, 0.9], [0.6, None, 0.2], "platt", least=1).round(3).tolist()
+    [0.9, 0.6, 0.6]
+    """
+    signals = np.asarray(signal, dtype=np.float64)
+    unscored = np.isnan(signals)
+    confidences, targets = _pairs(confidence, np.where(unscored, 0.0, signals))
+    check_whole("number of scored questions to start from", least, least=1)
+    fit = _fit_of(kind)
+    mapped = confidences.copy()
+    scored = np.flatnonzero(~unscored)
+    for count in range(least, scored.size + 1):
+        known = scored[:count]
+        later = slice(known[-1] + 1, None)  # until the next signal brings the next map
+        mapped[later] = fit(confidences[known], targets[known])(confidences[later])
+    return mapped
+
+
+def _fit_of(kind: Kind) -> Fit:
+    if kind not in FITS:
+        raise ParameterError(f"Recalibration knows 'temperature' and 'platt', not {kind!r}.")
+    return FITS[kind]
+
+
+def _logits(probability: npt.ArrayLike) -> Vector:
+    from scipy.special import logit
+
+    return np.asarray(logit(np.clip(probability, EPSILON, 1.0 - EPSILON)))
+
+
+def _probabilities(name: str, values: npt.ArrayLike) -> Vector:
+    numbers = np.asarray(values, dtype=np.float64)
+    wrong = ~((numbers >= 0.0) & (numbers <= 1.0))
+    if wrong.any():
+        raise ParameterError(f"A {name} must lie between 0 and 1, not {numbers[wrong].flat[0]}.")
+    return numbers
+
+
+def _pairs(confidence: npt.ArrayLike, target: npt.ArrayLike) -> tuple[Vector, Vector]:
+    confidences, targets = _probabilities("confidence", confidence), _probabilities("target of a map", target)
+    if confidences.ndim != 1 or confidences.shape != targets.shape:
+        shapes = f"{confidences.shape} and {targets.shape}"
+        raise ParameterError(f"A map is fitted to two flat lists of the same length, not to shapes {shapes}.")
+    return confidences, targets

@@ -1,0 +1,141 @@
+"""Every signal, against the formula it stands for."""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secl.maths.dinco import consistency, normalised_verbalised_confidence
+from secl.records import Dinco, Evidence, Judgement, Question, Reply
+from secl.signals import (
+    DINCO,
+    AnswerProbability,
+    NormalisedPTrue,
+    RawPTrue,
+    SelfConsistency,
+    Signal,
+    SignalName,
+    Stated,
+    TokenEntropy,
+    signal_called,
+)
+
+CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B")
+OPEN = Question("Longest river?", reference="Nile")
+BINS = (0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.3, 0.4)
+REPLY = Reply("B", "B", BINS, 0.9, 0.7, -0.2)
+JUDGEMENT = Judgement(("iron", "neon", "argon"), (0.6, 0.3, 0.1), "options")
+BEAMS = Dinco(
+    candidates=("neon", "iron"),
+    answers=("A", "B"),
+    beams=2,
+    p_yes=(0.9, 0.6),
+    entails=((1.0, 0.1), (0.3, 1.0)),
+    contradicts=((0.0, 0.8), (0.6, 0.0)),
+    agreement=((1.0, 0.95, 0.1, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0, 1.0)),
+    judge="self",
+)
+EVIDENCE = Evidence(JUDGEMENT, ("B", "B", "A", None), BEAMS)
+SIGNALS: list[Signal] = [
+    Stated(),
+    Stated(hard=True),
+    AnswerProbability(),
+    TokenEntropy(),
+    RawPTrue(),
+    NormalisedPTrue(0.7),
+    NormalisedPTrue(0.7, "exp"),
+    SelfConsistency(),
+    SelfConsistency("mode"),
+    DINCO(),
+    DINCO("greedy"),
+]
+
+
+@pytest.mark.parametrize("signal", SIGNALS, ids=str)
+def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_its_evidence(signal: Signal) -> None:
+    confidence = signal(CHOICE, REPLY, EVIDENCE)
+    assert confidence is not None
+    assert 0.0 <= confidence <= 1.0
+    assert signal.answer(CHOICE, REPLY, EVIDENCE) in CHOICE.letters
+    assert (signal(CHOICE, REPLY, Evidence()) is None) == (signal.needs is not None)
+
+
+def test_signals_of_the_reply_alone_are_their_formulas() -> None:
+    assert Stated()(CHOICE, REPLY, Evidence()) == REPLY.confidence
+    assert Stated(hard=True)(CHOICE, REPLY, Evidence()) == 0.95
+    assert AnswerProbability()(CHOICE, REPLY, Evidence()) == math.exp(-0.2)
+    assert TokenEntropy()(CHOICE, REPLY, Evidence()) == math.exp(-0.7)
+
+
+def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
+    p_true = np.array(JUDGEMENT.p_true)
+    log, plain = p_true ** (1 / 0.7), np.exp(p_true / 0.7)
+    assert NormalisedPTrue(0.7)(CHOICE, REPLY, EVIDENCE) == pytest.approx(log[0] / log.sum())
+    assert NormalisedPTrue(0.7, "exp")(CHOICE, REPLY, EVIDENCE) == pytest.approx(plain[0] / plain.sum())
+    assert RawPTrue()(CHOICE, REPLY, EVIDENCE) == 0.6
+
+
+def test_self_consistency_counts_unreadable_samples_as_disagreement() -> None:
+    assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
+    assert SelfConsistency()(CHOICE, Reply("C", "C", BINS, 1.0, 0.0, 0.0), EVIDENCE) == 0.0
+    assert SelfConsistency()(CHOICE, Reply("", None, BINS, 1.0, 0.0, 0.0), EVIDENCE) is None
+
+
+def test_the_mode_answers_for_itself_and_the_earliest_of_a_tie_wins() -> None:
+    tied = Evidence(samples=(None, "The Nile.", "Amazon", "nile", "the amazon"))
+    mode = SelfConsistency("mode")
+    reply = Reply("Volga", "Volga", BINS, 1.0, 0.0, 0.0)
+    assert mode.answer(OPEN, reply, tied) == "The Nile."
+    assert mode(OPEN, reply, tied) == 0.4
+    assert mode(OPEN, reply, Evidence(samples=(None, None))) is None
+
+
+def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None:
+    # Beam: A, contradicted by B with (0.8 + 0.6) / 2; nobody else repeats B.
+    nvc = 0.9 / max(1.0, 0.9 + 0.6 * 0.7)
+    assert DINCO()(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 3 / 6) / 2)
+    assert DINCO().answer(CHOICE, REPLY, EVIDENCE) == "A"
+    nvc = 0.6 / max(1.0, 0.6 + 0.9 * 0.7)
+    assert DINCO("greedy")(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 4 / 6) / 2)
+    assert DINCO("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=6).flatmap(
+        lambda p: st.tuples(
+            st.just(p), *[st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=6, max_size=6)] * 2
+        )
+    )
+)
+def test_normalised_verbalised_confidence_is_the_published_sum_and_never_inflates(
+    case: tuple[list[float], list[list[float]], list[list[float]]],
+) -> None:
+    p_yes, entails, contradicts = case
+    p, e, c = np.array(p_yes), np.array(entails), np.array(contradicts)
+    total = p[0]
+    for i in range(1, len(p)):
+        unique = 1 / (1 + sum(e[j, i] for j in range(len(p)) if j not in (0, i)))
+        total += p[i] * unique * (c[0, i] + c[i, 0]) / 2
+    found = normalised_verbalised_confidence(p_yes, entails, contradicts)
+    assert found == pytest.approx(p[0] / max(1, total), rel=1e-12)
+    assert found <= p[0]
+
+
+def test_consistency_counts_agreement_above_nine_tenths_and_the_answer_itself() -> None:
+    assert consistency([]) == 1.0
+    assert consistency([0.9, 0.91]) == 2 / 3
+
+
+def test_every_signal_of_a_recipe_has_its_class() -> None:
+    needs = {name: signal_called(name, 0.7, "log").needs for name in get_args(SignalName)}
+    assert needs == {
+        "norm_p_true": "judgement",
+        "p_true": "judgement",
+        "self_consistency": "samples",
+        "dinco": "dinco",
+    }

@@ -27,18 +27,25 @@ from secl.runs.runner import load_for_asking
 from secl.runs.store import FILE
 from tests.cli.conftest import Ended, Shell
 
-COMMANDS = ("run", "demo", "ask", "report", "export", "models", "benchmarks")
+COMMANDS = (
+    *("run", "demo", "sweep", "reproduce"),
+    *("report", "compare", "check", "export"),
+    *("ask", "models", "methods", "benchmarks"),
+)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> None:
     names = {path.name for path in run.iterdir()}
-    assert names == {FILE, "lock", "summary.json", "summary.md", "reliability.png", "timeline.png", "adapter"}
-    for picture in ("reliability.png", "timeline.png"):
-        assert (run / picture).read_bytes()[:8] == PNG
+    tables = {"summary.json", "summary.md", "summary.tex", "summary.csv"}
+    pictures = {f"{name}.{kind}" for name in ("reliability", "timeline", "scores", "cost") for kind in ("png", "svg")}
+    assert names == {FILE, "lock", "adapter", "report.html", *tables, *pictures}
+    for picture in pictures:
+        start = (run / picture).read_bytes()[:8]
+        assert start == PNG if picture.endswith("png") else start.startswith(b"<?xml")
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"run folder: {run}"
-    assert str(run / "summary.md") in said
+    assert str(run / "report.html") in said
     for name in ("Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"):
         assert name in said
         assert f"| {name} |" in (run / "summary.md").read_text()
@@ -63,7 +70,7 @@ def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: 
     assert summary["burst"] == sum(record.decision.in_burst for record in records)
     assert summary["alarms"] == sum(record.decision.alarm for record in records) > 0
     assert summary["cost_paper"] == pytest.approx((15 * trained + 18 - trained) / 18)
-    tokens = sum(record.tokens for record in records)
+    tokens = sum(record.ledger.total for record in records)
     assert summary["cost_measured"] == pytest.approx(tokens / sum(record.plain_tokens for record in records))
 
 

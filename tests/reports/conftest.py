@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from secl.gates import EntropyShift
-from secl.records import Decision, Judgement, Question, Record, Reply, Update
+from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, Reply, Update
+from secl.reports.account import RunReport
+from secl.reports.readings import readings
+from secl.reports.summary import summarise
 
 MakeRecord = Callable[..., Record]
 
@@ -17,7 +20,7 @@ MakeRecord = Callable[..., Record]
 def reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9, entropy: float = 1.0) -> Reply:
     """A reply that says one digit for certain."""
     bins = tuple(1.0 if k == confidence_bin else 0.0 for k in range(10))
-    return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy)
+    return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy, log_probability=-entropy)
 
 
 def record(
@@ -45,13 +48,13 @@ def record(
         reply=reply(said, answer, digit_mass, entropy),
         shadow=reply(shadow_said),
         decision=decision or Decision(alarm=False, in_burst=False, remaining=0, statistic=None),
-        judgement=None if p_true is None else Judgement(tuple("ABCDE"[: len(p_true)]), p_true, "options"),
+        evidence=Evidence(None if p_true is None else Judgement(tuple("ABCDE"[: len(p_true)]), p_true, "options")),
         signal=signal,
         lesson=lesson,  # type: ignore[arg-type]
         update=update,
         correct=correct,
         shadow_correct=shadow_correct,
-        tokens=tokens,
+        ledger=Ledger(tokens),
         plain_tokens=100.0,
     )
 
@@ -88,3 +91,41 @@ def make_stream() -> Callable[[int], list[Record]]:
         return records
 
     return stream
+
+
+@pytest.fixture
+def make_account() -> Callable[..., RunReport]:
+    """What a report is made of, for some records; without `learned` there is no SECL to read."""
+
+    def account(
+        records: list[Record],
+        *,
+        name: str = "run",
+        learned: bool = True,
+        intervals: bool = False,
+        keys: tuple[str, ...] = ("stated", "p_true", "norm_p_true", "secl", "stated_platt"),
+        **changes: Any,
+    ) -> RunReport:
+        found = {key: readings()[key] for key in keys if learned or key != "secl"}
+        values: dict[str, Any] = {
+            "name": name,
+            "records": records,
+            "summary": summarise(records, found, intervals=intervals),
+            "series": {key: reading.read(records) for key, reading in found.items()},
+            "total": len(records),
+            "seconds": 3.0,
+            "manifest": {
+                "recipe": {"model": "scripted", "method": "secl", "seed": 42, "stream": ["toy"]},
+                "model": "f" * 64,
+                "tau": 0.7,
+                "stream": "e" * 64,
+                "environment": {"secl": "0.1.0", "machine": "abacus"},
+                "adapter": {"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]},
+                "created": "2026-01-01T00:00:00+00:00",
+            },
+            "settings": {"stream": ("toy",), "tau": 0.7},
+            "command": "secl run --model scripted --stream toy --tau 0.7 --out NEW",
+        }
+        return RunReport(**{**values, **changes})
+
+    return account

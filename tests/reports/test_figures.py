@@ -1,9 +1,10 @@
-"""Figures are written, hold what they should, and say what they cannot draw. How they look is for eyes."""
+"""Pictures are written, hold what they should, and say what they cannot draw. How they look is for eyes."""
 
 from __future__ import annotations
 
 import math
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
+from secl.maths.calibration import reliability
 from secl.records import Record
-from secl.reports.figures import reliability_figure, running_mean, timeline_figure
+from secl.reports.figures import reliability_figure, showable, write_picture
+from secl.reports.timeline import running_mean, timeline_figure
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
@@ -27,64 +31,103 @@ def panel(title: str, count: int = 200) -> tuple[str, np.ndarray, np.ndarray]:
     return title, confidence, generator.random(count) < confidence
 
 
-def size(path: Path) -> tuple[int, int]:
-    height, width = matplotlib.image.imread(path).shape[:2]
-    return width, height
-
-
 @pytest.mark.parametrize("count", [1, 2, 4, 5])
-def test_a_reliability_figure_has_four_panels_to_a_row(tmp_path: Path, count: int) -> None:
-    path = reliability_figure([panel(f"method {k}") for k in range(count)], tmp_path / "figure.png")
-    width, height = size(path)
-    assert width == pytest.approx(150 * (0.5 + 2.35 * min(count, 4)), abs=2)
-    assert height == pytest.approx(150 * (0.35 + 3.3 * math.ceil(count / 4)), abs=2)
+def test_a_reliability_figure_has_four_panels_to_a_row(count: int) -> None:
+    figure = reliability_figure([panel(f"method {k}") for k in range(count)])
+    assert len(figure.axes) == 2 * count
+    width, height = figure.get_size_inches()
+    assert width == pytest.approx(0.5 + 2.35 * min(count, 4))
+    assert height == pytest.approx(0.35 + 3.3 * math.ceil(count / 4))
 
 
-def test_empty_and_single_panels_and_odd_titles_are_drawn(tmp_path: Path) -> None:
-    panels = [("nothing", [], []), ("one", [1.0], [True]), ("costs $5 & 10%_x", [0.0, 0.3], [False, True])]
-    assert size(reliability_figure(panels, tmp_path / "figure.png"))[0] > 500
+def test_a_bar_is_the_accuracy_of_its_bin_and_an_empty_bin_has_none() -> None:
+    confidence, correct = [0.12, 0.15, 0.55, 0.95, 1.0], [0, 1, 1, 1, 0]
+    top, strip = reliability_figure([("some", confidence, correct)]).axes
+    full = [found for found in reliability(confidence, correct) if found.count]
+    bars = [patch for patch in top.patches if isinstance(patch, Rectangle)]
+    assert [bar.get_height() for bar in bars] == [found.accuracy for found in full]
+    assert [bar.get_x() for bar in bars] == pytest.approx([found.lo + 0.005 for found in full])
+    counts = [patch.get_height() for patch in strip.patches if isinstance(patch, Rectangle)]
+    assert counts == [found.count for found in full] == [2, 1, 2]
+    assert [text.get_text() for text in strip.texts] == ["2", "1", "2"]
 
 
-def test_a_timeline_is_drawn_with_bursts_domains_and_any_name(tmp_path: Path, make_stream: MakeStream) -> None:
-    assert size(timeline_figure(make_stream(160), str(tmp_path / "timeline.png"))) == (1500, 1080)
+def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path) -> None:
+    text = write_picture(reliability_figure([panel("costs $5 & 10%_x < y")]), tmp_path / "figure")
+    height, width = matplotlib.image.imread(tmp_path / "figure.png").shape[:2]
+    assert (width, height) == pytest.approx((150 * 2.85, 150 * 3.65), abs=2)
+    assert (tmp_path / "figure.svg").read_text(encoding="utf-8") == text
+    assert "costs $5 & 10%_x < y" in list(ET.fromstring(text).itertext())
+
+
+def test_empty_and_single_panels_are_drawn(tmp_path: Path) -> None:
+    panels = [("nothing", [], []), ("one", [1.0], [True]), ("two", [0.0, 0.3], [False, True])]
+    assert "no graded answers" in write_picture(reliability_figure(panels), tmp_path / "figure")
+
+
+@pytest.mark.parametrize("name", ["$broken{", "日本語 🦜", "bell\x07 \ufffe", "a\nb", "<b>&\"'"])
+def test_a_domain_may_be_called_anything(tmp_path: Path, make_record: MakeRecord, name: str) -> None:
+    records = [make_record(place, domain=name) for place in range(12)]
+    text = write_picture(timeline_figure(records), tmp_path / "figure")
+    shown = "".join(ET.fromstring(text).itertext())
+    assert all(part in shown for part in showable(name).splitlines())
+
+
+def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: MakeStream) -> None:
+    records = make_stream(160)
+    top = timeline_figure(records).axes[0]
+    bursts = [patch for patch in top.patches if patch.get_label() in ("burst", "_another burst")]
+    starts = [
+        place for place, r in enumerate(records) if r.decision.in_burst and not records[place - 1].decision.in_burst
+    ]
+    assert len(bursts) == len([place for place in starts if place]) + records[0].decision.in_burst
+    alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
+    assert len(alarms) == sum(record.decision.alarm for record in records) > 1
+    assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
 
 
 def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
     tmp_path: Path, make_record: MakeRecord
 ) -> None:
-    timeline_figure([make_record(correct=None, shadow_correct=None)], tmp_path / "one.png")
-    mixed = [make_record(place, domain=f"domain {place % 2}") for place in range(40)]
-    timeline_figure(mixed, tmp_path / "mixed.png")
-    assert (tmp_path / "one.png").stat().st_size > 1000
-    assert (tmp_path / "mixed.png").stat().st_size > 1000
+    one = timeline_figure([make_record(correct=None, shadow_correct=None)])
+    mixed = timeline_figure([make_record(place, domain=f"domain {place % 2}") for place in range(40)])
+    for figure in (one, mixed):
+        write_picture(figure, tmp_path / "figure")
+        assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert not mixed.axes[0].texts
 
 
-def test_without_an_adapted_model_only_the_frozen_one_is_drawn(tmp_path: Path, make_stream: MakeStream) -> None:
+def test_without_an_adapted_model_only_the_frozen_one_is_drawn(make_stream: MakeStream) -> None:
     records = make_stream(40)
-    both = timeline_figure(records, tmp_path / "both.png").read_bytes()
-    assert timeline_figure(records, tmp_path / "frozen.png", adapted=False).read_bytes() != both
+    for adapted in (True, False):
+        labels = {line.get_label() for axes in timeline_figure(records, adapted=adapted).axes for line in axes.lines}
+        assert ("stated, adapted, mean of 20" in labels) == adapted
+        assert "stated, frozen, mean of 20" in labels
 
 
-def test_the_same_data_gives_the_same_file(tmp_path: Path, make_stream: MakeStream) -> None:
-    first = timeline_figure(make_stream(40), tmp_path / "a.png").read_bytes()
-    assert first == timeline_figure(make_stream(40), tmp_path / "b.png").read_bytes()
+def test_the_same_data_gives_the_same_files(tmp_path: Path, make_stream: MakeStream) -> None:
+    for name in ("a", "b"):
+        write_picture(timeline_figure(make_stream(40)), tmp_path / name)
+    for suffix in (".png", ".svg"):
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_figures_keep_their_hands_off_the_global_state_of_pyplot(tmp_path: Path) -> None:
-    loaded = "matplotlib.pyplot" in sys.modules
-    reliability_figure([panel("one")], tmp_path / "figure.png")
+def test_pictures_keep_their_hands_off_the_global_state_of_matplotlib(tmp_path: Path) -> None:
+    loaded, before = "matplotlib.pyplot" in sys.modules, matplotlib.rcParams.copy()
+    write_picture(reliability_figure([panel("one")]), tmp_path / "figure")
     assert ("matplotlib.pyplot" in sys.modules) == loaded
+    assert matplotlib.rcParams.copy() == before
 
 
 def test_what_cannot_be_drawn_or_written_is_said(tmp_path: Path, make_record: MakeRecord) -> None:
     with pytest.raises(ParameterError, match="at least one panel"):
-        reliability_figure([], tmp_path / "figure.png")
+        reliability_figure([])
     with pytest.raises(ParameterError, match="no records"):
-        timeline_figure([], tmp_path / "figure.png")
+        timeline_figure([])
     with pytest.raises(ParameterError, match="at least one question"):
-        timeline_figure([make_record()], tmp_path / "figure.png", window=0)
+        timeline_figure([make_record()], window=0)
     with pytest.raises(StorageError, match=r"figure\.png"):
-        reliability_figure([panel("one")], tmp_path / "missing" / "figure.png")
+        write_picture(reliability_figure([panel("one")]), tmp_path / "missing" / "figure")
 
 
 @given(st.lists(st.one_of(st.floats(0.0, 1.0), st.just(math.nan)), max_size=40), st.integers(1, 12))

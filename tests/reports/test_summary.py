@@ -14,9 +14,12 @@ from secl.maths.calibration import ada_ece, brier, ece
 from secl.maths.discrimination import auroc
 from secl.maths.resampling import MEASURES, percentile_interval, resampled_measures
 from secl.records import Decision, Record
-from secl.reports.summary import Measures, measure, signal_pairs, summarise, summary_json
+from secl.reports.readings import readings
+from secl.reports.summary import Measures, measure, summarise, summary_json
 
 MakeRecord = Callable[..., Record]
+
+LEARNED = {name: readings()[name] for name in ("stated", "p_true", "norm_p_true", "secl")}
 
 
 def made(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,10 +61,15 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: Make
         make_record(1, said=4, shadow_said=8, correct=False, shadow_correct=True),
         make_record(2, said=5, shadow_said=7, correct=None, shadow_correct=None, p_true=(0.2, 0.3), signal=None),
     ]
-    assert signal_pairs(records, "stated") == [(0.95, False), (0.85, True), (0.75, None)]
-    assert signal_pairs(records, "secl") == [(0.35, True), (0.45, False), (0.55, None)]
-    assert signal_pairs(records, "p_true") == [(0.7, True), (0.2, None)]
-    assert signal_pairs(records, "norm_p_true") == [(0.8, True)]
+
+    def pairs(name: str) -> list[tuple[float, bool | None]]:
+        series = LEARNED[name].read(records)
+        return list(zip(series.confidence, series.correct, strict=True))
+
+    assert pairs("stated") == [(0.95, False), (0.85, True), (0.75, None)]
+    assert pairs("secl") == [(0.35, True), (0.45, False), (0.55, None)]
+    assert pairs("p_true") == [(0.7, True), (0.2, None)]
+    assert LEARNED["norm_p_true"].read(records).confidence == pytest.approx([0.7 / 0.8, 0.2 / 0.5])
     summary = summarise(records)
     assert {name: summary[name]["n"] for name in ("stated", "p_true", "norm_p_true", "secl")} == {
         "stated": 2,
@@ -82,7 +90,7 @@ def test_confidences_that_were_never_computed_are_left_out(make_record: MakeReco
 
 
 def test_confidences_that_are_not_wanted_are_left_out_everywhere(make_stream: Callable[[int], list[Record]]) -> None:
-    summary = summarise(make_stream(40), signals=("stated", "p_true"))
+    summary = summarise(make_stream(40), {name: LEARNED[name] for name in ("stated", "p_true")})
     for part in (summary, *summary["domains"].values()):
         assert "stated" in part
         assert not {"norm_p_true", "secl"} & set(part)
@@ -123,10 +131,10 @@ def test_the_paper_s_own_cost_comes_out(make_record: MakeRecord) -> None:
 
 def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int], list[Record]]) -> None:
     records = make_stream(80)
-    summary = summarise(records)
+    summary = summarise(records, LEARNED)
     assert list(summary["domains"]) == ["arc $challenge$", "truthful_qa"]
     for domain, part in summary["domains"].items():
-        alone = summarise([record for record in records if record.question.domain == domain])
+        alone = summarise([record for record in records if record.question.domain == domain], LEARNED)
         alone.pop("domains")
         assert part == alone
     assert sum(part["questions"] for part in summary["domains"].values()) == 80
@@ -134,7 +142,8 @@ def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int],
 
 def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:
     summary = summarise([make_record(place, correct=None, shadow_correct=True) for place in range(3)])
-    assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES)}
+    costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
+    assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES), **costs}
     assert summary["stated"]["auroc"] is None
     assert summary["stated"]["intervals"]["auroc"] is None
     assert summary["stated"]["intervals"]["accuracy"] == [1.0, 1.0]

@@ -2,57 +2,108 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from rich.console import Console
 
+from secl.maths.resampling import MEASURES
 from secl.records import Record
+from secl.reports.readings import READINGS, readings
 from secl.reports.summary import summarise
-from secl.reports.tables import COLUMNS, UNDEFINED, caption, markdown_table, summary_table
+from secl.reports.tables import (
+    COLUMNS,
+    FOOTNOTE,
+    NEEDS_LABELS,
+    UNDEFINED,
+    caption,
+    csv_table,
+    footnotes,
+    latex,
+    latex_table,
+    markdown_table,
+    summary_table,
+)
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
 
 
-def shown(summary: dict[str, object], width: int) -> str:
+@pytest.fixture(scope="module")
+def everything() -> dict[str, Any]:
+    """A summary in which every reading has a row with numbers as long as they get."""
+    measures = dict.fromkeys(("ece", "ada_ece", "brier", "auroc", "mean_confidence"), 0.123456)
+    found = {"n": 12_500, **measures, "accuracy": 1.0, "intervals": dict.fromkeys(MEASURES, (0.1, 1.0))}
+    costs = {"cost_paper": 15.0, "cost_measured": 123.4, "fitted": "a=-37.6, b=26.2, range [0.00, 0.26]"}
+    counts = {"questions": 12_500, "trained": 1, "alarms": 2, "cost_measured": 2.5, "domains": {}}
+    return {**dict.fromkeys(READINGS, found | costs), **counts}
+
+
+def shown(summary: dict[str, Any], width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(summary_table(summary))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_the_table_has_a_row_per_confidence_in_the_order_of_the_paper(make_stream: MakeStream) -> None:
-    lines = markdown_table(summarise(make_stream(60))).splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:6]]
-    assert tuple(cells[0]) == COLUMNS
-    assert [row[0] for row in cells[2:]] == ["Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"]
-    assert {len(row) for row in cells} == {len(COLUMNS)}
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_table_has_a_row_per_confidence_in_the_order_of_reports(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    lines = markdown_table(summary).splitlines()
+    rows = [cells(line) for line in lines if line.startswith("| ")]
+    assert tuple(rows[0]) == COLUMNS
+    names = [row[0].split(" (T=")[0].split(" (a=")[0].replace("\\", "") for row in rows[2:]]
+    assert names == [READINGS[key] for key in READINGS if key in summary]
+    assert {len(row) for row in rows} == {len(COLUMNS)}
 
 
 def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
-    row = markdown_table(summary).splitlines()[5]
-    found, low_high = summary["secl"], summary["secl"]["intervals"]["ece"]
-    assert f"| {found['ece']:.3f} ({low_high[0]:.3f}{UNDEFINED}{low_high[1]:.3f}) |" in row
-    assert f"| {100 * found['accuracy']:.1f}% | 60 |" in row
-    assert f"| {100 * summary['trained_share']:.1f} | {summary['cost_paper']:.1f} |" in row
+    found, (low, high) = summary["secl"], summary["secl"]["intervals"]["ece"]
+    row = next(line for line in markdown_table(summary).splitlines() if line.startswith("| SECL |"))
+    measures = [f"{found[measure]:.3f}" for measure in ("ada_ece", "brier", "auroc")]
+    ece, accuracy = f"{found['ece']:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * found['accuracy']:.1f}%"
+    costs = [f"{found['cost_paper']:.1f}", f"{found['cost_measured']:.1f}"]
+    assert cells(row) == ["SECL", ece, *measures, accuracy, "60", *costs]
 
 
-def test_what_is_undefined_is_a_dash(make_record: MakeRecord) -> None:
+def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:
     summary = summarise([make_record(correct=None, shadow_correct=True)])
-    stated, secl = markdown_table(summary).splitlines()[2:4]
-    assert stated.split("|")[5].strip() == UNDEFINED  # AUROC of one class
-    assert [cell.strip() for cell in secl.split("|")[2:8]] == [UNDEFINED] * 5 + ["0"]
+    lines = markdown_table(summary).splitlines()
+    stated, secl = (cells(next(line for line in lines if line.startswith(f"| {name}"))) for name in ("Stated", "SECL"))
+    assert stated[4] == UNDEFINED  # AUROC of one class
+    assert secl[1:7] == [UNDEFINED] * 5 + ["0"]
+    reasons = " ".join(footnotes(summary))
+    assert "n = 0" in reasons
+    assert "all answers are right or all are wrong" in reasons
+    assert all(note in lines for note in footnotes(summary))
+    assert footnotes({"stated": {"n": 2, "auroc": 0.5}}) == []
 
 
-def test_nothing_is_cut_off_in_a_terminal_of_80_columns(make_stream: MakeStream) -> None:
-    summary = summarise(make_stream(160))
-    narrow, wide = shown(summary, 80), shown(summary, 200)
+def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: dict[str, Any]) -> None:
+    narrow, wide = shown(everything, 80), shown(everything, 200)
     assert "…" not in narrow
-    for text in ("Stated (frozen)", "Normalised P(True)", f"{summary['secl']['ece']:.3f}"):
-        assert text in wide
-    assert summary_table(summary).row_count == 4
+    assert max(map(len, narrow.splitlines())) <= 80
+    for text in ("12,500", "0.100–1.000", "0.123", "100.0%", "15.0", "123.4", "[0.00, 0.26]"):  # noqa: RUF001
+        assert narrow.count(text) == wide.count(text) > 0, text
+    assert summary_table(everything).row_count == len(READINGS)
+    assert all(name in wide for name in READINGS.values())
+
+
+def test_readings_that_need_right_answers_have_a_star_and_the_footnote(everything: dict[str, Any]) -> None:
+    assert {name for name, reading in readings().items() if reading.labels} == NEEDS_LABELS
+    assert {key for key, label in READINGS.items() if label.endswith("*")} == NEEDS_LABELS
+    assert FOOTNOTE == "* needs right answers: five-fold cross-validation"
+    assert FOOTNOTE in " ".join(shown(everything, 80).split())
+    without = {key: value for key, value in everything.items() if key not in NEEDS_LABELS}
+    assert "cross-validation" not in shown(without, 80) + markdown_table(without)
 
 
 def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeRecord) -> None:
@@ -66,3 +117,45 @@ def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeR
 def test_an_empty_run_has_a_table_without_rows() -> None:
     assert summary_table(summarise([])).row_count == 0
     assert "0 questions" in markdown_table(summarise([]))
+
+
+def test_latex_rows_have_as_many_cells_as_columns_and_nothing_unescaped(everything: dict[str, Any]) -> None:
+    text = latex_table({"50% & more_$": everything, "b#2": everything})
+    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
+    rows = [line for line in body if line and not line.startswith("\\multicolumn")]
+    assert len(rows) == 2 * len(READINGS)
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(COLUMNS) - 1}
+    assert all(row.endswith(" \\\\") for row in rows)
+    assert "\\emph{50\\% \\& more\\_\\$}" in text
+    assert "\\emph{b\\#2}" in text
+    plain = text.replace("\\begin{tabular}{lrrrrrrrr}", "").split("\n", 1)[1]
+    assert not re.search(r"(?<!\\)[%$#_]|(?<!\\)~|–", plain)  # noqa: RUF001
+    assert text.count("{") == text.count("}") - text.count("\\}") + text.count("\\{")
+    assert "\\emph" not in latex_table({"only": everything})
+
+
+def test_latex_shows_every_special_character() -> None:
+    assert latex("a<b>|\"c'") == "a\\textless{}b\\textgreater{}\\textbar{}''c'"
+
+
+def test_csv_keeps_every_digit_of_every_run_domain_and_reading(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    name = 'a, "b"\nc'
+    rows = list(csv.DictReader(io.StringIO(csv_table({name: summary}))))
+    assert {row["run"] for row in rows} == {name}
+    parts = {"": summary, **summary["domains"]}
+    assert [(row["domain"], row["reading"]) for row in rows] == [
+        (domain, key) for domain, part in parts.items() for key in READINGS if key in part
+    ]
+    for row in rows:
+        found = parts[row["domain"]][row["reading"]]
+        low_high = {
+            f"{m}{end}": (found["intervals"][m] or (None, None))[k]
+            for m in MEASURES
+            for k, end in ((0, "_low"), (1, "_high"))
+        }
+        for column, value in {**{m: found[m] for m in MEASURES}, **low_high, "cost_paper": found["cost_paper"]}.items():
+            assert row[column] == ("" if value is None else repr(value)), column
+        assert int(row["n"]) == found["n"]
+        assert (row["needs_right_answers"] == "1") == (row["reading"] in NEEDS_LABELS)
+        assert not row["confidence"].endswith("*")

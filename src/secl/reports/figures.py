@@ -1,10 +1,16 @@
-"""Records and confidences as pictures (PNG, 150 dots per inch), drawn without a screen and without global state."""
+"""Reliability diagrams, and what all pictures share: colours, an empty figure, and how it becomes PNG and SVG.
+
+Pictures are drawn without a screen and without global state; the same data give the same bytes.
+"""
 
 from __future__ import annotations
 
+import io
 import math
+import re
+import textwrap
+import warnings
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +19,77 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError, StorageError
 from secl.maths.calibration import Bin, ece, reliability
-from secl.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # The Okabe-Ito palette: colours that colour-blind readers can tell apart.
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8C8C8C"
-DASHES = (0, (4, 4))
+BLACK, WHITE, GREY = "#000000", "#ffffff", "#8c8c8c"
+ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+
+DOTS = 150
+"""Per inch, in the PNG of a picture."""
 
 Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
 """Title, n confidences, n grades."""
 
 
-def reliability_figure(panels: Sequence[Panel], path: str | Path) -> Path:
+_UNSHOWABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def showable(text: str) -> str:
+    """Text with a replacement character for whatever no XML or HTML file may hold.
+
+    >>> showable("a\\x00b <c>")
+    'a�b <c>'
+    """
+    return _UNSHOWABLE.sub("\ufffd", text)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches; ten inches are the width of a page."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_picture(figure: Figure, stem: str | Path) -> str:
+    """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text).
+
+    Args:
+        figure: as drawn.
+        stem: path without suffix; its folder must exist.
+
+    Returns:
+        the SVG.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    import matplotlib
+
+    image, text = io.BytesIO(), io.StringIO()
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
+    with warnings.catch_warnings(), matplotlib.rc_context(settings):
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
+        figure.savefig(image, dpi=DOTS, format="png")
+        figure.set_layout_engine("none")  # where things stand is known now
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    svg = showable(text.getvalue())
+    for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
+        path = Path(f"{stem}{suffix}")
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise StorageError(f"The figure {path} cannot be written: {error.strerror or error}.") from error
+    return svg
+
+
+def reliability_figure(panels: Sequence[Panel]) -> Figure:
     """Reliability diagrams side by side, four to a row: accuracy of each bin against the diagonal.
 
     A bar is the accuracy of the answers in its bin, the dot stands at their mean confidence; an empty bin has neither.
@@ -37,20 +97,15 @@ def reliability_figure(panels: Sequence[Panel], path: str | Path) -> Path:
 
     Args:
         panels: (title, confidences, grades) of each diagram.
-        path: where the PNG goes; its folder must exist.
-
-    Returns:
-        The path.
 
     Raises:
         ParameterError: no panels, or numbers that `secl.maths.graded.graded` refuses.
-        StorageError: the file cannot be written.
     """
     if not panels:
         raise ParameterError("A reliability figure needs at least one panel.")
     columns = min(4, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _figure(0.5 + 2.35 * columns, 0.35 + 3.3 * rows)
+    figure = new_figure(0.5 + 2.35 * columns, 0.35 + 3.3 * rows)
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[4, 1.2] * rows)
     for place, (title, confidence, correct) in enumerate(panels):
         row, column = divmod(place, columns)
@@ -67,89 +122,23 @@ def reliability_figure(panels: Sequence[Panel], path: str | Path) -> Path:
     }
     width = 3 if columns > 1 else 1
     figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=width, frameon=False, fontsize=9)
-    return _save(figure, path)
-
-
-def timeline_figure(records: Sequence[Record], path: str | Path, *, window: int = 20, adapted: bool = True) -> Path:
-    """What the gate did over a stream, in three panels that share the position in the stream.
-
-    Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
-    model and of the adapted one (running means), with signal and target where there were any. Bottom: running accuracy.
-    Bursts are shaded, alarms are vertical lines, domain borders are dashed.
-
-    Args:
-        records: of one run, in order.
-        path: where the PNG goes; its folder must exist.
-        window: questions that a running mean looks back on.
-        adapted: whether there is an adapted model to draw beside the frozen one.
-
-    Returns:
-        The path.
-
-    Raises:
-        ParameterError: no records, or a window below 1.
-        StorageError: the file cannot be written.
-    """
-    if not records:
-        raise ParameterError("There are no records to draw.")
-    if window < 1:
-        raise ParameterError(f"A running mean looks back on at least one question, not {window}.")
-    figure = _figure(10.0, 7.2)
-    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[1.15, 1.25, 0.8])
-    for axes in (top, middle, bottom):
-        _mark_learning(axes, records, named=axes is top)
-    _entropy_panel(top, records, window)
-    _confidence_panel(middle, records, window, adapted)
-    _accuracy_panel(bottom, records, window, adapted)
-    _mark_domains((top, middle, bottom), records)
-    first, last = records[0].position, records[-1].position
-    bottom.set_xlim(first - 0.5, max(last, first + 1) + 0.5)
-    bottom.set_xlabel("question of the stream")
-    bottom.locator_params(axis="x", integer=True)
-    figure.align_ylabels()
-    return _save(figure, path)
-
-
-def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Mean of the last `window` values at every place, fewer at the start; nan values do not count.
-
-    >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
-    [1.0, 2.0, 3.0, 5.0]
-    """
-    numbers = np.asarray(values, dtype=np.float64)
-    defined = ~np.isnan(numbers)
-    sums = np.concatenate([[0.0], np.cumsum(np.where(defined, numbers, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(defined)])
-    ends = np.arange(1, len(numbers) + 1)
-    starts = np.maximum(ends - window, 0)
-    count = (counts[ends] - counts[starts]).astype(np.float64)
-    return np.asarray((sums[ends] - sums[starts]) / np.where(count > 0, count, np.nan))
-
-
-def _figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
     return figure
 
 
-def _save(figure: Figure, path: str | Path) -> Path:
-    target = Path(path)
-    try:
-        figure.savefig(target, dpi=150, format="png")
-    except OSError as error:
-        raise StorageError(f"The figure {target} cannot be written: {error.strerror or error}.") from error
-    return target
+def wrapped(title: str, width: int = 26) -> str:
+    """A title on as many lines as a small panel needs.
+
+    >>> wrapped("Normalised P(True) + temperature*")
+    'Normalised P(True) +\\ntemperature*'
+    """
+    return textwrap.fill(title, width)
 
 
 def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
     full = [bar for bar in reliability(confidence, correct) if bar.count]
     error = ece(confidence, correct)
     shown = "undefined" if math.isnan(error) else f"{error:.3f}"
-    top.set_title(f"{title}\nECE {shown}", fontsize=10, parse_math=False)
+    top.set_title(f"{wrapped(title)}\nECE {shown}", fontsize=10, parse_math=False)
     ticks = np.arange(0, 1.01, 0.2)
     top.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
     top.tick_params(labelbottom=False)
@@ -172,7 +161,7 @@ def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
         accuracy,
         s=24,
         color=VERMILLION,
-        edgecolors="white",
+        edgecolors=WHITE,
         clip_on=False,
         zorder=4,
         label="at the mean confidence",
@@ -183,115 +172,3 @@ def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
         above = bar.count + 0.06 * max(counts)
         strip.text(bar.lo + 0.05, above, str(bar.count), rotation=90, fontsize=7, ha="center", va="bottom")
     strip.set_ylim(0, 1.9 * max(counts))
-
-
-def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
-    """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
-    label = "burst" if named else "_burst"
-    for inside, run in groupby(records, key=lambda record: record.decision.in_burst):
-        places = [record.position for record in run]
-        if inside:
-            axes.axvspan(places[0] - 0.5, places[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
-            label = "_another burst"
-    label = "alarm" if named else "_alarm"
-    for record in records:
-        if record.decision.alarm:
-            axes.axvline(record.position - 0.5, color=ORANGE, linewidth=1.6, label=label)
-            label = "_another alarm"
-
-
-def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
-    places = [record.position for record in records]
-    entropies = [record.reply.entropy for record in records]
-    axes.scatter(places, entropies, s=5, color=GREY, alpha=0.6, linewidths=0, label="entropy")
-    axes.plot(places, running_mean(entropies, window), color=BLUE, label=f"entropy, mean of {window}")
-    axes.set_ylabel("entropy (nats)")
-    statistic = [math.nan if r.decision.statistic is None else r.decision.statistic for r in records]
-    handles, labels = axes.get_legend_handles_labels()
-    tested = not all(math.isnan(value) for value in statistic)
-    # The statistic has the lower third of the panel to itself, so neither hides the other.
-    _scale(axes, min(entropies), max(entropies), below=0.6 if tested else 0.05, above=0.2)
-    if tested:
-        right = axes.twinx()
-        right.plot(places, statistic, color=VERMILLION, linewidth=1, label="gate statistic (right)")
-        right.set_ylabel("gate statistic", loc="bottom", color=VERMILLION)
-        right.tick_params(axis="y", colors=VERMILLION)
-        _scale(right, 0.0, float(np.nanmax(statistic)), below=0.0, above=2.2)
-        handles.extend(right.get_legend_handles_labels()[0])
-        labels.extend(right.get_legend_handles_labels()[1])
-    _legend(axes, handles, labels)
-
-
-def _scale(axes: Axes, low: float, high: float, below: float, above: float) -> None:
-    """Limits with room below and above, as shares of the range, and ticks in the range only."""
-    from matplotlib.ticker import MaxNLocator
-
-    extent = max(high - low, 1e-3)
-    high = low + extent
-    axes.set_ylim(low - below * extent, high + above * extent)
-    ticks = MaxNLocator(4).tick_values(low, high)
-    axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_yticks([tick for tick in ticks if low - 0.05 * extent <= tick <= high + 0.05 * extent])
-
-
-def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
-    judged = [(record.position, record.signal) for record in records if record.signal is not None]
-    taught = [(record.position, record.update.target) for record in records if record.update is not None]
-    if judged:
-        places, signals = [at for at, _ in judged], [signal for _, signal in judged]
-        axes.scatter(places, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
-    if taught:
-        places, targets = [at for at, _ in taught], [target for _, target in taught]
-        axes.scatter(places, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
-    _means(axes, records, [record.shadow.confidence for record in records], window, "stated, frozen")
-    if adapted:
-        _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
-    axes.set(ylabel="confidence", ylim=(0, 1))
-    _legend(axes, *axes.get_legend_handles_labels())
-
-
-def _accuracy_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
-    _means(axes, records, [r.shadow_correct for r in records], window, "frozen")
-    if adapted:
-        _means(axes, records, [r.correct for r in records], window, "adapted")
-    axes.set(ylabel="accuracy", ylim=(0, 1))
-    _legend(axes, *axes.get_legend_handles_labels())
-
-
-def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
-    """The running mean of a value, dashed for the frozen model; None values do not count."""
-    style: dict[str, Any] = {"color": BLUE, "linewidth": 2.2}
-    if label.endswith("frozen"):
-        style = {"color": BLACK, "linewidth": 1, "linestyle": DASHES, "zorder": 3}
-    means = running_mean([math.nan if value is None else float(value) for value in values], window)
-    axes.plot([record.position for record in records], means, label=f"{label}, mean of {window}", **style)
-
-
-def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """One line above the panel, where it covers nothing."""
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.1, "borderpad": 0.2}
-    axes.legend(handles, labels, ncols=len(labels), frameon=False, fontsize=8.5, markerscale=1.8, **place)
-
-
-def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:
-    """Dashed borders and, in the first panel, names. A stream that mixes its domains has too many borders to draw."""
-    stretches = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
-    if len(stretches) > 12:
-        return
-    for name, run in stretches:
-        start, end = run[0].position - 0.5, run[-1].position + 0.5
-        if run[0] is not records[0]:
-            for axes in panels:
-                axes.axvline(start, color=BLACK, linewidth=0.9, linestyle=DASHES)
-        if len(run) * 100 > len(name) * len(records):
-            panels[0].text(
-                (start + end) / 2,
-                0.97,
-                name,
-                transform=panels[0].get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=8.5,
-                fontweight="bold",
-                parse_math=False,
-            )

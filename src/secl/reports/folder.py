@@ -1,37 +1,108 @@
-"""The files that a finished run leaves for people."""
+"""The files that a report leaves for people."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from secl.errors import StorageError
-from secl.records import Record
-from secl.reports.figures import reliability_figure, timeline_figure
-from secl.reports.summary import SIGNALS, signal_pairs
-from secl.reports.tables import markdown_table
+from secl.errors import ParameterError, StorageError
+from secl.reports.account import RunReport, panels
+from secl.reports.charts import cost_figure, points, score_figure
+from secl.reports.figures import reliability_figure, write_picture
+from secl.reports.page import render
+from secl.reports.tables import csv_table, latex_table, markdown_table
+from secl.reports.timeline import timeline_figure
+
+PAGE = "report.html"
+
+MAIN = (
+    "stated",
+    "secl",
+    "norm_p_true",
+    "p_true",
+    "self_consistency",
+    "dinco",
+    "label_free_temperature",
+    "answer_probability",
+)
+"""Readings whose distributions are drawn."""
+
+_OURS = re.compile(r"report\.html|summary\.(md|tex|csv)|((\d+-)?(reliability|timeline|scores)|cost)\.(png|svg)")
 
 
-def write_report(folder: Path, summary: dict[str, Any], records: Sequence[Record]) -> list[Path]:
-    """Write `summary.md`, `timeline.png` and `reliability.png` into a run folder, with the summary's confidences.
+def check_folder(folder: Path) -> None:
+    """Let a folder pass that a report can have: one that does not exist, is empty, or holds a report alone.
+
+    Raises:
+        ParameterError: it holds something else, or is a file.
+    """
+    if not folder.exists():
+        return
+    others = [] if not folder.is_dir() else [path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name)]
+    if others or not folder.is_dir():
+        found = f"holds {min(others)!r} and more than a report" if others else "is a file"
+        raise ParameterError(f"{folder} {found}; name another folder with --out.")
+
+
+def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
+    """Write page, tables and pictures of one or several runs into a folder, which is made if need be.
+
+    Files: `report.html`; `summary.md`, `.tex` and `.csv`; `reliability`, `scores`, `timeline` and `cost` as `.png` and
+    `.svg` (with several runs all but the last once for each, as `1-timeline.png`). Pictures of an earlier report that
+    are not drawn again are removed: without any right answer there are only timelines.
 
     Returns:
-        what was written; without any reference there is no reliability diagram.
+        the path of the page.
+
+    Raises:
+        StorageError: a file cannot be written.
     """
-    table = folder / "summary.md"
+    prefixes = [""] if len(runs) == 1 else [f"{place}-" for place in range(1, len(runs) + 1)]
+    made = points([run.summary for run in runs])
     try:
-        table.write_text(markdown_table(summary), encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        pictures = [draw(run, folder, prefix) for run, prefix in zip(runs, prefixes, strict=True)]
+        cost = write_picture(cost_figure(made, [run.name for run in runs]), folder / "cost") if made else None
+        summaries = {run.name: run.summary for run in runs}
+        texts = {
+            "summary.md": markdown(runs),
+            "summary.tex": latex_table(summaries),
+            "summary.csv": csv_table(summaries),
+            PAGE: render(runs, pictures, cost),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", errors="replace")
+        stems = {f"{prefix}{name}" for drawn, prefix in zip(pictures, prefixes, strict=True) for name in drawn}
+        stems |= {"cost"} if cost else set()
+        _remove_others(folder, {*texts, *(f"{stem}{end}" for stem in stems for end in (".png", ".svg"))})
     except OSError as problem:
-        raise StorageError(f"cannot write {table}: {problem.strerror}.") from problem
-    written = [table, timeline_figure(records, folder / "timeline.png", adapted="secl" in summary)]
-    panels = []
-    for signal, name in SIGNALS.items():
-        if signal not in summary:
-            continue
-        graded = [(confidence, grade) for confidence, grade in signal_pairs(records, signal) if grade is not None]
-        if graded:
-            panels.append((name, [confidence for confidence, _ in graded], [grade for _, grade in graded]))
-    if panels:
-        written.append(reliability_figure(panels, folder / "reliability.png"))
-    return written
+        raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
+    return folder / PAGE
+
+
+def _remove_others(folder: Path, written: set[str]) -> None:
+    """Remove what an earlier report left and this one did not write."""
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in written:
+            path.unlink(missing_ok=True)
+
+
+def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
+    """Write the pictures of one run; returns their SVGs by name, of those that can be drawn."""
+    graded = panels(run)
+    figures = {"timeline": timeline_figure(run.records, window=max(20, len(run.records) // 40), adapted=run.learned)}
+    if graded:
+        figures["reliability"] = reliability_figure(list(graded.values()))
+    main = [graded[key] for key in MAIN if key in graded]
+    if main:
+        figures["scores"] = score_figure(main)
+    return {name: write_picture(figure, folder / f"{prefix}{name}") for name, figure in figures.items()}
+
+
+def markdown(runs: Sequence[RunReport]) -> str:
+    """The summary tables one after the other, with headings where there are several."""
+    if len(runs) == 1:
+        return markdown_table(runs[0].summary)
+    escaped = {run.name: re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", run.name) for run in runs}
+    return "\n".join(f"## {escaped[run.name]}\n\n{markdown_table(run.summary)}" for run in runs)

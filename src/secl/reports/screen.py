@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from secl.models import Answered
-from secl.records import Judgement, Question
+from secl.records import Evidence, Judgement, Question
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def answer_panel(
     ]
     if reply.version:
         parts.append(Text(f"before adapting    {shadow.confidence:.3f}", style="dim"))
-    normalised = normalise(judgement)
+    normalised = normalise(question, reply, Evidence(judgement))
     if normalised is not None:
         formula = "" if normalise.formula == "log" else f", formula {normalise.formula}"
         parts.append(Text(f"normalised P(True) {normalised:.3f}  (tau {normalise.tau:g}{formula})"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,7 @@ from secl.maths.discrimination import auroc
 from secl.maths.graded import graded
 from secl.maths.resampling import MEASURES, Interval, percentile_interval, resampled_measures
 from secl.records import Record
-
-SIGNALS = {
-    "stated": "Stated (frozen)",
-    "p_true": "P(True)",
-    "norm_p_true": "Normalised P(True)",
-    "secl": "SECL",
-}
-"""The confidences of a record that are measured, in the order of reports, and what people call them."""
+from secl.reports.readings import Reading, Series, readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +90,13 @@ def measure(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, resamples: int
 
 
 def summarise(
-    records: Sequence[Record], *, intervals: bool = True, signals: Sequence[str] = tuple(SIGNALS)
+    records: Sequence[Record], found: Mapping[str, Reading] | None = None, *, intervals: bool = True
 ) -> dict[str, Any]:
     """The summary of a run, ready for JSON; whatever is undefined is None.
 
-    Keys: for each of `signals` that was ever computed ("stated" of the frozen model, "p_true" and "norm_p_true" of the
-    judged questions, "secl", the reported confidence) a dict with n, the measures and, if asked for, "intervals":
-    {measure: [low, high] or None}. Then counts over all questions:
+    Keys: for each reading that gives anything a dict with n, the measures, `cost_paper` and `cost_measured` (forward
+    passes per question, as the paper counts and as tokens per token of plain answering), `fitted` (what was fitted, if
+    anything) and, if asked for, "intervals": {measure: [low, high] or None}. Then counts over all questions:
 
         questions, unlabelled     asked; without a reference, so in no measure
         trained, trained_share    received an update
@@ -116,16 +109,17 @@ def summarise(
 
     Args:
         records: of one run, in order.
-        intervals: whether to compute 95% bootstrap intervals (about a second per 2000 questions).
-        signals: the confidences to measure, keys of `SIGNALS`.
+        found: the readings to measure; all of `secl.reports.readings.readings` unless given.
+        intervals: whether to compute 95% bootstrap intervals (about a second per reading and 2000 questions).
 
     >>> summarise([])["trained_share"] is None
     True
     """
-    summary = _summary(records, intervals, signals)
+    series = {name: (reading, reading.read(records)) for name, reading in (found or readings()).items()}
+    summary = _summary(records, series, intervals)
     domains = dict.fromkeys(record.question.domain for record in records)
     summary["domains"] = {
-        domain: _summary([record for record in records if record.question.domain == domain], intervals, signals)
+        domain: _summary([record for record in records if record.question.domain == domain], series, intervals)
         for domain in domains
     }
     return summary
@@ -145,36 +139,25 @@ def summary_json(summary: dict[str, Any]) -> str:
     return json.dumps(summary, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
 
 
-def signal_pairs(records: Sequence[Record], signal: str) -> list[tuple[float, bool | None]]:
-    """(confidence, grade) of every record that has this signal; the grade is None without a reference.
-
-    "stated" is graded by the frozen model's own answer (`shadow_correct`), the others by the reported one (`correct`).
-
-    Args:
-        records: of one run.
-        signal: one of `SIGNALS`.
-    """
-    pairs: list[tuple[float, bool | None]] = []
-    for record in records:
-        if signal == "stated":
-            pairs.append((record.shadow.confidence, record.shadow_correct))
-        elif signal == "secl":
-            pairs.append((record.reply.confidence, record.correct))
-        elif signal == "norm_p_true" and record.signal is not None:
-            pairs.append((record.signal, record.correct))
-        elif signal == "p_true" and record.judgement is not None and record.judgement.p_true:
-            pairs.append((record.judgement.p_true[0], record.correct))
-    return pairs
-
-
-def _summary(records: Sequence[Record], intervals: bool, signals: Sequence[str]) -> dict[str, Any]:
+def _summary(
+    records: Sequence[Record], series: Mapping[str, tuple[Reading, Series]], intervals: bool
+) -> dict[str, Any]:
+    """The summary of some of the records that the series were read off."""
     summary: dict[str, Any] = {}
-    for signal in signals:
-        pairs = signal_pairs(records, signal)
-        if pairs:
-            counted = [(confidence, correct) for confidence, correct in pairs if correct is not None]
-            found = measure([c for c, _ in counted], [y for _, y in counted], resamples=1000 if intervals else 0)
-            summary[signal] = _plain(found)
+    by_place = {record.position: record for record in records}
+    for name, (reading, whole) in series.items():
+        inside = [i for i, place in enumerate(whole.places) if place in by_place]
+        if not inside:
+            continue
+        graded = [(whole.confidence[i], right) for i in inside if (right := whole.correct[i]) is not None]
+        measures = measure([c for c, _ in graded], [y for _, y in graded], resamples=1000 if intervals else 0)
+        asked = [by_place[whole.places[i]] for i in inside]
+        plain = sum(record.plain_tokens for record in asked)
+        summary[name] = _plain(measures) | {
+            "cost_paper": sum(map(reading.passes, asked)) / len(asked),
+            "cost_measured": sum(whole.tokens[i] for i in inside) / plain if plain else None,
+            "fitted": whole.fitted or None,
+        }
     return summary | _counts(records)
 
 
@@ -193,7 +176,7 @@ def _counts(records: Sequence[Record]) -> dict[str, Any]:
         "unparsed": sum(record.reply.answer is None for record in records),
         "low_digit_mass": sum(record.reply.digit_mass < 0.5 for record in records),
         "cost_paper": (15 * trained + (questions - trained)) / questions if questions else None,
-        "cost_measured": sum(record.tokens for record in records) / plain if plain else None,
+        "cost_measured": sum(record.ledger.total for record in records) / plain if plain else None,
     }
 
 

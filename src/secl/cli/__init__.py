@@ -1,0 +1,9 @@
+"""The front door from the shell: every command is a few lines around the library."""
+
+# isort: skip_file
+from secl.cli.app import app, main
+
+# Importing a module registers its commands, in the order of `secl --help`.
+from secl.cli import running, asking, reports, reproducing, checking, comparing, sweeping  # noqa: F401
+
+__all__ = ["app", "main"]

@@ -1,0 +1,266 @@
+"""Two charts: how confidences of right and wrong answers are spread, and what a confidence costs against its error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.errors import ParameterError
+from secl.maths.graded import graded
+from secl.reports.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    WHITE,
+    Panel,
+    new_figure,
+    wrapped,
+)
+from secl.reports.placing import anchor, place
+from secl.reports.readings import READINGS
+from secl.reports.tables import NEEDS_LABELS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SLOTS = 20
+"""Bars of a histogram."""
+
+RIGHT: dict[str, Any] = {"facecolor": BLUE, "edgecolor": BLUE}
+WRONG: dict[str, Any] = {"facecolor": WHITE, "edgecolor": VERMILLION, "hatch": "/////"}
+
+# Which readings are of one kind: what their names begin with, shape, colour and what people call them.
+KINDS = (
+    (("label_free",), "D", PURPLE, "fitted without right answers"),
+    (("p_true", "norm_p_true"), "s", GREEN, "P(True)"),
+    (("self_consistency", "dinco"), "^", ORANGE, "several answers"),
+    (("secl",), "*", BLUE, "SECL"),
+    (("",), "o", BLACK, "the reply alone"),
+)
+RUN_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+
+
+def score_figure(panels: Sequence[Panel]) -> Figure:
+    """How confidences are spread, four panels to a row: right answers upwards, wrong ones downwards and hatched.
+
+    Args:
+        panels: (title, confidences, grades) of each panel.
+
+    Raises:
+        ParameterError: no panels, or numbers that `secl.maths.graded.graded` refuses.
+    """
+    if not panels:
+        raise ParameterError("A figure of score distributions needs at least one panel.")
+    from matplotlib.patches import Patch
+
+    columns = min(4, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = new_figure(0.5 + 2.35 * columns, 0.35 + 2.35 * rows)
+    grid = figure.add_gridspec(rows, columns)
+    for number, (title, confidence, correct) in enumerate(panels):
+        row, column = divmod(number, columns)
+        axes = figure.add_subplot(grid[row, column])
+        _score_panel(axes, title, confidence, correct)
+        if column == 0:
+            axes.set_ylabel("answers")
+    handles = [Patch(label="right answers", **RIGHT), Patch(label="wrong answers", **WRONG)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def _score_panel(axes: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    confidences, grades = graded(confidence, correct)
+    right = np.histogram(confidences[grades == 1], SLOTS, (0, 1))[0]
+    wrong = np.histogram(confidences[grades == 0], SLOTS, (0, 1))[0]
+    for counts, sign, style in ((right, 1, RIGHT), (wrong, -1, WRONG)):
+        full = np.flatnonzero(counts)
+        axes.bar((full + 0.05) / SLOTS, sign * counts[full], 0.9 / SLOTS, align="edge", **style)
+    axes.axhline(0, color=BLACK, linewidth=0.8)
+    axes.set_title(f"{wrapped(title)}\n{right.sum():,} right, {wrong.sum():,} wrong", fontsize=10, parse_math=False)
+    most = max(int(right.max()), int(wrong.max()), 1)
+    axes.set(xlim=(0, 1), ylim=(-1.1 * most, 1.1 * most), xticks=np.arange(0, 1.01, 0.2), xlabel="confidence")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, symmetric=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One confidence in the plane of cost and error.
+
+    Attributes:
+        label: what people call it.
+        key: its name among the readings.
+        run: place of its run among those drawn.
+        ece: expected calibration error, in [0, 1].
+        measured: cost in forward passes per question, as tokens per token of plain answering; None if unknown.
+        paper: the same as the paper counts.
+    """
+
+    label: str
+    key: str
+    run: int
+    ece: float
+    measured: float | None
+    paper: float
+
+    @property
+    def cost(self) -> float:
+        """Where it stands: the measured cost if there is one."""
+        return self.measured or self.paper
+
+
+def points(summaries: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """A point for each reading of each run that has an ECE and a cost; one that several runs share is there once.
+
+    >>> found = {"n": 4, "ece": 0.3, "cost_measured": 1.1, "cost_paper": 1.0}
+    >>> [(point.label, point.cost) for point in points([{"stated": found, "questions": 4}])]
+    [('Stated (frozen)', 1.1)]
+    """
+    made: dict[tuple[str, float, float], Point] = {}
+    for run, summary in enumerate(summaries):
+        most = max((summary[key]["n"] for key in READINGS if key in summary), default=0)
+        for key, name in READINGS.items():
+            found = summary.get(key)
+            if not found or found["ece"] is None or not (found["cost_measured"] or found["cost_paper"]):
+                continue
+            label = name.removesuffix("*").replace("temperature", "temp.").replace("Normalised", "Norm.")
+            if found["n"] < most:
+                label += f", n={found['n']:,}"
+            point = Point(label, key, run, found["ece"], found["cost_measured"], found["cost_paper"])
+            made.setdefault((key, round(point.ece, 9), round(point.cost, 9)), point)
+    return list(made.values())
+
+
+def cost_figure(made: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
+    """Cost against calibration error (the paper's first figure): lower left is better.
+
+    A marker stands at the measured cost, hollow where right answers were needed; a thin line leads to the cost as the
+    paper counts it. Shapes tell the kind of confidence, colours too, or the run where there are several.
+
+    Args:
+        made: of `points`.
+        runs: what people call the runs, in the order of `Point.run`.
+
+    Raises:
+        ParameterError: no points.
+    """
+    if not made:
+        raise ParameterError("There is no confidence with a cost and a calibration error to draw.")
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    figure = new_figure(10.0, 5.6)
+    axes = figure.add_subplot()
+    costs = [cost for point in made for cost in (point.cost, point.paper)]
+    axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel="ECE")
+    axes.set_xlim(min(costs) / 1.35, max(costs) * 1.7)
+    most = max(0.05, *(point.ece for point in made))
+    axes.set_ylim(-0.03 * most, 1.12 * most)
+    ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 2, 5)]
+    axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if axes.get_xlim()[0] <= tick]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for point in made:
+        shape, colour = _style(point, len(runs))
+        if point.paper and point.paper != point.cost:
+            axes.plot([point.paper, point.cost], [point.ece] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
+            axes.plot([point.paper], [point.ece], "|", color=GREY, markersize=6, zorder=2)
+        hollow = point.key in NEEDS_LABELS
+        size = (13 if shape == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
+        style: dict[str, Any] = {
+            "color": WHITE if hollow else colour,
+            "markeredgecolor": colour,
+            "zorder": 3 if hollow else 4,
+        }
+        axes.plot([point.cost], [point.ece], shape, markersize=size, **style)
+    _cost_legend(figure, made, runs)
+    _label(figure, axes, made)
+    return figure
+
+
+def _style(point: Point, runs: int) -> tuple[str, str]:
+    """Shape and colour."""
+    shape, colour = next(
+        (shape, colour) for starts, shape, colour, _ in KINDS if any(point.key.startswith(start) for start in starts)
+    )
+    return shape, colour if runs == 1 else RUN_COLOURS[point.run % len(RUN_COLOURS)]
+
+
+def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> None:
+    """What the shapes, colours and lines of those drawn mean."""
+    from matplotlib.lines import Line2D
+
+    several, shapes = len(runs) > 1, {_style(point, 1)[0] for point in made}
+    entries: list[tuple[str, str, str, str]] = [
+        (shape, GREY if several else colour, GREY if several else colour, name)
+        for _, shape, colour, name in KINDS
+        if shape in shapes
+    ]
+    if several:
+        entries += [("o", colour, colour, run) for run, colour in zip(runs, RUN_COLOURS * len(runs), strict=False)]
+    if any(point.key in NEEDS_LABELS for point in made):
+        entries.append(("o", WHITE, BLACK, "hollow: needs right answers"))
+    if any(point.paper != point.cost for point in made):
+        entries.append(("|", GREY, GREY, "cost as the paper counts"))
+    handles = [
+        Line2D([], [], marker=shape, color=face, markeredgecolor=edge, linestyle="", markersize=8)
+        for shape, face, edge, _ in entries
+    ]
+    legend = figure.legend(
+        handles, [name for *_, name in entries], loc="outside upper center", ncols=4, frameon=False, fontsize=9
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
+    """Names beside the points, with a line where a name stands further off."""
+    figure.draw_without_rendering()
+    scale = 72 / figure.dpi
+
+    def spot(cost: float, error: float) -> tuple[float, float]:
+        x, y = axes.transData.transform((cost, error)) * scale
+        return float(x), float(y)
+
+    spots = [spot(point.cost, point.ece) for point in made]
+    ends = [spot(point.paper, point.ece) for point in made]
+    lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
+    style: dict[str, Any] = {"fontsize": 8.5, "va": "center", "parse_math": False, "zorder": 5}
+    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    sizes = []
+    for point in made:
+        sample = axes.text(0, 0, point.label, **style)
+        extent = sample.get_window_extent()
+        sizes.append((extent.width * scale, extent.height * scale))
+        sample.remove()
+    left, bottom, right, top = (float(value) * scale for value in axes.bbox.extents)
+    for point, (x, y), box in zip(made, spots, place(spots, sizes, (left, bottom, right, top), lines), strict=True):
+        where, tip = (box[0] - x, (box[1] + box[3]) / 2 - y), anchor((x, y), box)
+        far = math.dist(tip, (x, y)) > 11
+        relative = ((tip[0] - box[0]) / (box[2] - box[0]), (tip[1] - box[1]) / (box[3] - box[1]))
+        note = axes.annotate(
+            point.label,
+            (point.cost, point.ece),
+            where,
+            textcoords="offset points",
+            arrowprops={**line, "relpos": relative} if far else None,
+            **style,
+        )
+        note.set_in_layout(False)

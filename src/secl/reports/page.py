@@ -1,0 +1,91 @@
+"""A report as one HTML page that needs nothing else: no network, no scripts, no files beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from secl.reports.account import RunReport, after, domains, ledger, making, overview, verdict, wrong_answers
+from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE, showable
+from secl.reports.readings import READINGS
+from secl.reports.tables import COLUMNS, caption, counted, footnotes, rows
+
+# Colours of a picture that follow the page's light or dark theme.
+THEMED = {
+    BLACK: "currentColor",
+    WHITE: "var(--paper)",
+    BLUE: "var(--blue)",
+    GREEN: "var(--green)",
+    VERMILLION: "var(--red)",
+}
+
+
+def inline(svg: str, name: str, description: str) -> str:
+    """A picture of `secl.reports.figures.write_picture` as part of a page.
+
+    Args:
+        svg: the file's text.
+        name: a word that no other picture of the page has; it keeps their identifiers apart.
+        description: what it shows, for people who cannot see it.
+    """
+    from markupsafe import escape
+
+    text = svg[svg.index("<svg") :]
+    width = re.search(r'width="([\d.]+pt)"', text)
+    text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)  # the page has these rules too
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
+    for colour, themed in THEMED.items():
+        text = text.replace(colour, themed)
+    natural = f'style="--natural: {width[1]}" ' if width else ""
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" {natural}', 1)
+
+
+def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cost: str | None) -> str:
+    """The page.
+
+    Args:
+        runs: one or several; several get a table of all of them first.
+        pictures: SVGs of each run: any of "reliability", "scores" and "timeline".
+        cost: the SVG of cost against error over all runs; None where nothing could be measured.
+    """
+    import jinja2
+    from markupsafe import Markup
+
+    def picture(svg: str, name: str, description: str) -> Markup:
+        return Markup(inline(svg, name, description))  # drawn here, and escaped where it holds text
+
+    def clean(value: Any) -> Any:
+        return showable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    place = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(place),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=clean,
+    )
+    environment.globals |= {"picture": picture, "columns": COLUMNS, "counted": counted}
+    sections = [
+        {
+            "run": run,
+            "verdict": verdict(run.summary),
+            "after": READINGS[key] if (key := after(run.summary)) else None,
+            "rows": [(row, list(zip_longest(row.cells, row.intervals, fillvalue=""))) for row in rows(run.summary)],
+            "notes": [caption(run.summary), *footnotes(run.summary)],
+            "pictures": drawn,
+            "domains": domains(run),
+            "wrong": wrong_answers(run),
+            "line": overview(run),
+            "making": making(run),
+            "ledger": ledger(run.records),
+            "cost": cost,
+        }
+        for run, drawn in zip(runs, pictures, strict=True)
+    ]
+    return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()

@@ -1,0 +1,195 @@
+"""The gate's timeline: what it saw over a stream, when it fired, and what learning made of the confidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.errors import ParameterError
+from secl.records import Record
+from secl.reports.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DASHES = (0, (4, 4))
+
+
+def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: bool = True) -> Figure:
+    """What the gate did over a stream, in three panels that share the position in the stream.
+
+    Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
+    model and of the adapted one (running means), with signal and target where there were any. Bottom: running accuracy.
+    Bursts are shaded, alarms are vertical lines, domain borders are dashed.
+
+    Args:
+        records: of one run, in order.
+        window: questions that a running mean looks back on.
+        adapted: whether there is an adapted model to draw beside the frozen one.
+
+    Raises:
+        ParameterError: no records, or a window below 1.
+    """
+    if not records:
+        raise ParameterError("There are no records to draw.")
+    if window < 1:
+        raise ParameterError(f"A running mean looks back on at least one question, not {window}.")
+    figure = new_figure(10.0, 7.2)
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[1.15, 1.25, 0.8])
+    for axes in (top, middle, bottom):
+        _mark_learning(axes, records, named=axes is top)
+    _entropy_panel(top, records, window)
+    _confidence_panel(middle, records, window, adapted)
+    _accuracy_panel(bottom, records, window, adapted)
+    _mark_domains((top, middle, bottom), records)
+    first, last = records[0].position, records[-1].position
+    bottom.set_xlim(first - 0.5, max(last, first + 1) + 0.5)
+    bottom.set_xlabel("question of the stream")
+    bottom.locator_params(axis="x", integer=True)
+    figure.align_ylabels()
+    return figure
+
+
+def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
+    """Mean of the last `window` values at every place, fewer at the start; nan values do not count.
+
+    >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
+    [1.0, 2.0, 3.0, 5.0]
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    defined = ~np.isnan(numbers)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(defined, numbers, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(defined)])
+    ends = np.arange(1, len(numbers) + 1)
+    starts = np.maximum(ends - window, 0)
+    count = (counts[ends] - counts[starts]).astype(np.float64)
+    return np.asarray((sums[ends] - sums[starts]) / np.where(count > 0, count, np.nan))
+
+
+def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
+    """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
+    label = "burst" if named else "_burst"
+    for inside, run in groupby(records, key=lambda record: record.decision.in_burst):
+        places = [record.position for record in run]
+        if inside:
+            axes.axvspan(places[0] - 0.5, places[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
+            label = "_another burst"
+    label = "alarm" if named else "_alarm"
+    for record in records:
+        if record.decision.alarm:
+            axes.axvline(record.position - 0.5, color=ORANGE, linewidth=1.6, label=label)
+            label = "_another alarm"
+
+
+def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
+    places = [record.position for record in records]
+    entropies = [record.reply.entropy for record in records]
+    axes.scatter(
+        places,
+        entropies,
+        s=min(18.0, max(5.0, 1500 / len(records))),
+        color=GREY,
+        alpha=0.6,
+        linewidths=0,
+        label="entropy",
+    )
+    axes.plot(places, running_mean(entropies, window), color=BLUE, label=f"entropy, mean of {window}")
+    axes.set_ylabel("entropy (nats)")
+    statistic = [math.nan if r.decision.statistic is None else r.decision.statistic for r in records]
+    handles, labels = axes.get_legend_handles_labels()
+    tested = not all(math.isnan(value) for value in statistic)
+    # The statistic has the lower third of the panel to itself, so neither hides the other.
+    _scale(axes, min(entropies), max(entropies), below=0.6 if tested else 0.05, above=0.2)
+    if tested:
+        right = axes.twinx()
+        right.plot(places, statistic, color=VERMILLION, linewidth=1, label="gate statistic (right)")
+        right.set_ylabel("gate statistic", loc="bottom", color=VERMILLION)
+        right.tick_params(axis="y", colors=VERMILLION)
+        for spine in right.spines.values():
+            spine.set_visible(False)  # the panel has its frame already
+        _scale(right, 0.0, float(np.nanmax(statistic)), below=0.0, above=2.2)
+        handles.extend(right.get_legend_handles_labels()[0])
+        labels.extend(right.get_legend_handles_labels()[1])
+    _legend(axes, handles, labels)
+
+
+def _scale(axes: Axes, low: float, high: float, below: float, above: float) -> None:
+    """Limits with room below and above, as shares of the range, and ticks in the range only."""
+    from matplotlib.ticker import MaxNLocator
+
+    extent = max(high - low, 1e-3)
+    high = low + extent
+    axes.set_ylim(low - below * extent, high + above * extent)
+    ticks = MaxNLocator(4).tick_values(low, high)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    axes.set_yticks([tick for tick in ticks if low - 0.05 * extent <= tick <= high + 0.05 * extent])
+
+
+def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
+    judged = [(record.position, record.signal) for record in records if record.signal is not None]
+    taught = [(record.position, record.update.target) for record in records if record.update is not None]
+    if judged:
+        places, signals = [at for at, _ in judged], [signal for _, signal in judged]
+        axes.scatter(places, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
+    if taught:
+        places, targets = [at for at, _ in taught], [target for _, target in taught]
+        axes.scatter(places, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
+    _means(axes, records, [record.shadow.confidence for record in records], window, "stated, frozen")
+    if adapted:
+        _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
+    axes.set(ylabel="confidence", ylim=(0, 1))
+    _legend(axes, *axes.get_legend_handles_labels())
+
+
+def _accuracy_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
+    _means(axes, records, [r.shadow_correct for r in records], window, "frozen")
+    if adapted:
+        _means(axes, records, [r.correct for r in records], window, "adapted")
+    axes.set(ylabel="accuracy", ylim=(0, 1))
+    _legend(axes, *axes.get_legend_handles_labels())
+
+
+def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
+    """The running mean of a value, dashed for the frozen model; None values do not count."""
+    style: dict[str, Any] = {"color": BLUE, "linewidth": 2.2}
+    if label.endswith("frozen"):
+        style = {"color": BLACK, "linewidth": 1, "linestyle": DASHES, "zorder": 3}
+    means = running_mean([math.nan if value is None else float(value) for value in values], window)
+    axes.plot([record.position for record in records], means, label=f"{label}, mean of {window}", **style)
+
+
+def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """One line above the panel, where it covers nothing."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.1, "borderpad": 0.2}
+    axes.legend(handles, labels, ncols=len(labels), frameon=False, fontsize=8.5, markerscale=1.8, **place)
+
+
+def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:
+    """Dashed borders and, in the first panel, names. A stream that mixes its domains has too many borders to draw."""
+    stretches = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
+    if len(stretches) > 12:
+        return
+    for name, run in stretches:
+        start, end = run[0].position - 0.5, run[-1].position + 0.5
+        if run[0] is not records[0]:
+            for axes in panels:
+                axes.axvline(start, color=BLACK, linewidth=0.9, linestyle=DASHES)
+        if len(run) * 100 > len(name) * len(records):
+            panels[0].text(
+                (start + end) / 2,
+                0.97,
+                name,
+                transform=panels[0].get_xaxis_transform(),
+                ha="center",
+                va="top",
+                fontsize=8.5,
+                fontweight="bold",
+                parse_math=False,
+            )

@@ -1,0 +1,291 @@
+"""`secl check` and `secl compare` from the shell, on a model that follows a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.gates import EntropyShift, Never
+from secl.records import Judgement, Question, Record, Reply
+from secl.reports.gap import measure_gap
+from secl.runs import runner
+from secl.runs.recipe import Recipe
+from secl.runs.store import FILE, Store
+from secl.testing import ScriptedModel, toy_stream, unit
+from tests.cli.conftest import Ended, Shell
+
+CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
+
+
+class Loaded(ScriptedModel):
+    """A scripted model with what a run records of a loaded one."""
+
+    precision: dict[str, Any] = {}  # noqa: RUF012
+    adapter = SimpleNamespace(config=SimpleNamespace(to_dict=dict))
+
+    def check(self, question: Question) -> None:
+        """Nothing is too long for it."""
+
+
+class Knowing(Loaded):
+    """Overconfident, but P(True) knows what is right."""
+
+    def judge(self, question: Question, reply: Reply) -> Judgement:
+        right = reply.answer == question.reference
+        mine = (0.5 if right else 0.2) + 0.2 * unit(f"k/{question.id}")
+        return Judgement(("it", "that", "this"), (mine, 0.2, 0.3), "options")
+
+
+class Fooled(Loaded):
+    """Says the truth about itself, and P(True) is sure of everything."""
+
+    def judge(self, question: Question, reply: Reply) -> Judgement:  # noqa: ARG002
+        return Judgement(("it", "that", "this"), (0.98, 0.0, 0.0), "options")
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Make every run load this model; an exception is raised instead."""
+
+    def using(model: Any) -> None:
+        def load(_recipe: Recipe) -> Any:
+            if isinstance(model, BaseException):
+                raise model
+            return model
+
+        monkeypatch.setattr(runner, "load_model", load)
+
+    return using
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A question file with eighty right answers."""
+    return ask_file(tmp_path / "mine.jsonl", toy_stream(80))
+
+
+def ask_file(path: Path, questions: list[Question]) -> Path:
+    rows = [{"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in questions]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def check(shell: Shell, *arguments: object) -> dict[str, Any]:
+    """The JSON of a check, whose exit code must go with its verdict."""
+    ended = shell("check", *arguments, "--json")
+    assert ended.err == ""
+    found: dict[str, Any] = json.loads(ended.out)
+    assert ended.code == found["exit_code"] == CODES[found["verdict"]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "verdict"),
+    [(Knowing(stated=0.9), "adapt"), (Fooled(stated=0.5), "do not adapt"), (Loaded(stated=0.55), "cannot tell")],
+    ids=["adapt", "do_not_adapt", "cannot_tell"],
+)
+def test_the_exit_code_goes_with_the_verdict_and_nothing_is_left_behind(
+    shell: Shell, use: Any, mine: Path, model: Any, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(mine.parent))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("COLUMNS", "80")
+    use(model)
+    ended = shell("check", "--questions", mine)
+    assert (ended.code, ended.err) == (CODES[verdict], "")
+    assert max(map(len, ended.out.splitlines())) <= 80
+    last = ended.out.rstrip().rindex(f"{verdict}: ")
+    assert ended.out.rstrip().endswith(".")
+    assert ended.out.rindex("cross-fitted, it") > last > ended.out.rindex("Mean confidence")
+    assert list(mine.parent.iterdir()) == [mine]
+
+
+def test_the_json_is_what_the_records_say(shell: Shell, use: Any, mine: Path, tmp_path: Path) -> None:
+    use(Knowing())
+    found = check(shell, "--questions", mine, "--out", tmp_path / "run", "--seed", 5)
+    with Store(tmp_path / "run") as store:
+        gap = measure_gap(list(store.records()), 1.0, seed=5)
+        assert store.manifest["recipe"]["method"] == "norm_p_true"
+    assert (found["n"], found["tau"], found["best"], found["model"]) == (80, 1.0, gap.best, "smollm2")
+    assert found["folds"] == list(gap.folds)
+    assert found["fitted"]["ece"]["difference"] == gap.fitted["ece"].difference
+
+
+def test_a_finished_check_is_reused_without_its_model_and_with_another_tau(
+    shell: Shell, use: Any, mine: Path, tmp_path: Path
+) -> None:
+    use(Knowing())
+    first = check(shell, "--questions", mine, "--out", tmp_path / "run")
+    use(AssertionError("the model is not needed"))
+    assert check(shell, "--questions", mine, "--out", tmp_path / "run") == first
+    assert check(shell, "--out", tmp_path / "run") == first
+    other = check(shell, "--out", tmp_path / "run", "--tau", 2)
+    assert (other["tau"], other["used"] == first["used"]) == (2.0, False)
+
+
+def test_a_check_that_is_stopped_says_how_to_go_on_and_does(
+    shell: Shell, use: Any, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(Knowing())
+    whole = check(shell, "--questions", mine)
+
+    class Stopped(Knowing):
+        def judge(self, question: Question, reply: Reply) -> Judgement:
+            if question.text == "What is 30 plus 31?":
+                raise KeyboardInterrupt
+            return super().judge(question, reply)
+
+    use(Stopped())
+    run = tmp_path / "run"
+    ended = shell("check", "--questions", mine, "--out", run)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        f"secl: stopped after 30 of 80 questions, all of them recorded; go on with: secl check --out {run}\n"
+    )
+    ended = shell("check", "--questions", mine)
+    assert ended.err == "secl: stopped after 30 of 80 questions, nothing is kept without --out.\n"
+    use(KeyboardInterrupt())
+    assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
+    use(Knowing())
+    assert check(shell, "--out", run) == whole
+
+
+def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, tmp_path: Path) -> None:
+    use(AssertionError("all of these are found before the model is loaded"))
+    refused(("check",), "either a stream")
+    refused(("check", "--questions", mine, "--stream", "capitals"), "not both")
+    refused(("check", "--questions", mine, "--tau", 0), "tau", "above 0")
+    refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
+    refused(("check", "--stream", "nonsense"), "'nonsense'")
+    (tmp_path / "bare.jsonl").write_text('{"question": "a?"}\n{"question": "b?"}')
+    refused(("check", "--questions", tmp_path / "bare.jsonl"), "none of the 2 questions has a reference")
+    refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
+
+
+def test_a_check_refuses_a_run_that_does_not_fit(
+    refused: Any, shell: Shell, use: Any, mine: Path, tmp_path: Path
+) -> None:
+    use(Knowing())
+    check(shell, "--questions", mine, "--out", tmp_path / "run")
+    refused(("check", "--out", tmp_path / "run", "--seed", 9), "seed: 42 there, 9 here")
+    ask_file(mine, toy_stream(70))
+    refused(("check", "--out", tmp_path / "run", "--questions", mine), "questions have changed")
+    for method in ("secl", "stated", "label_free"):
+        folder = scripted_run(tmp_path / method, method=method)
+        refused(("check", "--out", folder), folder, f"the method '{method}'")
+
+
+def test_few_questions_end_in_cannot_tell(shell: Shell, use: Any, tmp_path: Path) -> None:
+    use(Knowing())
+    found = check(shell, "--questions", ask_file(tmp_path / "few.jsonl", toy_stream(7)))
+    assert (found["verdict"], found["n"], found["fitted"]) == ("cannot tell", 7, {})
+
+
+def scripted_run(
+    folder: Path, *, method: str = "secl", asked: int | None = None, questions: list[Question] | None = None
+) -> Path:
+    """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
+    stream = questions or toy_stream(60)
+    if method == "secl":
+        loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), bin_gate=None)
+    else:
+        loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), judge="always", evidence=("judgement",))
+    recipe = Recipe(stream=("capitals",), method=method).to_json()
+    with Store.create(folder, {"total": len(stream), "recipe": recipe, "tau": 1.0}) as store:
+        for record in list(loop.stream(stream))[:asked]:
+            store.add(record, 0.1)
+    return folder
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A run that learned and one that did not, over the same questions."""
+    return scripted_run(tmp_path / "secl"), scripted_run(tmp_path / "plain", method="norm_p_true")
+
+
+def compare(shell: Shell, *arguments: object) -> dict[str, Any]:
+    ended = shell("compare", *arguments, "--json")
+    assert (ended.code, ended.err) == (0, "")
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def confidences(folder: Path, read: Callable[[Record], float]) -> float:
+    with Store(folder) as store:
+        values = [read(record) for record in store.records()]
+    return sum(values) / len(values)
+
+
+def test_two_runs_are_compared_by_what_their_methods_are_for(shell: Shell, pair: tuple[Path, Path]) -> None:
+    found = compare(shell, *pair)
+    assert (found["a"]["reading"], found["b"]["reading"]) == ("secl", "norm_p_true")
+    assert (found["shared"], found["graded"], found["answers_differ"]) == (60, 60, 0)
+    assert found["measures"]["mean_confidence"]["a"] == pytest.approx(
+        confidences(pair[0], lambda record: record.reply.confidence)
+    )
+    assert list(found["domains"]) == ["toy0", "toy1"]
+
+
+def test_one_run_is_compared_before_and_after(shell: Shell, pair: tuple[Path, Path]) -> None:
+    found = compare(shell, pair[0], pair[0], "--reading", "stated:secl")
+    assert found["measures"]["mean_confidence"]["a"] == pytest.approx(0.9)
+    assert found["measures"]["ece"]["difference"] < 0
+    alike = compare(shell, *pair, "--reading", "stated")["measures"]["ece"]
+    assert (alike["difference"], alike["interval"]) == (0.0, [0.0, 0.0])
+
+
+def test_a_comparison_on_the_screen_names_both_and_marks_differences(
+    shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ended: Ended = shell("compare", pair[0], pair[0], "--reading", "stated:secl")
+    assert (ended.code, ended.err) == (0, "")
+    lines = [line.rstrip() for line in ended.out.splitlines()]
+    assert lines[:2] == [f"A: Stated (frozen), {pair[0]}", f"B: SECL, {pair[0]}"]
+    assert max(map(len, lines[2:])) <= 80
+    assert next(line for line in lines if line.startswith("Mean confidence ")).endswith("*")
+    assert not next(line for line in lines if line.startswith("Accuracy ")).endswith("*")
+    assert any(line.startswith("toy1 (30)") for line in lines)
+    assert lines[-1] == "0 of 60 answers differ."
+
+
+def test_unfinished_runs_are_compared_so_far(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    half = scripted_run(tmp_path / "half", asked=25)
+    said = shell("compare", half, pair[1]).out
+    assert "Unfinished: these are the 25 questions that both runs have answered so far." in said
+    assert compare(shell, half, pair[1])["unfinished"] is True
+
+
+def test_baselines_are_compared_by_what_is_stated(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = scripted_run(tmp_path / "baselines", method="baselines")
+    assert compare(shell, folder, pair[0])["a"]["reading"] == "stated"
+
+
+def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    other = scripted_run(tmp_path / "other", questions=toy_stream(63)[3:])
+    empty = scripted_run(tmp_path / "empty", asked=0)
+    bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
+    refused(("compare", *pair, "--reading", "nope"), "'nope'", "stated, ", "secl")
+    refused(("compare", *pair, "--reading", ""), "''")
+    refused(("compare", *pair, "--reading", "a:b:c"), "'a:b:c'", "stated:secl")
+    refused(("compare", *pair, "--reading", "secl"), pair[1], "'secl'", "does not learn")
+    refused(("compare", *pair, "--reading", "dinco"), pair[0], "'dinco'")
+    refused(("compare", pair[0], pair[0]), pair[0], "two readings")
+    refused(("compare", pair[0], other), "3 of 60 are only in the first and 3 of 60 only in the second")
+    refused(("compare", pair[0], empty), empty, "no questions answered yet")
+    refused(("compare", bare, bare, "--reading", "stated:secl"), "none of the 5 questions")
+    refused(("compare", pair[0], tmp_path / "missing"), tmp_path / "missing", "not a run folder")
+
+
+@pytest.mark.slow
+def test_the_embedded_model_is_checked(shell: Shell, smollm2: str, tmp_path: Path) -> None:
+    found = check(shell, "--model", smollm2, "--stream", "science", "--per-domain", 24, "--out", tmp_path / "run")
+    assert (found["n"], found["unlabelled"]) == (24, 0)
+    assert (tmp_path / "run" / FILE).is_file()
+    assert 0 < found["fitted"]["ece"]["b"] < 1

@@ -1,0 +1,222 @@
+"""`secl report`: of one run and of several, where it goes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import shlex
+import shutil
+import sqlite3
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.cli.reports import command
+from secl.gates import EntropyShift
+from secl.runs import runner
+from secl.runs.recipe import Recipe
+from secl.runs.store import FILE, Store
+from secl.testing import ScriptedModel, toy_stream
+from tests.cli.conftest import Shell
+
+FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost") for end in ("png", "svg")} | {
+    "report.html",
+    "summary.md",
+    "summary.tex",
+    "summary.csv",
+}
+SCRIPTED = Recipe(stream=("capitals",), model='<b>"model" & co</b>')
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Path]:
+    """Make a run folder without a network: some of its questions, answered by rule."""
+
+    def run(name: str, answered: int = 16, total: int = 16) -> Path:
+        folder = tmp_path / name
+        loop = Calibrator(ScriptedModel(stated=0.05 + 0.01 * len(name)), gate=EntropyShift(burst=4), bin_gate=None)
+        manifest = {"recipe": SCRIPTED.to_json(), "total": total, "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
+        with Store.create(folder, manifest) as store:
+            for record in loop.stream(toy_stream(total)[:answered]):
+                store.add(record, 0.5)
+        return folder
+
+    return run
+
+
+def own(run: Path) -> set[str]:
+    return {path.name for path in run.iterdir()} - {FILE, "lock"}
+
+
+def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(shell: Shell, made: Callable[..., Path]) -> None:
+    run = made("first")
+    ended = shell("report", run)
+    assert (ended.code, ended.err) == (0, "")
+    assert own(run) == FILES | {"summary.json"}
+    assert ended.out.splitlines()[-2:] == [f"page: {run / 'report.html'}", f"run folder: {run}"]
+    page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
+    assert SCRIPTED.model in "".join(page.itertext())
+    for picture in run.glob("*.svg"):
+        ET.fromstring(picture.read_text(encoding="utf-8"))
+
+
+def test_a_report_elsewhere_leaves_the_run_as_it_was(shell: Shell, made: Callable[..., Path], tmp_path: Path) -> None:
+    run, out = made("first"), tmp_path / "deep" / "out"
+    ended = shell("report", run, "--out", out)
+    assert (ended.code, ended.err) == (0, "")
+    assert own(run) == set()
+    assert {path.name for path in out.iterdir()} == FILES
+    assert ended.out.splitlines()[-1] == f"report folder: {out}"
+    shell("report", run, "--out", f"{run}/../first")
+    assert own(run) == FILES | {"summary.json"}
+
+
+def test_several_runs_make_one_report_in_the_working_directory_which_can_be_made_again(
+    shell: Shell, made: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [made("a/same"), made("b/same", answered=9)]
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        ended = shell("report", *runs)
+        assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[-3:] == [
+        "9 of 16 questions: b/same is unfinished.",
+        "page: report/report.html",
+        "report folder: report",
+    ]
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        name if name.startswith(("report", "summary", "cost")) else f"{place}-{name}"
+        for name in FILES
+        for place in (1, 2)
+    }
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "report" / "summary.csv").read_text())))
+    assert {row["run"] for row in rows} == {"a/same", "b/same"}
+    assert all(own(run) == set() for run in runs)
+
+
+def test_an_unfinished_run_is_reported_and_the_page_says_so(shell: Shell, made: Callable[..., Path]) -> None:
+    run = made("first", answered=7)
+    assert "7 of 16 questions: the run is unfinished." in shell("report", run).out
+    assert "Unfinished: 7 of 16 questions" in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_answers_of_one_class_have_a_dash_for_auroc_and_the_reason(shell: Shell, made: Callable[..., Path]) -> None:
+    run = made("first")
+    db = sqlite3.connect(run / FILE)
+    with db:
+        db.execute(
+            "UPDATE records SET body = json_set(body, '$.correct', json('true'), '$.shadow_correct', json('true'))"
+        )
+    db.close()
+    said = shell("report", run).out
+    assert "AUROC is undefined (–) where all answers are right" in " ".join(said.split())  # noqa: RUF001
+    assert "AUROC is undefined" in (run / "report.html").read_text(encoding="utf-8")
+    assert "AUROC is undefined" in (run / "summary.md").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_reported_is_refused_in_one_sentence(
+    refused: Any, made: Callable[..., Path], tmp_path: Path
+) -> None:
+    run, empty = made("first"), made("empty", answered=0)
+    (tmp_path / "link").symlink_to(run)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("x")
+    out = ("--out", tmp_path / "new")
+    refused(("report", run, run, *out), run, "given twice")
+    refused(("report", run, tmp_path / "link", *out), "given twice")
+    refused(("report", tmp_path / "plain"), tmp_path / "plain", "is not a run folder")
+    refused(("report", run, tmp_path / "missing", *out), tmp_path / "missing", "is not a run folder")
+    refused(("report", empty), empty, "has no questions answered yet", f"--resume {empty}")
+    refused(("report", run, empty, *out), empty, "has no questions answered yet")
+    refused(("report", run, "--out", tmp_path / "full"), tmp_path / "full", "'letter.txt'", "another folder with --out")
+    refused(("report", run, "--out", tmp_path / "file"), tmp_path / "file", "is a file")
+    refused(("report", run, empty, "--out", run), run, "more than a report")
+
+
+CHANGED: dict[str, Any] = {
+    "model": "a b",
+    "dtype": "fp32",
+    "device": "cpu",
+    "stream": ("capitals:9", "science"),
+    "per_domain": 3,
+    "order": "shuffled",
+    "data": "/some where",
+    "method": "secl",
+    "nli": "a/b",
+    "gate": "entropy-shift",
+    "burst": 7,
+    "warmup": 3,
+    "threshold": 2.5,
+    "opening": False,
+    "slack": 0.25,
+    "judge": "always",
+    "signal": "p_true",
+    "tau": 0.7,
+    "formula": "exp",
+    "p_true": "pair",
+    "alpha": 0.1,
+    "delta": 0.2,
+    "bin_gate": -1,
+    "loss": "mse",
+    "accumulate": "burst",
+    "rank": 4,
+    "lora_alpha": 8.0,
+    "layers": "last:2",
+    "modules": ("q_proj", "v_proj"),
+    "learning_rate": 1e-07,
+    "epochs": 2,
+    "beta": 0.5,
+    "seed": 7,
+}
+HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulative", "questions": "it's.jsonl"}
+
+
+@pytest.mark.parametrize("settings", [CHANGED, HINKLEY, {"stream": ("capitals",), "opening": True}], ids=len)
+def test_the_command_on_the_page_makes_the_same_recipe_again(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    begun: list[Recipe] = []
+
+    def start(recipe: Recipe, folder: Path) -> None:
+        begun.append(recipe)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "start", start)
+    recipe = Recipe(**settings)
+    program, *arguments = shlex.split(command(recipe))
+    assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
+    assert shell(*arguments).err == "secl: stopped before the first question.\n"
+    assert begun == [recipe]
+
+
+def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
+    assert {field.name for field in dataclasses.fields(Recipe)} == {*CHANGED, *HINKLEY}
+
+
+def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:
+    import subprocess
+    import sys
+
+    code = """
+import sys
+from secl.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+heavy = {"torch", "transformers", "peft", "matplotlib.pyplot"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    run = made("first")
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "report", str(run)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    shutil.rmtree(run)

@@ -1,0 +1,115 @@
+"""The command `reproduce`, end to end on a tiny model and the built-in quiz."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.runs import runner
+from secl.runs.experiments import known
+from secl.runs.store import FILE, Store
+from tests.cli.conftest import Shell
+
+QUIZ = ("--stream", "capitals,science", "--per-domain", 3, "--gate", "always")
+
+
+def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
+    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--out", out)
+    first = shell(*command)
+    assert (first.code, first.err) == (0, "")
+    assert "main: SECL and the label-free baselines, with their cost" in first.out
+    for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
+        assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
+    assert "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are tiny-llama with 3." in first.out
+    assert "SECL's gate is always in place of the paper's page-hinkley." in first.out
+    assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
+    assert len(list((out / "runs").glob(f"*/{FILE}"))) == 2
+    written = {f"{key}.{suffix}" for key in ("main", "tau") for suffix in ("md", "csv", "tex")}
+    assert {path.name for path in (out / "tables").iterdir()} == written
+
+    def no_model(*_: object) -> None:
+        raise AssertionError("a finished run was done again")
+
+    monkeypatch.setattr(runner, "load_model", no_model)
+    again = shell(*command)
+    assert (again.code, again.err) == (0, "")
+    assert again.out == first.out[first.out.index("main: ") :].split("2 runs ")[0] + again.out.splitlines()[-1] + "\n"
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
+    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
+    add, left = Store.add, [4]
+
+    def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        add(store, *arguments, **settings)
+
+    monkeypatch.setattr(Store, "add", interrupted)
+    stopped = shell(*command)
+    assert (stopped.code, stopped.err) == (
+        2,
+        f"secl: stopped; what is done is kept in {out}, and the same command goes on from there.\n",
+    )
+    (folder,) = (out / "runs").iterdir()
+    with Store(folder) as store:
+        assert len(store) == 3
+    assert not (out / "tables").exists()
+    assert shell(*command).code == 0
+    with Store(folder) as store:
+        assert len(store) == 6
+    assert (out / "tables" / "gap.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mian",), ("no table 'mian'", *known())),
+        (("nowhere.toml",), ("nowhere.toml", "cannot be read")),
+        (("main", "--against", "gpt-2"), ("'gpt-2'", "llama-3.2-3b")),
+        (("main", "--per-domain", 0), ("questions per domain", "not 0")),
+        (("main", "--gate", "fence"), ("'fence'", "page-hinkley")),
+        (("hyperparameters", "--gate", "always"), ("'burst-20'", "has no burst")),
+        (("main", "--tau", -1), ("tau", "not -1.0")),
+        (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
+        (("main", "--stream", "nonsense"), ("'nonsense'", "capitals")),
+        (("main", "--stream", ","), ("either a stream",)),
+        (("extended", "--stream", "nonsense"), ("'nonsense'", "capitals")),
+        (("main", "--stream", "capitals", "--per-domain", 5000), ("quiz/capitals", "5000")),
+        (("main", "--data", "nowhere"), ("nowhere",)),
+        (("layers", "--model", "nowhere/at/all", "--stream", "capitals"), ("nowhere/at/all",)),
+    ],
+    ids=lambda value: "_".join(map(str, value))[:60],
+)
+def test_a_mistake_is_refused_in_one_sentence_before_anything_is_written(
+    refused: Any, tmp_path: Path, arguments: tuple[object, ...], words: tuple[str, ...]
+) -> None:
+    refused(("reproduce", *arguments, "--out", tmp_path / "out"), *words)
+
+
+def test_a_recipe_with_a_typo_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "x"\ncolumns = ["ece"]\nrows = [{ name = "a", run = "secl", raeding = "secl" }]\n')
+    refused(("reproduce", path, "--out", tmp_path / "out"), path, "'raeding'", "reading")
+
+
+def test_another_file_where_a_run_would_be_is_named_and_left_alone(
+    shell: Shell, tiny_llama: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    ended = shell("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
+    assert ended.code == 2
+    assert ended.err.startswith("secl: ")
+    assert ended.err.count("\n") == 1
+    assert out.read_text() == "mine"

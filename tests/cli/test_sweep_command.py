@@ -1,0 +1,164 @@
+"""`secl sweep` from the shell, on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.cli.sweeping import foremost
+from secl.methods import METHODS
+from secl.runs import runner
+from secl.runs.runner import SUMMARY
+from secl.runs.store import Store
+from secl.runs.sweep import Job, finished, plan, read_sweep
+from tests.cli.conftest import Shell
+from tests.processes import finish, start
+
+GRID = """
+model = "{model}"
+stream = ["capitals:5", "science:5"]
+[grid]
+seed = [42, 43]
+[[runs]]
+burst = 4
+warmup = 3
+threshold = 2.0
+[[runs]]
+method = "norm_p_true"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, tiny_llama: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(GRID.format(model=tiny_llama))
+    return path
+
+
+def jobs_of(recipe: Path, out: Path) -> list[Job]:
+    return plan(read_sweep(recipe), out)
+
+
+def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
+    shell: Shell, recipe: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "[red]runs[/b]"  # which rich would take for markup
+    jobs = jobs_of(recipe, out)
+
+    dry = shell("sweep", recipe, "--out", out, "--dry-run")
+    assert (dry.code, dry.err) == (0, "")
+    assert [line.split() for line in dry.out.splitlines()[2:6]] == [[job.name, "waiting"] for job in jobs]
+    assert f"4 runs, 0 of them finished, in {out}" in dry.out
+    assert not out.exists()
+
+    ended = shell("sweep", recipe, "--out", out)
+    assert (ended.code, ended.err) == (0, "")
+    assert all(map(finished, jobs))
+    rows = ended.out[ended.out.index("Folder") :]
+    for job in jobs:
+        summary = json.loads((job.folder / SUMMARY).read_text())
+        name, label = (
+            ("secl", "SECL") if job.recipe.method == "secl" else ("norm_p_true", re.escape("Normalised P(True)"))
+        )
+        (row,) = (line for line in rows.splitlines() if line.startswith(job.folder.name))
+        assert re.search(rf"{label} +{summary[name]['ece']:.3f} .* {summary[name]['n']} *$", row)
+
+    assert rows.splitlines()[-1] == f"run folders: {out}/"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "load_model", lambda recipe: pytest.fail("a finished run was repeated"))
+        again = shell("sweep", recipe, "--out", out)
+    assert (again.code, again.err) == (0, "")
+    assert [line.split() for line in again.out.splitlines()[2:6]] == [[job.name, "finished"] for job in jobs]
+    assert again.out[again.out.index("Folder") :] == rows
+
+    other = shell("report", jobs[0].folder)
+    assert (other.code, other.err) == (0, "")
+
+
+def test_a_sweep_that_is_stopped_says_how_many_runs_are_done_and_goes_on_from_there(
+    shell: Shell, recipe: Path, tmp_path: Path
+) -> None:
+    out, whole, log = tmp_path / "out", tmp_path / "whole", tmp_path / "log"
+    assert shell("sweep", recipe, "--out", whole).code == 0
+    command = ("sweep", recipe, "--out", out)
+    assert finish(start(log, *command, die=("recorded", 13), of=signal.SIGINT)) == 2
+    assert log.read_text().splitlines()[-1] == ("secl: stopped with 1 of 4 runs finished; the same command goes on.")
+    shown = shell(*command, "--dry-run").out
+    assert [line.split()[1:] for line in shown.splitlines()[2:6]] == [
+        ["finished"],
+        ["4", "of", "10"],
+        ["waiting"],
+        ["waiting"],
+    ]
+    assert shell(*command).code == 0
+    for job, other in zip(jobs_of(recipe, out), jobs_of(recipe, whole), strict=True):
+        with Store(job.folder) as store, Store(other.folder) as wanted:
+            assert list(store.records()) == list(wanted.records())
+
+
+@pytest.mark.slow
+def test_a_sweep_on_ray_starts_its_own_workers_and_ends_them(shell: Shell, recipe: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    here, there, log = tmp_path / "here", tmp_path / "there", tmp_path / "log"
+    assert shell("sweep", recipe, "--out", here).code == 0
+    assert finish(start(log, "sweep", recipe, "--out", there, "--on", "ray", "--workers", 2)) == 0, log.read_text()
+    said = log.read_text()
+    assert "4 of 4 runs" in said
+    assert "Traceback" not in said
+    for job, other in zip(jobs_of(recipe, there), jobs_of(recipe, here), strict=True):
+        with Store(job.folder) as store, Store(other.folder) as wanted:
+            assert list(store.records()) == list(wanted.records())
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "words"),
+    [
+        ('stream = ["capitals:2"]\nsede = 1', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
+        ('stream = ["capitals:2"]\n[grid]\nsede = [1]', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
+        ('stream = ["capitals:2"]\n[grid]\nseed = 1', (), ("seed in [grid] is 1", "a list")),
+        ('stream = ["capitals:2"]\n[grid]\norder = ["back"]', (), ("order is 'back'", "reversed")),
+        ('stream = ["nonsense"]', (), ("'nonsense'", "capitals")),
+        ("stream = [", (), ("not valid TOML",)),
+        ('stream = ["capitals:2"]', ("--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
+        ('stream = ["capitals:2"]', ("--workers", 3), ("--workers", "--on ray")),
+        ('stream = ["capitals:2"]', ("--on", "ray", "--workers", 0), ("number of workers", "not 0")),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_input_is_refused_in_one_sentence(
+    refused: Any, tmp_path: Path, text: str, more: tuple[object, ...], words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    refused(("sweep", path, "--out", tmp_path / "out", *more), *words)
+
+
+def test_a_sweep_without_a_file_or_ray_or_with_a_foreign_folder_is_refused(
+    shell: Shell, refused: Any, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused(("sweep", tmp_path / "none.toml", "--out", tmp_path / "out"), "none.toml", "cannot be read")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "ray", None)
+        refused(("sweep", recipe, "--out", tmp_path / "out", "--on", "ray"), 'pip install "secl[ray]"')
+    jobs = jobs_of(recipe, tmp_path / "out")
+    jobs[1].folder.mkdir(parents=True)
+    (jobs[1].folder / "letter").touch()
+    refused(("sweep", recipe, "--out", tmp_path / "out"), str(jobs[1].folder), "not empty")
+    shutil.rmtree(jobs[1].folder)
+    assert shell("sweep", recipe, "--out", tmp_path / "out", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_foremost_confidence(name: str) -> None:
+    reports = METHODS[name].reports
+    everything: dict[str, Any] = {key: {} for key in ("stated", "p_true", "norm_p_true", "secl", *reports)}
+    assert foremost(everything, name) == (reports[-1] if reports else "stated")
+    assert foremost({"stated": {}}, name) == "stated"

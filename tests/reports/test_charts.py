@@ -1,0 +1,111 @@
+"""Distributions and costs: what is drawn is what was counted, and names stay off each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
+
+from secl.errors import ParameterError
+from secl.records import Record
+from secl.reports.charts import SLOTS, cost_figure, points, score_figure
+from secl.reports.figures import WHITE, write_picture
+from secl.reports.placing import anchor, overlap, place
+from secl.reports.readings import READINGS
+from secl.reports.summary import summarise
+from secl.reports.tables import NEEDS_LABELS
+
+INSIDE = (0.0, 0.0, 700.0, 400.0)
+
+
+def test_right_answers_stand_up_wrong_ones_hang_down_and_empty_slots_have_no_bar() -> None:
+    generator = np.random.default_rng(0)
+    confidence = generator.random(60)
+    correct = generator.random(60) < 0.4
+    (axes,) = score_figure([("some", confidence, correct)]).axes
+    heights: dict[int, list[float]] = {1: [0.0] * SLOTS, -1: [0.0] * SLOTS}
+    for bar in axes.patches:
+        assert isinstance(bar, Rectangle)
+        assert bar.get_height() != 0
+        heights[int(np.sign(bar.get_height()))][int(bar.get_x() * SLOTS)] = bar.get_height()
+    assert heights[1] == np.histogram(confidence[correct], SLOTS, (0, 1))[0].tolist()
+    assert heights[-1] == (-np.histogram(confidence[~correct], SLOTS, (0, 1))[0]).tolist()
+    assert axes.get_title() == f"some\n{correct.sum()} right, {(~correct).sum()} wrong"
+    assert {bar.get_hatch() for bar in axes.patches if bar.get_height() < 0} == {"/////"}  # type: ignore[attr-defined]
+
+
+def test_distributions_of_one_class_and_of_nothing_are_drawn(tmp_path: Path) -> None:
+    figure = score_figure([("all right", [0.5, 1.0], [True, True]), ("nothing", [], [])])
+    assert "0 right, 0 wrong" in write_picture(figure, tmp_path / "figure")
+    with pytest.raises(ParameterError, match="at least one panel"):
+        score_figure([])
+
+
+def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable[[int], list[Record]]) -> None:
+    summary = summarise(make_stream(80), intervals=False)
+    found = {point.key: point for point in points([summary])}
+    for key, point in found.items():
+        values = (summary[key]["ece"], summary[key]["cost_measured"], summary[key]["cost_paper"])
+        assert (point.ece, point.measured, point.paper) == values
+        assert point.cost == point.measured
+    assert set(found) == {key for key in summary if key in READINGS}
+    assert found["p_true"].label.endswith(f", n={summary['p_true']['n']}")
+    assert "n=" not in found["secl"].label
+
+
+def test_readings_without_an_error_have_no_point_and_shared_ones_a_single_one(make_record: Any) -> None:
+    unlabelled = summarise([make_record(correct=None, shadow_correct=None)])
+    assert points([unlabelled]) == []
+    with pytest.raises(ParameterError, match="no confidence"):
+        cost_figure([])
+    graded = summarise([make_record(0), make_record(1)])
+    twice = points([graded, graded])
+    assert [point.run for point in twice] == [0] * len(points([graded]))
+
+
+def test_what_needs_right_answers_is_hollow_and_every_name_is_there(make_stream: Any) -> None:
+    made = points([summarise(make_stream(80), intervals=False)])
+    (axes,) = cost_figure(made).axes
+    assert sorted(text.get_text() for text in axes.texts) == sorted(point.label for point in made)
+    marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
+    faces = {(line.get_xdata()[0], line.get_ydata()[0]): line.get_markerfacecolor() for line in marks}  # type: ignore[index]
+    for point in made:
+        assert (faces[point.cost, point.ece] == WHITE) == (point.key in NEEDS_LABELS), point
+
+
+def test_several_runs_are_told_apart_by_colour_and_named(tmp_path: Path, make_stream: Any) -> None:
+    summaries = [summarise(make_stream(count), intervals=False) for count in (60, 80)]
+    text = write_picture(cost_figure(points(summaries), ["first $", "second"]), tmp_path / "cost")
+    assert "first $" in text
+    assert "second" in text
+
+
+@given(st.lists(st.tuples(st.floats(0, 700), st.floats(0, 400)), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_every_name_gets_a_box_of_its_size(spots: list[tuple[float, float]]) -> None:
+    sizes = [(40.0 + k, 10.0) for k in range(len(spots))]
+    boxes = place(spots, sizes, INSIDE)
+    for (width, height), box in zip(sizes, boxes, strict=True):
+        assert (box[2] - box[0], box[3] - box[1]) == pytest.approx((width, height))
+    assert boxes == place(spots, sizes, INSIDE)
+
+
+def test_names_of_points_in_a_column_do_not_cover_each_other_or_the_points() -> None:
+    spots = [(100.0, 50.0 + 7 * k) for k in range(6)] + [(300.0, 200.0), (300.0, 204.0)]
+    boxes = place(spots, [(90.0, 10.0)] * 8, INSIDE)
+    for one in range(8):
+        assert overlap(boxes[one], INSIDE) == pytest.approx(900)
+        assert all(overlap(boxes[one], (x - 3, y - 3, x + 3, y + 3)) == 0 for x, y in spots)
+        assert all(overlap(boxes[one], boxes[other]) == 0 for other in range(one))
+
+
+def test_the_line_to_a_name_ends_at_its_border() -> None:
+    assert anchor((0, 0), (10, 5, 30, 15)) == (10, 10)
+    assert anchor((40, 0), (10, 5, 30, 15)) == (30, 10)
+    assert anchor((20, 50), (10, 5, 30, 15)) == (20, 15)

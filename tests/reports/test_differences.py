@@ -1,0 +1,178 @@
+"""Two runs side by side, over the questions that both answered."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from secl.errors import RunError
+from secl.maths.paired import Difference, paired_differences
+from secl.maths.resampling import MEASURES, Interval
+from secl.records import Question, Record
+from secl.reports.differences import (
+    LABELS,
+    Side,
+    compare,
+    comparison_json,
+    comparison_table,
+    difference_table,
+    remarks,
+)
+from secl.reports.readings import readings
+from tests.reports.conftest import MakeRecord
+
+
+def side(records: Sequence[Record], name: str = "secl", total: int | None = None) -> Side:
+    return Side(records, len(records) if total is None else total, name, readings()[name])
+
+
+def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
+    """What a comparison of their adapted confidences must find."""
+    first, second = zip(*pairs, strict=True)
+    sides = [([r.reply.confidence for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
+    return paired_differences(*sides[0], *sides[1])
+
+
+def screen(printed: Any, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(printed)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture
+def runs(make_record: MakeRecord) -> tuple[list[Record], list[Record]]:
+    """Sixty questions in two domains: one run says 0.85 or 0.95, the other 0.35 or 0.65 and asks them backwards."""
+    first, second = [], []
+    for i in range(60):
+        right, domain = i % 3 == 0, "late" if i >= 40 else "early"
+        first.append(make_record(i, said=8 + i % 2, correct=right, domain=domain))
+        second.append(make_record(i, said=6 if right else 3, correct=right, domain=domain))
+    turned = [dataclasses.replace(record, position=59 - record.position) for record in reversed(second)]
+    return first, turned
+
+
+def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
+    runs: tuple[list[Record], list[Record]],
+) -> None:
+    found = compare(side(runs[0]), side(runs[1]))
+    by_id = {record.question.id: record for record in runs[1]}
+    pairs = [(record, by_id[record.question.id]) for record in runs[0]]
+    assert found.measures == expected(pairs)
+    assert (found.shared, found.graded, found.unfinished) == (60, 60, False)
+    assert found.measures["ece"].falls
+    early = [(a, b) for a, b in pairs if a.question.domain == "early"]
+    assert {domain: n for domain, (n, _) in found.domains.items()} == {"early": 40, "late": 20}
+    assert found.domains["early"][1] == expected(early)["ece"]
+
+
+def test_before_is_compared_with_after_in_one_run(make_record: MakeRecord) -> None:
+    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, shadow_correct=i % 2 == 0) for i in range(30)]
+    found = compare(side(records, "stated"), side(records, "secl"))
+    assert (found.measures["ece"].a, found.measures["ece"].b) == pytest.approx((0.45, 0.05))
+    assert found.measures["accuracy"].interval == Interval(0.0, 0.0)
+    assert found.answers_differ == 0
+
+
+def test_an_unfinished_run_is_compared_as_far_as_it_has_come_and_it_says_so(
+    runs: tuple[list[Record], list[Record]],
+) -> None:
+    found = compare(side(runs[0]), side(runs[1][:25], total=60))
+    assert (found.shared, found.graded, found.unfinished) == (25, 25, True)
+    assert "25 questions that both runs have answered so far" in remarks(found)[0]
+    assert compare(side(runs[0][:45], total=60), side(runs[1][:25], total=60)).shared == 10
+    with pytest.raises(RunError, match="no answered question in common"):
+        compare(side(runs[0][:30], total=60), side(runs[1][:30], total=60))
+
+
+def test_runs_over_different_questions_are_refused_with_their_numbers(
+    runs: tuple[list[Record], list[Record]], make_record: MakeRecord
+) -> None:
+    foreign = [make_record(i) for i in range(3, 63)]
+    with pytest.raises(RunError, match="3 of 60 are only in the first and 3 of 60 only in the second"):
+        compare(side(runs[0]), side(foreign))
+    with pytest.raises(RunError, match="0 of 60 are only in the first and 0 of 90 only in the second"):
+        compare(side(runs[0]), side(runs[1], total=90))
+    with pytest.raises(RunError, match="only in the second"):
+        compare(side(runs[0]), side(foreign[50:], total=60))
+    reworded = [dataclasses.replace(r, question=dataclasses.replace(r.question, text="other")) for r in runs[1]]
+    with pytest.raises(RunError, match="60 of 60 are only in the first"):
+        compare(side(runs[0]), side(reworded))
+
+
+def test_ungraded_questions_are_left_out_and_nothing_graded_is_an_error(make_record: MakeRecord) -> None:
+    first = [make_record(i, correct=None if i < 4 else i % 2 == 0) for i in range(12)]
+    second = [make_record(i, correct=None if i == 11 else i % 2 == 0) for i in range(12)]
+    found = compare(side(first), side(second))
+    assert (found.shared, found.graded) == (12, 7)
+    assert "5 of 12 questions are not graded on both sides." in remarks(found)
+    unlabelled = [make_record(i, correct=None) for i in range(12)]
+    with pytest.raises(RunError, match="none of the 12 questions"):
+        compare(side(first), side(unlabelled))
+
+
+def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) -> None:
+    def asked(options: tuple[str, ...], answers: Sequence[str | None]) -> list[Record]:
+        question = Question("Which?", options=options, reference="A")
+        return [
+            dataclasses.replace(
+                made,
+                question=dataclasses.replace(question, id=str(i)),
+                shadow=dataclasses.replace(made.shadow, answer=answer),
+            )
+            for i, answer in enumerate(answers)
+            for made in [make_record(i)]
+        ]
+
+    first = side(asked(("Rome", "Bern"), ["A", "B", "A", None]), "stated")
+    turned = side(asked(("Bern", "Rome"), ["B", "B", "B", None]), "stated")
+    assert compare(first, turned).answers_differ == 1
+    worded = [make_record(i, answer=answer) for i, answer in enumerate(("The Nile.", "Rome"))]
+    again = [make_record(i, answer=answer) for i, answer in enumerate(("nile", "Bern"))]
+    assert compare(side(worded), side(again)).answers_differ == 1
+
+
+def test_one_class_is_shown_with_a_dash_and_said(make_record: MakeRecord) -> None:
+    records = [make_record(i, said=5, shadow_said=9, shadow_correct=True) for i in range(20)]
+    found = compare(side(records, "stated"), side(records, "secl"))
+    assert math.isnan(found.measures["auroc"].difference)
+    assert "AUROC is undefined" in remarks(found)[-1]
+    row = next(line for line in screen(comparison_table(found)).splitlines() if line.startswith("AUROC"))
+    assert row.split() == ["AUROC", *["–"] * 4]  # noqa: RUF001
+    assert comparison_json(found)["measures"]["auroc"] == {"a": None, "b": None, "difference": None, "interval": None}
+
+
+def test_the_json_is_strict_and_complete(runs: tuple[list[Record], list[Record]]) -> None:
+    found = compare(side(runs[0]), side(runs[1]))
+    plain = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    assert list(plain["measures"]) == list(MEASURES)
+    for name, each in plain["measures"].items():
+        assert each["difference"] == pytest.approx(each["b"] - each["a"])
+        assert each["interval"] == [found.measures[name].interval.low, found.measures[name].interval.high]
+    assert plain["domains"]["late"]["n"] == 20
+
+
+def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list[Record], list[Record]]) -> None:
+    said = screen(comparison_table(compare(side(runs[0]), side(runs[1]))))
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said
+    rows = {line.split("  ")[0]: line for line in said.splitlines()}
+    for label in LABELS.values():
+        assert label in rows
+    assert rows["ECE"].rstrip().endswith("*")
+    assert not rows["Accuracy"].rstrip().endswith("*")
+    assert {"early (40)", "late (20)"} <= rows.keys()
+
+
+def test_a_long_name_wraps_and_numbers_do_not() -> None:
+    far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
+    said = screen(difference_table(("A", "B"), {"a [red]section": {"a/very/long/domain/" * 8: far}}, "note"))
+    assert max(map(len, said.splitlines())) <= 80
+    assert "-0.111 to +0.777" in said
+    assert "a [red]section" in said

@@ -1,0 +1,301 @@
+"""The verdict of `secl check` on simulated models whose truth is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from secl.calibrator import Calibrator
+from secl.errors import DataError, ParameterError
+from secl.gates import Never
+from secl.maths.paired import Difference, paired_differences
+from secl.maths.probability import normalised_p_true
+from secl.maths.resampling import Interval
+from secl.records import Evidence, Judgement, Record, Reply
+from secl.reports.gap import FOLDS, LEAST, TAUS, WORTH, cross_fitted, judge, measure_gap, questions_needed
+from secl.reports.verdict import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
+from secl.testing import ScriptedModel, toy_stream
+from tests.reports.conftest import MakeRecord, record, reply
+
+Generator = np.random.Generator
+Rule = Callable[[Generator, float], tuple[float, bool]]
+"""From the signal at the right tau to what is stated and whether the answer is right."""
+
+
+def stating(confidence: float) -> Reply:
+    """A reply whose soft confidence is `confidence`, in [0.05, 0.95]."""
+    low = min(int(confidence * 10 - 0.5), 8)
+    share = confidence * 10 - 0.5 - low
+    bins = tuple(1 - share if k == low else share if k == low + 1 else 0.0 for k in range(10))
+    return dataclasses.replace(reply(0), bins=bins)
+
+
+def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:
+    """Records of a model whose P(True), normalised at `tau`, is what `rule` is told."""
+    generator, records = np.random.default_rng(seed), []
+    for i in range(count):
+        scores = generator.normal([0.5, 0.0, 0.0, 0.0], 1.0)
+        p_true = tuple(np.exp(scores - scores.max() - 0.2).tolist())
+        stated, right = rule(generator, normalised_p_true(p_true, tau))
+        said = stating(min(max(stated, 0.05), 0.95))
+        made = record(i, correct=right, shadow_correct=right, p_true=p_true)
+        records.append(dataclasses.replace(made, reply=said, shadow=said))
+    return records
+
+
+def overconfident(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says about 0.88 whatever it knows; the signal is calibrated."""
+    return float(generator.normal(0.88, 0.03)), bool(generator.random() < signal)
+
+
+def honest(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says what is true; the signal knows nothing of it."""
+    chance = float(generator.beta(2, 2))
+    return chance, bool(generator.random() < chance)
+
+
+def even(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says what the signal says, and both are calibrated: there is no gap."""
+    chance = min(max(signal, 0.05), 0.95)
+    return chance, bool(generator.random() < chance)
+
+
+def screen(printed: Any) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(printed)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
+    gap = measure_gap(simulated(200, overconfident, 1), 1.0)
+    assert gap.verdict == "adapt"
+    assert gap.fitted["ece"].falls
+    assert 0.3 <= gap.best <= 0.85
+    assert set(gap.folds) <= {0.315, 0.4, 0.5, 0.63, 0.8}
+    assert (gap.n, gap.unlabelled, gap.unrated, gap.needed) == (200, 0, 0, None)
+    assert gap == measure_gap(simulated(200, overconfident, 1), 1.0)
+
+
+def test_an_honest_model_with_a_blind_signal_should_not_adapt() -> None:
+    gap = measure_gap(simulated(200, honest, 1), 1.0)
+    assert gap.verdict == "do not adapt"
+    assert gap.fitted["brier"].rises
+    assert gap.fitted["auroc"].falls
+    assert any("may cost ranking" in note for note in notes(gap))
+
+
+def test_a_few_questions_cannot_tell() -> None:
+    few = measure_gap(simulated(LEAST - 1, overconfident, 1), 1.0)
+    assert (few.verdict, few.folds, few.fitted, few.needed) == ("cannot tell", (), {}, None)
+    assert few.used["ece"].difference < 0
+    some = measure_gap(simulated(30, lambda g, s: (s * 0.8 + 0.15, g.random() < s), 3), 0.5)
+    assert some.verdict == "cannot tell"
+    assert some.needed is not None
+    assert some.needed > 30
+
+
+def test_without_a_gap_adapting_is_rarely_advised() -> None:
+    verdicts = Counter(measure_gap(simulated(60, even, seed), 1.0, resamples=200).verdict for seed in range(60))
+    assert verdicts["adapt"] <= 3
+
+
+def test_a_constant_at_the_base_rate_does_not_beat_a_confidence_that_knows_something() -> None:
+    """All P(True) are equal, so the signal is 1/4, and 1/4 of the answers are right: its ECE is nearly 0."""
+
+    def knowing(generator: Generator, signal: float) -> tuple[float, bool]:
+        chance = float(generator.choice([0.05, 0.65], p=[2 / 3, 1 / 3]))
+        return min(0.95, chance + 0.1), bool(generator.random() < chance)
+
+    flat = [
+        dataclasses.replace(made, evidence=Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options")))
+        for made in simulated(400, knowing, 2)
+    ]
+    gap = measure_gap(flat, 0.7)
+    assert gap.fitted["ece"].b < gap.fitted["ece"].a
+    assert gap.verdict == "do not adapt"
+    assert (gap.best, set(gap.folds)) == (0.7, {0.7})  # of a tie the one in use
+
+
+def test_every_fold_is_scored_with_the_tau_that_is_best_on_the_others() -> None:
+    generator = np.random.default_rng(4)
+    signals, correct = generator.random((3, 43)), (generator.random(43) < 0.5).astype(float)
+    taus = (0.5, 1.0, 2.0)
+    folds, values = cross_fitted(signals, correct, taus, 1.0, seed=9)
+    fold = np.random.default_rng(9).permutation(43) % FOLDS
+    assert sorted(Counter(fold.tolist()).values()) == [8, 8, 9, 9, 9]
+    for k in range(FOLDS):
+        others = [i for i in range(43) if fold[i] != k]
+        scores = {tau: sum((row[i] - correct[i]) ** 2 for i in others) for tau, row in zip(taus, signals, strict=True)}
+        assert folds[k] == min(scores, key=scores.__getitem__)
+        assert all(values[i] == signals[taus.index(folds[k])][i] for i in range(43) if fold[i] == k)
+
+
+def test_a_fold_s_own_grades_do_not_choose_its_tau() -> None:
+    records = simulated(60, overconfident, 5)
+    fold = np.random.default_rng(0).permutation(60) % FOLDS
+    turned = [
+        dataclasses.replace(made, correct=not made.correct, shadow_correct=not made.correct) if fold[i] == 2 else made
+        for i, made in enumerate(records)
+    ]
+    before, after = measure_gap(records, 1.0).folds, measure_gap(turned, 1.0).folds
+    assert before[2] == after[2]
+    assert before != after
+
+
+def test_the_sweep_is_the_signal_at_every_tau_over_the_usable_questions() -> None:
+    records = simulated(50, overconfident, 6)
+    gap = measure_gap(records, 0.7)
+    assert (TAUS[0], TAUS[-1], len(TAUS)) == (0.05, 5.0, 21)
+    assert [row.tau for row in gap.sweep] == sorted([*TAUS, 0.7])
+    grades = [bool(made.correct) for made in records]
+    p_true = [made.evidence.judgement.p_true for made in records if made.evidence.judgement]
+    signals = {row.tau: np.array([normalised_p_true(each, row.tau) for each in p_true]) for row in gap.sweep}
+    for row in gap.sweep:
+        assert row.brier == pytest.approx(np.mean((signals[row.tau] - grades) ** 2))
+    assert gap.best == min(gap.sweep, key=lambda row: row.brier).tau
+    stated = [made.shadow.confidence for made in records]
+    assert gap.used == paired_differences(stated, grades, signals[0.7], grades)
+
+
+def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
+    records = simulated(60, overconfident, 7)
+    silent, alone = Evidence(), Evidence(Judgement(("A",), (0.5,), "none"))
+    holed = [dataclasses.replace(made, correct=None, shadow_correct=None) for made in records[:5]]
+    holed += [dataclasses.replace(made, evidence=silent if i < 7 else alone) for i, made in enumerate(records[5:14])]
+    holed += records[14:]
+    gap = measure_gap(holed, 1.0)
+    assert (gap.questions, gap.unlabelled, gap.unrated, gap.n) == (60, 5, 9, 46)
+    whole = measure_gap(records[14:], 1.0)
+    assert (gap.used, gap.fitted, gap.folds) == (whole.used, whole.fitted, whole.folds)
+    assert notes(gap)[:2] == [
+        "5 of 60 questions have no reference and do not count.",
+        "9 answers have no normalised P(True) (unreadable, or no rival) and do not count.",
+    ]
+    unrated = measure_gap(holed[5:12], 1.0)
+    assert (unrated.n, unrated.verdict) == (0, "cannot tell")
+    assert math.isnan(unrated.best)
+    json.dumps(gap_json(unrated), allow_nan=False)
+
+
+def test_no_reference_at_all_is_refused(make_record: MakeRecord) -> None:
+    records = [make_record(i, correct=None, shadow_correct=None, p_true=(0.7, 0.2)) for i in range(30)]
+    with pytest.raises(DataError, match="none of the 30 questions has a reference"):
+        measure_gap(records, 1.0)
+    with pytest.raises(ParameterError, match="tau"):
+        measure_gap(simulated(3, even, 0), -1.0)
+
+
+@pytest.mark.parametrize(("right", "word"), [(True, "right"), (False, "wrong")])
+def test_one_class_has_a_verdict_and_no_auroc(right: bool, word: str) -> None:
+    gap = measure_gap(simulated(60, lambda g, s: (0.9, right), 8), 1.0)
+    assert gap.verdict == ("do not adapt" if right else "adapt")
+    assert any(note.startswith(f"All answers are {word}: AUROC is undefined (–)") for note in notes(gap))  # noqa: RUF001
+    assert gap_json(gap)["sweep"][0]["auroc"] is None
+    rows = [line for line in screen(gap_table(gap)).splitlines() if line.startswith("AUROC")]
+    assert [row.split()[1:] for row in rows] == [["–"] * 4] * 2  # noqa: RUF001
+
+
+def difference(low: float, high: float) -> Difference:
+    return Difference(0.5, 0.5 + (low + high) / 2, Interval(low, high))
+
+
+@pytest.mark.parametrize(
+    ("ece", "brier", "verdict"),
+    [
+        ((-0.3, -0.1), (-0.2, -0.1), "adapt"),
+        ((-0.015, -0.005), (-0.2, -0.1), "adapt"),
+        ((-0.3, 0.0), (-0.2, -0.1), "cannot tell"),
+        ((-0.3, -0.1), (-0.2, 0.1), "cannot tell"),
+        ((-0.3, -0.1), (0.01, 0.1), "do not adapt"),
+        ((-WORTH + 0.001, 0.3), (-0.1, 0.1), "do not adapt"),
+        ((-WORTH - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
+        ((0.1, 0.2), (-0.2, -0.1), "do not adapt"),
+    ],
+)
+def test_the_verdict_follows_from_the_intervals(
+    ece: tuple[float, float], brier: tuple[float, float], verdict: str
+) -> None:
+    assert judge({"ece": difference(*ece), "brier": difference(*brier)}) == verdict
+
+
+def test_the_questions_needed_grow_with_the_square_of_what_is_missing() -> None:
+    def needed(ece: tuple[float, float], brier: tuple[float, float] = (-1.0, 1.0), n: int = 100) -> int | None:
+        return questions_needed({"ece": difference(*ece), "brier": difference(*brier)}, n)
+
+    assert needed((-0.2, 0.0)) == 100
+    assert needed((-0.3, 0.1)) == 400
+    assert needed((-0.1, 0.08)) == 8100  # a gain of 0.01 is nearest to both borders
+    assert needed((-0.03, 0.05)) == 180  # to exclude a gain of 0.02
+    assert needed((-0.3, -0.1), (-0.03, 0.01)) == 400  # only Brier is open
+    assert needed((-0.3, -0.1), (-0.01, 0.01)) is None
+    assert needed((-0.25, 0.05), n=101) == 230  # 227.25, two digits
+
+
+def test_the_sentence_names_the_verdict_the_taus_and_the_numbers() -> None:
+    for rule, seed in ((overconfident, 1), (honest, 1), (even, 3)):
+        gap = measure_gap(simulated(80, rule, seed), 1.0, resamples=200)
+        said = sentence(gap)
+        assert said.startswith(f"{gap.verdict}: ")
+        assert said.endswith(".")
+        assert f"tau {gap.best:g} (1 is in use)" in said
+        assert fold_taus(gap) in said
+        assert ("about" in said or "hardly" in said) == (gap.verdict == "cannot tell")
+    assert "19 usable questions are too few" in sentence(measure_gap(simulated(19, even, 0), 1.0))
+
+
+def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
+    """All P(True) are equal, and so is what is stated: 0.9 where 0.25 would be right."""
+    flat = Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options"))
+    records = simulated(80, lambda g, s: (0.9, bool(g.random() < 0.25)), 3)
+    gap = measure_gap([dataclasses.replace(made, evidence=flat) for made in records], 1.0)
+    assert gap.verdict == "adapt"
+    assert any("does not tell right from wrong (AUROC 0.500)" in note for note in notes(gap))
+
+
+def test_notes_say_when_the_tau_in_use_is_not_the_one_to_use() -> None:
+    gap = measure_gap(simulated(200, overconfident, 1), 1.0)
+    assert notes(gap) == []
+    assert notes(dataclasses.replace(gap, best=0.05)) == [
+        "The best tau lies at the end of the sweep (0.05); a better one may lie beyond it."
+    ]
+    unshown = dataclasses.replace(gap, used=gap.used | {"ece": difference(-0.1, 0.1)}, best=0.5)
+    assert notes(unshown) == ["At tau 1, which is in use, no gain is shown: use --tau 0.5."]
+
+
+def test_the_tables_fit_80_columns_and_mark_the_taus() -> None:
+    gap = measure_gap(simulated(60, overconfident, 1), 0.7)
+    said = screen(sweep_table(gap)) + screen(gap_table(gap))
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said
+    lines = {line.split()[0]: line for line in said.splitlines() if line.strip()}
+    assert lines["0.7"].split()[-2:] == ["in", "use"]
+    assert lines[f"{gap.best:g}"].split()[-1] == "best"
+    longest = max(line.count("█") for line in lines.values())
+    assert longest == lines[f"{max(gap.sweep, key=lambda row: row.ece).tau:g}"].count("█") == 25
+
+
+def test_the_json_has_every_number_and_is_strict() -> None:
+    gap = measure_gap(simulated(60, overconfident, 1), 0.7)
+    plain = json.loads(json.dumps(gap_json(gap), allow_nan=False))
+    assert plain["verdict"] == gap.verdict
+    assert plain["sentence"] == sentence(gap)
+    assert plain["fitted"]["ece"]["interval"] == [gap.fitted["ece"].interval.low, gap.fitted["ece"].interval.high]
+    assert plain["used"]["brier"]["b"] == gap.used["brier"].b
+    assert [row["tau"] for row in plain["sweep"]] == [row.tau for row in gap.sweep]
+    assert {field.name for field in dataclasses.fields(gap)} | {"notes", "sentence"} == plain.keys()
+
+
+def test_records_of_the_loop_can_be_checked() -> None:
+    loop = Calibrator(ScriptedModel(stated=0.9, accuracy=0.3), gate=Never(), judge="always", evidence=("judgement",))
+    gap = measure_gap(list(loop.stream(toy_stream(60))), 1.0)
+    assert gap.verdict == "adapt"
+    assert gap.fitted["ece"].a == pytest.approx(0.9 - gap.used["accuracy"].a)

@@ -1,0 +1,291 @@
+"""The page: one file, well-formed, with nothing from outside, and true to the records whatever they hold."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.records import Question, Record, References
+from secl.reports.account import RunReport, after, ledger, panels, verdict, wrong_answers
+from secl.reports.folder import write_report
+from secl.reports.page import render
+from secl.reports.readings import READINGS
+from secl.reports.tables import COLUMNS
+
+MakeRecord = Callable[..., Record]
+MakeStream = Callable[[int], list[Record]]
+MakeAccount = Callable[..., RunReport]
+XHTML = "{http://www.w3.org/1999/xhtml}"
+
+HOSTILE = "<script>alert('1')</script> & \"quoted\" $x_1$ {{ 7*7 }} {% raw %} ]]> --> \x00\x0b\u202e 日本 </li></main>"
+CLEAN = HOSTILE.replace("\x00\x0b", "\ufffd\ufffd")
+
+
+def written(folder: Path, *runs: RunReport) -> ET.Element:
+    """The page of a written report, parsed as strictly as XML is."""
+    return ET.fromstring(write_report(folder, runs).read_text(encoding="utf-8"))
+
+
+def without_pictures(*runs: RunReport) -> ET.Element:
+    """The page of some runs without its pictures, which take the time."""
+    return ET.fromstring(render(runs, [{}] * len(runs), None))
+
+
+def text_of(element: ET.Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+@pytest.fixture
+def hostile(make_record: MakeRecord) -> list[Record]:
+    """Records in which everything that a user or a model writes tries to break out."""
+    made = []
+    for place in range(6):
+        plain = make_record(place, said=9 - place, correct=bool(place % 2), domain=f"{HOSTILE}\ud800")
+        question = Question(HOSTILE, (HOSTILE, f"{HOSTILE} 2"), "B", domain=f"{HOSTILE}\ud800", id=str(place))
+        if place == 2:
+            question = Question(HOSTILE, reference=References((HOSTILE,), ("x",)), form="sentence")
+        reply = replace(plain.reply, text=HOSTILE, answer=None if place == 4 else "A" if question.options else HOSTILE)
+        made.append(replace(plain, question=question, reply=reply))
+    return made
+
+
+def test_the_page_needs_nothing_from_outside_and_no_script(
+    tmp_path: Path, hostile: list[Record], make_account: MakeAccount
+) -> None:
+    page = written(tmp_path, make_account(hostile, name=HOSTILE))
+    tags = {element.tag.split("}")[-1] for element in page.iter()}
+    assert {"svg", "table", "figure", "h1", "style"} <= tags
+    assert not tags & {"script", "img", "iframe", "object", "link", "base", "form"}
+    for element in page.iter():
+        for name, value in element.attrib.items():
+            short = name.split("}")[-1]
+            assert not short.startswith("on"), name
+            if short in ("href", "src", "srcset", "action", "data"):
+                assert value.startswith("#"), value
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"url\((.)", text)) == {"#"}
+    assert "@import" not in text
+    assert set(re.findall(r"https?://[^\"<\s]+", text)) <= {
+        "http://www.w3.org/1999/xhtml",
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_whatever_questions_and_answers_hold_is_shown_as_written(
+    hostile: list[Record], make_account: MakeAccount
+) -> None:
+    page = without_pictures(make_account(hostile, name=HOSTILE, command=HOSTILE))
+    questions = [element.text for element in page.iter(f"{XHTML}p") if element.get("class") == "question"]
+    assert questions == [CLEAN] * 3
+    assert page.findtext(f".//{XHTML}h1") == CLEAN
+    assert page.findtext(f".//{XHTML}code") == CLEAN
+    assert page.findtext(f".//{XHTML}title") == f"secl report: {CLEAN}"
+    options = [text_of(element) for element in page.iter(f"{XHTML}li") if element.get("class") == "given"]
+    assert options == [f"A. {' '.join(CLEAN.split())} ← answered"]
+    assert "nothing readable" in text_of(page)
+    assert "49" not in "".join(questions)  # type: ignore[arg-type]
+
+
+def test_identifiers_are_unique_and_everything_referred_to_is_there(
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    records = make_stream(60)
+    page = written(tmp_path, make_account(records, name="a"), make_account(records, name="b"))
+    identifiers = [element.get("id") for element in page.iter() if element.get("id")]
+    assert len(identifiers) == len(set(identifiers)) > 100
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", text)) <= {
+        pair for name in identifiers for pair in ((name, ""), ("", name))
+    }
+
+
+def test_sections_come_in_order_and_pictures_describe_themselves(
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    page = written(tmp_path, make_account(make_stream(60)))
+    assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
+        "Summary",
+        "Reliability: does 70% mean 70%?",
+        "Confidence of right and of wrong answers",
+        "The gate over the stream",
+        "Cost against calibration error",
+        "By domain",
+        "Most confident wrong answers",
+        "How the run was made",
+    ]
+    pictures = list(page.iter("{http://www.w3.org/2000/svg}svg"))
+    assert len(pictures) == 4
+    assert all(picture.get("role") == "img" and picture.get("aria-label") for picture in pictures)
+    assert all(table.find(f"{XHTML}thead") is not None for table in page.iter(f"{XHTML}table"))
+    header = next(page.iter(f"{XHTML}thead"))
+    assert tuple(text_of(cell) for cell in header.iter(f"{XHTML}th")) == COLUMNS
+
+
+def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream, make_account: MakeAccount) -> None:
+    run = make_account(make_stream(40), intervals=True)
+    page = without_pictures(run)
+    body = next(page.iter(f"{XHTML}tbody"))
+    keys = [key for key in READINGS if key in run.summary]
+    for key, row in zip(keys, body.iter(f"{XHTML}tr"), strict=True):
+        ranges = [run.summary[key]["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
+        small = [text_of(part) for cell in row.iter(f"{XHTML}td") for part in cell.iter(f"{XHTML}small")]
+        assert len(small) == len([found for found in ranges if found]) >= 4
+    low, high = run.summary["secl"]["intervals"]["brier"]
+    assert f"{low:.3f}–{high:.3f}" in text_of(body)  # noqa: RUF001
+
+
+def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(
+    make_record: MakeRecord, make_account: MakeAccount
+) -> None:
+    records = [
+        make_record(0, said=9, correct=True, shadow_correct=False),
+        make_record(1, said=3, shadow_said=9, correct=False, shadow_correct=False),
+        make_record(2, said=7, shadow_said=2, correct=False, shadow_correct=True, p_true=(0.625, 0.1)),
+        make_record(3, said=9, correct=None, shadow_correct=None),
+        make_record(4, said=7, shadow_said=9, correct=False, shadow_correct=None),
+    ]
+    learned = wrong_answers(make_account(records))
+    assert [found["position"] for found in learned] == [2, 4, 1]
+    assert (learned[0]["before"], learned[0]["after"], learned[0]["p_true"]) == ("0.250", "0.750", "0.625")
+    frozen = wrong_answers(make_account(records, learned=False))
+    assert [found["position"] for found in frozen] == [0, 1]
+    assert (frozen[0]["before"], frozen[0]["after"]) == ("0.950", "")
+    many = [make_record(place, correct=False) for place in range(30)]
+    assert [found["position"] for found in wrong_answers(make_account(many))] == list(range(10))
+
+
+def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
+    make_record: MakeRecord, make_account: MakeAccount
+) -> None:
+    plain = make_record(correct=False)
+    question = Question("word " * 200, ("yes", "no"), "B")
+    (found,) = wrong_answers(
+        make_account([replace(plain, question=question, shadow=replace(plain.shadow, answer="B"))])
+    )
+    assert len(found["text"]) <= 302
+    assert found["text"].endswith("word …")
+    assert found["before_of"] == "B. no"
+    assert (found["said"], found["right"]) == ("A. yes", "B. no")
+
+
+def test_the_verdict_says_what_adapting_did_or_what_came_closest(
+    make_stream: MakeStream, make_account: MakeAccount, make_record: MakeRecord
+) -> None:
+    records = make_stream(60)
+    learned, frozen = make_account(records), make_account(records, learned=False)
+    assert f"after adapting by {learned.summary['secl']['ece']:.3f}." in verdict(learned.summary)
+    best = after(frozen.summary)
+    assert best in ("p_true", "norm_p_true")
+    assert f"came closest, off by {frozen.summary[best]['ece']:.3f}." in verdict(frozen.summary)
+    assert list(panels(learned))[:2] == ["stated", "secl"]
+    assert list(panels(frozen))[:2] == ["stated", best]
+    unlabelled = make_account([make_record(correct=None, shadow_correct=None)])
+    assert "nothing can be said" in verdict(unlabelled.summary)
+
+
+def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
+    tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount
+) -> None:
+    unlabelled = [make_record(place, correct=None, shadow_correct=None) for place in range(3)]
+    said = text_of(written(tmp_path / "a", make_account(unlabelled)))
+    assert "has a right answer to compare with, so there is nothing to draw" in said
+    assert "No confidence could be graded" in said
+    assert "No graded answer was wrong." in said
+    assert {path.name for path in (tmp_path / "a").glob("*.png")} == {"timeline.png"}
+    right = [make_record(place, correct=True, shadow_correct=True) for place in range(6)]
+    said = text_of(written(tmp_path / "b", make_account(right)))
+    assert "AUROC is undefined (–) where all answers are right or all are wrong" in said  # noqa: RUF001
+
+
+def test_an_unfinished_run_says_so_at_the_top_and_a_finished_one_does_not(
+    make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    records = make_stream(20)
+    said = text_of(without_pictures(make_account(records, total=50)))
+    assert 0 < said.index("Unfinished: 20 of 50 questions are answered") < said.index("Summary")
+    assert "Unfinished" not in text_of(without_pictures(make_account(records)))
+
+
+def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
+    make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    records = make_stream(20)
+    page = without_pictures(make_account(records))
+    said = text_of(page)
+    for words in ("ffffffffffff", "eeeeeeeeeeee", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3"):
+        assert words in said
+    assert "f" * 13 not in said
+    assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --stream toy --tau 0.7 --out NEW"
+    assert ledger(records) == [
+        ("answering, frozen model", "2,000", "100.0", "100.0%"),
+        ("together", "2,000", "100.0", "100.0%"),
+    ]
+
+
+def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    runs = [make_account(make_stream(count), name=name, total=50) for count, name in ((40, "one *"), (50, "two"))]
+    page = written(tmp_path, *runs)
+    assert [text_of(h) for h in page.iter(f"{XHTML}h2")] == [
+        "All runs",
+        "Cost against calibration error",
+        "one *",
+        "two",
+    ]
+    lines = [text_of(row) for row in next(page.iter(f"{XHTML}tbody")).iter(f"{XHTML}tr")]
+    for line, run in zip(lines, runs, strict=True):
+        assert line.startswith(run.name)
+        assert f"{run.summary['secl']['ece']:.3f}" in line
+    assert text_of(page).count("Unfinished") == 1
+    assert len(list(page.iter("{http://www.w3.org/2000/svg}svg"))) == 7
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"1-timeline.png", "2-timeline.svg", "cost.png", "summary.csv"} <= names
+    assert "timeline.png" not in names
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("## one \\*\n")
+
+
+def test_the_same_records_make_the_same_report_to_the_last_byte(
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    for name in ("a", "b"):
+        write_report(tmp_path / name, [make_account(make_stream(40))])
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(files) == 12
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
+    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_account: MakeAccount
+) -> None:
+    mine = ["notes.txt", "my-timeline.png", "summary.json", "0x-cost.png"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    write_report(tmp_path, [make_account(make_stream(40), name=name) for name in ("a", "b")])
+    write_report(tmp_path, [make_account([make_record(correct=None, shadow_correct=None)])])
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *mine,
+        "report.html",
+        "summary.md",
+        "summary.tex",
+        "summary.csv",
+        "timeline.png",
+        "timeline.svg",
+    }
+    assert all((tmp_path / name).read_text() == "mine" for name in mine)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_stream: MakeStream, make_account: Any) -> None:
+    from secl.errors import StorageError
+
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="file"):
+        write_report(tmp_path / "file", [make_account(make_stream(20))])

@@ -1,0 +1,328 @@
+"""A sweep: which runs it is made of, where each lies, and that each is done once, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secl.errors import DataError, ParameterError, RunError
+from secl.records import Question, Record
+from secl.runs import runner, sweep
+from secl.runs.recipe import Recipe
+from secl.runs.runner import SUMMARY, load_questions
+from secl.runs.store import FILE, Store
+from secl.runs.sweep import (
+    Job,
+    asked,
+    by_model,
+    finished,
+    name_of,
+    packed,
+    perform,
+    perform_all,
+    plan,
+    read_sweep,
+    sizes,
+    unpack,
+)
+
+QUESTIONS = 12
+STREAM = ["capitals:6", "science:6"]
+
+WriteSweep = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> WriteSweep:
+    def write(text: str) -> Path:
+        path = tmp_path / "sweep.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def settings_of(model: Path, **changes: Any) -> dict[str, Any]:
+    """Of a run that learns."""
+    learning = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": -1, "learning_rate": 0.01}
+    return {"model": str(model), "stream": STREAM, **learning, **changes}
+
+
+def records_of(job: Job) -> list[Record]:
+    with Store(job.folder) as store:
+        return list(store.records())
+
+
+def interrupt_after(count: int) -> Callable[[int, int, Record | None], None]:
+    def progress(done: int, total: int, record: Record | None) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# What a sweep is made of.
+
+
+def test_a_sweep_is_every_variant_at_every_point_of_its_grid(write: WriteSweep) -> None:
+    found = read_sweep(
+        write(
+            'stream = ["mmlu", "arc"]\nper_domain = 20\n'
+            '[grid]\nseed = [42, 43]\norder = ["forward", "reversed"]\n'
+            '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = "page-hinkley"\nper_domain = 30\n'
+        )
+    )
+    common = {"stream": ["mmlu", "arc"], "per_domain": 20}
+    points = [{"seed": seed, "order": order} for seed in (42, 43) for order in ("forward", "reversed")]
+    assert found == [
+        {**common, **point, **variant}
+        for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "per_domain": 30})
+        for point in points
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [("", 1), ("[grid]\nseed = [1, 2, 3]", 3), ("[[runs]]\nseed = 1\n[[runs]]\nseed = 2", 2), ("[[runs]]", 1)],
+)
+def test_a_sweep_may_have_a_grid_or_variants_or_neither(write: WriteSweep, more: str, runs: int) -> None:
+    assert len(read_sweep(write(f'stream = ["capitals:2"]\n{more}'))) == runs
+
+
+@pytest.mark.parametrize("text", ["sede = 1", "[grid]\nsede = [1]", "[[runs]]\nsede = 1", "[gird]\nsede = [1]"])
+def test_an_unknown_key_anywhere_is_named_with_the_known_ones(write: WriteSweep, text: str) -> None:
+    with pytest.raises(ParameterError, match=r"unknown key '(sede|gird)'; the keys are grid, runs, model, .*, seed\."):
+        read_sweep(write(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("grid = 3", "grid is 3; it must be a table of lists"),
+        ("[grid]\nseed = 42", "seed in [grid] is 42; it must be a list"),
+        ("[grid]\nseed = []", "seed in [grid] is []; it must be a list of at least one"),
+        ("runs = 3", "runs is 3; it must be tables"),
+        ("runs = []", "runs is []"),
+        ("[runs]\nseed = 1", "[[runs]]"),
+        ("seed = [1", "not valid TOML"),
+    ],
+)
+def test_tables_of_another_form_are_refused(write: WriteSweep, text: str, said: str) -> None:
+    with pytest.raises((ParameterError, DataError), match=re.escape(said)):
+        read_sweep(write(text))
+
+
+def test_an_unusable_value_in_a_grid_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="order is 'backward'"):
+        plan([{"stream": ["capitals"]}, {"stream": ["capitals"], "order": "backward"}], tmp_path)
+    with pytest.raises(ParameterError, match="stream is 'mmlu'; it must be a list of names"):
+        plan([{"stream": "mmlu"}], tmp_path)
+    with pytest.raises(ParameterError, match="unknown key 'sede'"):
+        plan([{"stream": ["capitals"], "sede": 1}], tmp_path)
+
+
+def test_settings_that_come_to_the_same_recipe_are_one_job(tmp_path: Path) -> None:
+    common: dict[str, Any] = {"stream": ["capitals:2"]}
+    jobs = plan(
+        [common, {**common, "seed": 42}, {**common, "lora_alpha": 16}, {**common, "seed": 43}, {**common, "seed": 42}],
+        tmp_path,
+    )
+    assert [job.recipe.seed for job in jobs] == [42, 43]
+    assert [job.folder for job in jobs] == [tmp_path / job.name for job in jobs]
+
+
+# What a run is called.
+
+
+def test_a_name_depends_on_the_recipe_alone(tmp_path: Path) -> None:
+    common: dict[str, Any] = {"stream": ["capitals:2"]}
+    alone = plan([{**common, "seed": 43}], tmp_path)[0]
+    among = plan([{**common, "seed": seed, "rank": rank} for seed in (42, 43) for rank in (4, 8)], tmp_path)
+    assert [job.name for job in among].count(alone.name) == 1
+
+
+def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> None:
+    recipe = Recipe(stream=("capitals",))
+    assert name_of(Recipe(stream=("capitals",), data="/elsewhere", device="cpu")) == name_of(recipe)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 2**63 - 2},  # no float tells it from its neighbour
+        {"alpha": 0.25},
+        {"stream": ("capitals", "science")},
+        {"method": "baselines"},
+        {"opening": False},
+        {"modules": ("q_proj",)},
+        {"tau": 1.0},
+    ],
+    ids=str,
+)
+def test_any_other_setting_changes_the_name_and_shows_in_it(changes: dict[str, Any]) -> None:
+    name = name_of(Recipe(**{"stream": ("capitals",), **changes}))
+    others = [name_of(Recipe(stream=("capitals",))), name_of(Recipe(stream=("capitals",), seed=2**63 - 1))]
+    assert name[-8:] not in [other[-8:] for other in others]
+    assert name[:-8] not in [other[:-8] for other in others]
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=50))
+def test_a_name_is_a_plain_folder_name_whatever_the_model_is_called(model: str, benchmark: str) -> None:
+    name = name_of(Recipe(model=model, stream=(benchmark,)))
+    assert re.fullmatch(r"[A-Za-z0-9_=+][A-Za-z0-9_.=+-]*", name)
+    assert len(name) < 100
+
+
+# Doing the runs.
+
+
+@pytest.fixture(scope="module")
+def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A finished job."""
+    job = plan([settings_of(tiny_llama)], tmp_path_factory.mktemp("sweep"))[0]
+    perform(job)
+    return job
+
+
+def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_not(
+    done: Job, tiny_llama: Path, tmp_path: Path
+) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    assert (asked(job), finished(job)) == (None, False)
+    with pytest.raises(KeyboardInterrupt):
+        perform(job, interrupt_after(7))
+    assert (asked(job), finished(job)) == ((7, QUESTIONS), False)
+    perform(job)
+    assert (asked(job), finished(job)) == ((QUESTIONS, QUESTIONS), True)
+    assert records_of(job) == records_of(done)
+    assert any(record.update for record in records_of(job))
+
+
+def test_a_finished_job_is_not_touched_and_loads_no_model(done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))
+    before = content(done.folder)
+    perform(done)
+    assert content(done.folder) == before
+
+
+def test_a_job_that_died_after_its_last_question_is_finished_without_asking(
+    done: Job, tmp_path: Path, tiny_llama: Path
+) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    unpack(packed(done.folder), job)
+    before = (job.folder / SUMMARY).read_bytes()
+    (job.folder / SUMMARY).unlink()
+    assert not finished(job)
+    questions: list[int] = []
+    perform(job, lambda done, total, record: questions.append(done))
+    assert questions == [QUESTIONS]
+    assert finished(job)
+    assert (job.folder / SUMMARY).read_bytes() == before
+
+
+def test_the_report_of_an_unfinished_run_does_not_finish_its_job(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    unpack(packed(done.folder), job)
+    summary = json.loads((job.folder / SUMMARY).read_text())
+    (job.folder / SUMMARY).write_text(json.dumps({**summary, "complete": False}))
+    assert not finished(job)
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job, tmp_path: Path) -> None:
+    other = Job(done.name, Recipe(model=done.recipe.model, stream=("capitals:2",), seed=7), done.folder)
+    before = content(done.folder)
+    for call in (finished, perform):
+        with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
+            call(other)
+    assert content(done.folder) == before
+    full = Job("full", other.recipe, tmp_path / "full")
+    full.folder.mkdir()
+    (full.folder / "letter").touch()
+    with pytest.raises(RunError, match="not empty"):
+        perform(full)
+
+
+def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [{"stream": ["capitals:2"], "seed": seed, "model": model} for seed in (1, 2) for model in ("x/b", "x/a")]
+    jobs = plan(settings, tmp_path)
+    did: list[tuple[str, int]] = []
+
+    def performed(job: Job, progress: Any) -> None:
+        did.append((job.recipe.model, job.recipe.seed))
+        progress(1, 2, None)
+
+    monkeypatch.setattr(sweep, "perform", performed)
+    seen: list[tuple[str, int, int]] = []
+    perform_all(jobs, lambda job, done, total: seen.append((job.name, done, total)))
+    assert did == [("x/b", 1), ("x/b", 2), ("x/a", 1), ("x/a", 2)]
+    assert seen == [(job.name, 1, 2) for job in by_model(jobs)]
+
+
+def test_sizes_reads_every_stream_once_and_finds_a_typo_in_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common: dict[str, Any] = {"stream": STREAM}
+    jobs = plan([{**common, "seed": seed, "order": "shuffled"} for seed in range(5)], tmp_path)
+    read: list[Recipe] = []
+
+    def reading(recipe: Recipe) -> list[Question]:
+        read.append(recipe)
+        return load_questions(recipe)
+
+    monkeypatch.setattr(sweep, "load_questions", reading)
+    assert sizes(jobs) == dict.fromkeys((job.name for job in jobs), QUESTIONS)
+    assert len(read) == 1
+    with pytest.raises(ParameterError, match="'nonsense'"):
+        sizes([*jobs, *plan([{"stream": ["nonsense"]}], tmp_path)])
+
+
+# A finished folder that came from somewhere else.
+
+
+def test_an_unpacked_run_is_the_run_and_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    with pytest.raises(KeyboardInterrupt):
+        perform(job, interrupt_after(3))
+    unpack(packed(done.folder), job)
+    assert finished(job)
+    assert content(job.folder) == content(done.folder)
+    assert [path.name for path in tmp_path.iterdir()] == [job.name]
+
+
+def test_a_finished_run_is_not_replaced(done: Job) -> None:
+    before = content(done.folder)
+    unpack(b"not even an archive", done)
+    assert content(done.folder) == before
+
+
+def test_an_archive_of_an_unfinished_run_is_refused(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path / "a")[0]
+    with pytest.raises(KeyboardInterrupt):
+        perform(job, interrupt_after(3))
+    other = plan([settings_of(tiny_llama)], tmp_path / "b")[0]
+    with pytest.raises(RunError, match="has sent an unfinished run"):
+        unpack(packed(job.folder), other)
+    assert not other.folder.exists()
+
+
+def test_a_run_that_somebody_is_writing_is_not_replaced(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+    job = plan([settings_of(tiny_llama)], tmp_path)[0]
+    with pytest.raises(KeyboardInterrupt):
+        perform(job, interrupt_after(3))
+    with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
+        unpack(packed(done.folder), job)
+    assert asked(job) == (3, QUESTIONS)
+    assert (job.folder / FILE).exists()

@@ -174,20 +174,25 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
         NliModel(str(tmp_path), torch.device("cpu"))
 
 
+def count_tokens(model: LocalModel) -> list[float]:
+    """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
+    layers = model.network.layout.layers  # type: ignore[attr-defined]
+    counted: list[float] = []
+
+    def count(_layer: Any, args: tuple[Any, ...]) -> None:
+        counted.append(args[0].shape[0] * args[0].shape[1] / len(layers))
+
+    for layer in layers:
+        layer.register_forward_pre_hook(count)
+    return counted
+
+
 def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     make_model: MakeModel, questions: list[Question]
 ) -> None:
     """Counted by hooks at every layer; of learning the ledger also counts backward passes, twice a forward one."""
     model = make_model(learning_rate=0.05)
-    layers = model.network.layout.layers  # type: ignore[attr-defined]
-    counted = 0
-
-    def count(_layer: Any, args: tuple[Any, ...]) -> None:
-        nonlocal counted
-        counted += args[0].shape[0] * args[0].shape[1]
-
-    for layer in layers:
-        layer.register_forward_pre_hook(count)
+    counted = count_tokens(model)
     gate = EntropyShift(warmup=2, threshold=1.0, burst=3)
     stream = [replace(question, text=f"{i}. {question.text}") for i in range(8) for question in questions]
     records = list(Calibrator(model, gate=gate, bin_gate=None, evidence=EVERYTHING).stream(stream))
@@ -200,26 +205,18 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     assert model.ahead.stale > 0
     forward += model.ahead.stale
     # A batch of texts of different lengths is padded, and padding is no work that the method needs.
-    assert forward <= counted / len(layers) + 1e-6
-    assert forward >= 0.8 * counted / len(layers)
+    assert forward <= sum(counted) + 1e-6
+    assert forward >= 0.8 * sum(counted)
 
 
 def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions: list[Question]) -> None:
     model = make_model(learning_rate=0.05)
-    layers = model.network.layout.layers  # type: ignore[attr-defined]
-    counted = 0
-
-    def count(_layer: Any, args: tuple[Any, ...]) -> None:
-        nonlocal counted
-        counted += args[0].shape[0] * args[0].shape[1]
-
-    for layer in layers:
-        layer.register_forward_pre_hook(count)
+    counted = count_tokens(model)
     stream = [question for question in questions if question.options] * 8
     records = list(Calibrator(model, gate=Always(), bin_gate=None, evidence=EVERYTHING).stream(stream))
     steps = model.distiller.epochs
     forward = sum(r.ledger.total - r.ledger.learning * 2 * steps / (3 * steps + 1) for r in records)
-    assert forward == pytest.approx(counted / len(layers), rel=1e-9)
+    assert forward == pytest.approx(sum(counted), rel=1e-9)
 
 
 def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> None:

@@ -19,17 +19,6 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from secl.calibrator import Calibrator
 from secl.gates import Always, Gate, Never
 from secl.records import Record
-from secl.reports.comparison import (
-    csv_text,
-    latex,
-    markdown,
-    remarks,
-    screen_tables,
-    three,
-    write_figure,
-    write_index,
-    write_table,
-)
 from secl.reports.paper import (
     COLUMNS,
     DOMAIN,
@@ -43,6 +32,17 @@ from secl.reports.paper import (
     compare,
     known_column,
     untrained,
+)
+from secl.reports.printing import (
+    csv_text,
+    latex,
+    markdown,
+    remarks,
+    screen_tables,
+    three,
+    write_figure,
+    write_index,
+    write_table,
 )
 from secl.reports.tables import UNDEFINED
 from secl.testing import ScriptedModel, toy_stream

@@ -226,6 +226,7 @@ def test_without_ray_one_sentence_says_what_to_install(tmp_path: Path, monkeypat
 def test_without_the_client_of_ray_one_sentence_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("ray")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r'ray://there needs .*: pip install "ray\[client\]"$'):
         perform_on_ray(two_models(tmp_path), "ray://there")
@@ -244,6 +245,7 @@ def test_without_the_client_of_ray_one_sentence_says_what_to_install(
 def test_an_address_without_a_ray_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
 ) -> None:
+    pytest.importorskip("ray")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     with pytest.raises(ParameterError, match=said):
         perform_on_ray(two_models(tmp_path), address)
@@ -436,7 +438,7 @@ def test_a_cluster_at_an_address_gives_the_same_records_and_is_left_running(mode
 def head() -> Iterator[tuple[str, dict[str, str]]]:
     """The head of a cluster of its own with a client server, on the loopback address; gives its address, and the
     environment that may connect to it."""
-    environment = {**os.environ, **LOCAL_SETTINGS, "RAY_AUTH_MODE": "token"}
+    environment = {**os.environ, **LOCAL_SETTINGS, "RAY_AUTH_MODE": "token", "OMP_NUM_THREADS": "1"}
     port, client = free_port(), free_port()
     with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as place:
         command = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]

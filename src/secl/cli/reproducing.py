@@ -70,7 +70,7 @@ def _show(made: Reproduction) -> None:
 
 
 def _print(table: PaperTable, screen: Any) -> None:
-    from secl.reports.comparison import screen_tables
+    from secl.reports.printing import screen_tables
 
     screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
     for part in screen_tables(table, screen.width):

@@ -1,7 +1,7 @@
 """The paper's tables over our own runs: for every number what the paper has, what we have, and the difference.
 
 A table is rows read off finished runs, columns by name, and the numbers that the paper prints for them. How tables are
-shown and written is in `secl.reports.comparison`.
+shown and written is in `secl.reports.printing`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from secl.data.quiz import DOMAINS, available
 from secl.errors import ParameterError
 from secl.maths.ranges import check_whole
 from secl.methods import method
-from secl.reports.comparison import remarks, write_figure, write_index, write_table
 from secl.reports.paper import PaperTable, Recorded, compare, untrained
+from secl.reports.printing import remarks, write_figure, write_index, write_table
 from secl.runs.experiments import GENERATED, SCALE, Experiment, Printed, printed
 from secl.runs.recipe import Recipe
 from secl.runs.store import Store

@@ -52,8 +52,8 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 	dist/venv/bin/python -c 'import secl, sys; assert secl.__file__.startswith(sys.prefix), secl.__file__'
 	dist/venv/bin/python -m pytest tests -m "not slow"
 
-bench: $(VENV)/product  ## time the library against the method by hand, side by side: about three minutes
-	$(BIN)/python -m benchmarks.against_hand
+bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) dist runs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

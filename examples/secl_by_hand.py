@@ -45,7 +45,7 @@ class ByHand:
             self.model = get_peft_model(model, config).eval()
         self.tokenizer = tokenizer
         self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], lr=5e-5)
-        self.head = model.get_output_embeddings()
+        self.head = model.get_output_embeddings().weight.detach().float()
         self.cap = getattr(model.config, "final_logit_softcapping", None)
         digits = self.last_tokens(self.chat("x") + "Answer: A\nConfidence: ", "0123456789")
         self.digits = torch.tensor(digits)
@@ -78,7 +78,7 @@ class ByHand:
         network = self.model.get_base_model().model
         hidden = network(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
         last = hidden[torch.arange(len(rows)), torch.tensor([len(row) - 1 for row in rows])].float()
-        logits: Tensor = last @ self.head.weight.float().T
+        logits: Tensor = last @ self.head.T
         if self.cap is not None:
             logits = self.cap * torch.tanh(logits / self.cap)
         return logits

@@ -429,7 +429,7 @@ def test_a_cluster_at_an_address_gives_the_same_records_and_is_left_running(mode
         secl = (sys.executable, "-c", "from secl.cli import main; main()")
         command = (*secl, "sweep", str(recipe), "--out", str(tmp_path / "there"), "--on", address)
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert (ended.returncode, ended.stderr) == (0, "")
+        assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
         socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))).close()
     assert_same(there, here)
 

@@ -1,0 +1,95 @@
+"""Measure everything, write benchmarks/results.json and the tables in docs/performance.md.
+
+    python -m benchmarks [--model smollm2] [--data DIR] [--only NAME] [--questions 32] [--rounds 3] ...
+
+Without a folder of official benchmark files the built-in quiz takes their place. Parts that are not measured keep the
+results that they have; every part is compared with what was measured beside it, and says on what machine that was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, start_up, streams
+from benchmarks.setting import Say, Setting
+from benchmarks.timing import machine
+from benchmarks.writing import MEASURED, keep, write_page
+from secl.neural.loading import choose_dtype
+
+PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
+    "by-hand": by_hand.measure,
+    "overhead": overhead.measure,
+    "limit": limit.measure,
+    "lookahead": lookahead.measure,
+    "start-up": start_up.measure,
+    "memory": memory.measure,
+    "growth": growth.measure,
+    "agreement": streams.measure_in_float32,
+    "streams": streams.measure,
+}
+"""Everything that is measured, the longest last."""
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = _parser().parse_args(arguments)
+    own = {field.name: getattr(given, field.name) for field in dataclasses.fields(Setting)}
+    setting = Setting(**{**own, "data": os.path.abspath(given.data) if given.data else None})
+    transformers.logging.set_verbosity_error()
+    for name in given.only or PARTS:
+        print(f"{name} ...", flush=True)
+        began = time.perf_counter()
+        found = PARTS[name](setting, lambda line: print(f"  {line}", flush=True))
+        took = round(time.perf_counter() - began, 1)
+        everything = keep(
+            given.out,
+            setting.key,
+            Setting().key,
+            {**found, MEASURED: {name: {"machine": described(setting), "setting": sized(setting), "seconds": took}}},
+        )
+        write_page(given.page, everything)
+    print(f"written to {given.out} and {given.page}")
+
+
+def described(setting: Setting) -> dict[str, Any]:
+    """The machine, with the precision and the threads of this setting."""
+    dtype = str(choose_dtype(setting.dtype, torch.device("cpu"))).removeprefix("torch.")
+    return machine(dtype=dtype, threads=torch.get_num_threads())
+
+
+def sized(setting: Setting) -> dict[str, Any]:
+    """How much was measured on what."""
+    sizes = {name: value for name, value in dataclasses.asdict(setting).items() if isinstance(value, int)}
+    return {**sizes, "data": "official" if setting.data else "built in"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    usual = Setting()
+    parser.add_argument("--model", default=usual.model, help="preset, hub id, folder or GGUF file")
+    parser.add_argument("--dtype", default=usual.dtype, choices=("auto", "bf16", "fp16", "fp32"))
+    parser.add_argument("--data", help="folder with the official benchmark files")
+    parser.add_argument("--only", action="append", choices=tuple(PARTS), help="measure this part; may be repeated")
+    parser.add_argument("--questions", type=int, default=usual.questions, help="of one timed round")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="that alternate; medians are reported")
+    parser.add_argument("--stream-questions", type=int, default=usual.stream_questions, help="of a whole stream")
+    parser.add_argument("--growth-questions", type=int, default=usual.growth_questions, help="of the longest stream")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results.json")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""A question by the library and by hand: answered, scored, trained, and the training part alone.
+
+The method by hand is `examples/secl_by_hand.py`: plain transformers and PEFT, padded batches, every pass through all
+layers, the output head in float32 from the start. It does multiple choice alone, so this comparison does too.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks.setting import Say, Setting
+from benchmarks.timing import Taken, Work, alternate, medians
+from examples.secl_by_hand import ByHand
+from secl.maths.probability import directional_target
+from secl.neural.engine import LocalModel
+from secl.records import Question
+
+PARTS = ("answered", "scored", "trained")
+"""Answer and confidence of both models; and P(True) of all candidates; and an update."""
+
+WINDOW = 16
+"""Questions that the library looks at together, as `Calibrator.stream` does."""
+
+SIGNAL, ALPHA, DELTA, TAU = 0.25, 0.5, 0.15, 1.0
+"""What every question is trained towards: fixed, so that both sides train on all of them."""
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """Ratios and seconds of one multiple-choice question."""
+    questions = setting.choices(setting.questions)
+    library = setting.library()
+    hand = setting.by_hand()
+    # Both begin adapted: an untouched adapter would spare the library the second reading.
+    by_library(library, questions[:2], "trained")
+    by_hand(hand, questions[:2], "trained")
+    taken: dict[str, Taken] = {}
+    for part in PARTS:
+        works: dict[str, Work] = {
+            "library": partial(by_library, library, questions, part),
+            "by_hand": partial(by_hand, hand, questions, part),
+        }
+        taken[part] = alternate(setting.rounds, works)
+        say(f"{part}: {_told(medians(taken[part], len(questions)))}")
+    each = {part: medians(found, len(questions)) for part, found in taken.items()}
+    each["training_part"] = difference(taken["trained"], taken["scored"], len(questions))
+    return {"ratios": ratios(each), "seconds": {"a_question": each}}
+
+
+def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> None:
+    """Answer, judge and learn as far as `part` says, looking ahead as a stream does."""
+    for place in range(0, len(questions), WINDOW):
+        window = questions[place : place + WINDOW]
+        model.prepare(window, [part != "answered"] * len(window), stands_still=part != "trained")
+        for question in window:
+            reply = model.answer(question).reply
+            if part != "answered":
+                model.judge(question, reply)
+            if part == "trained":
+                model.learn(question, reply, directional_target(reply.confidence, SIGNAL, ALPHA, DELTA))
+
+
+def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> None:
+    """The same by hand."""
+    for question in questions:
+        row = {"question": question.text, "options": question.options}
+        chosen, stated, _ = hand.answer(row)
+        with torch.no_grad(), hand.model.disable_adapter():
+            hand.answer(row)
+        if part != "answered":
+            hand.normalised_p_true(row, chosen, TAU)
+        if part == "trained":
+            hand.learn(row, chosen, directional_target(stated, SIGNAL, ALPHA, DELTA))
+
+
+def difference(more: Taken, less: Taken, each: int) -> dict[str, float]:
+    """Median over the rounds of what `more` takes beyond `less`, divided by `each`.
+
+    >>> difference({"a": [3.0, 5.0, 5.0]}, {"a": [1.0, 1.0, 2.0]}, 1)
+    {'a': 3.0}
+    """
+    pairs = {name: zip(more[name], less[name], strict=True) for name in more}
+    return {name: statistics.median(m - n for m, n in found) / each for name, found in pairs.items()}
+
+
+def ratios(each: dict[str, dict[str, float]]) -> dict[str, float]:
+    """How many times longer than the library the others take, by part.
+
+    >>> ratios({"answered": {"library": 0.5, "by_hand": 2.0}})
+    {'answered_vs_by_hand': 4.0}
+    """
+    return {
+        f"{part}_vs_{name}": took / found["library"]
+        for part, found in each.items()
+        for name, took in found.items()
+        if name != "library"
+    }
+
+
+def _told(each: dict[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {took:.3f} s" for name, took in each.items()) + " a question"

@@ -1,0 +1,130 @@
+"""How time and memory grow over a long stream, through the real store, with a model that costs nothing.
+
+    python -m benchmarks.growth QUESTIONS
+
+prints one JSON object. The benchmarks run it as a process of its own, so that nothing else is in its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.timing import resident, seconds
+from secl.cli.reports import changed, command
+from secl.records import Question
+from secl.reports.account import RunReport
+from secl.reports.folder import write_report
+from secl.reports.summary import summarise
+from secl.runs.recipe import Recipe
+from secl.runs.runner import Run, build_calibrator, readings_of
+from secl.runs.store import Store
+from secl.testing import ScriptedModel, toy_stream, unit
+
+if TYPE_CHECKING:
+    from benchmarks.setting import Say, Setting  # imports torch, whose memory is not to be measured
+
+BLOCKS = 10
+"""The stream is looked at in this many equal parts: a thousand questions each of ten thousand."""
+
+DOMAINS = 4
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """The figures of `grow`, from a process of its own."""
+    asked = [sys.executable, "-m", "benchmarks.growth", str(setting.growth_questions)]
+    done = subprocess.run(asked, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    say(f"{found['questions']} questions: the last tenth takes {found['last_vs_first']:.2f} times as long as the first")
+    return {"growth": found}
+
+
+def grow(count: int, folder: Path) -> dict[str, float]:
+    """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
+    questions = toy_stream(count, DOMAINS)
+    recipe = Recipe(model="scripted", stream=("capitals",))
+    model: Any = ScriptedModel(entropy=_entropy)
+    manifest = {"recipe": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
+    store = Store.create(folder, manifest)
+    run = Run(store, build_calibrator(recipe, model), model, questions, [])
+    size = max(1, count // BLOCKS)
+    moments: list[float] = []
+    memory: list[int] = []
+
+    def note(done: int, _all: int, _record: object) -> None:
+        moments.append(time.perf_counter())
+        if done % size == 0:
+            memory.append(resident())
+
+    with store:
+        run.proceed(note)
+    each = [after - before for before, after in pairwise(moments)]
+    first, last = statistics.median(each[:size]), statistics.median(each[-size:])
+    kept = sum(file.stat().st_size for file in folder.iterdir())
+    reopened: list[Run] = []
+    resuming = seconds(lambda: reopened.append(resume(folder, questions)))
+    with reopened[0].store as store:
+        again = reopened[0].records
+        reports: dict[str, Any] = {}
+        summing = seconds(lambda: reports.update(summary=summarise(again, readings_of(store))))
+        writing = seconds(lambda: write_report(folder / "report", [report(store, again, reports["summary"])]))
+    return {
+        "questions": count,
+        "updates": sum(record.update is not None for record in run.records),
+        "seconds_a_question_first_tenth": first,
+        "seconds_a_question_last_tenth": last,
+        "last_vs_first": last / first,
+        "memory_bytes_a_question": (memory[-1] - memory[1]) / (size * (len(memory) - 2)) if len(memory) > 2 else 0.0,
+        "memory_bytes_at_end": memory[-1],
+        "store_bytes_a_question": kept / count,
+        "seconds_to_resume": resuming,
+        "seconds_to_summarise": summing,
+        "seconds_to_write_report": writing,
+    }
+
+
+def resume(folder: Path, questions: list[Question]) -> Run:
+    """What `secl.runs.runner.resume` does, for a model that is no `LocalModel`."""
+    store = Store(folder, writable=True)
+    recipe = Recipe.from_json(store.manifest["recipe"])
+    model: Any = ScriptedModel(entropy=_entropy)
+    calibrator = build_calibrator(recipe, model)
+    records = list(store.records())
+    calibrator.fast_forward(records)
+    snapshot = store.snapshot()
+    if snapshot is not None:
+        model.restore(snapshot)
+    return Run(store, calibrator, model, questions, records)
+
+
+def report(store: Store, records: list[Any], summary: dict[str, Any]) -> RunReport:
+    """What `secl report` makes a page of."""
+    recipe = Recipe.from_json(store.manifest["recipe"])
+    return RunReport(
+        name="growth",
+        records=records,
+        summary=summary,
+        series={name: reading.read(records) for name, reading in readings_of(store).items()},
+        total=len(records),
+        seconds=store.seconds,
+        manifest=store.manifest,
+        settings=changed(recipe),
+        command=command(recipe),
+    )
+
+
+def _entropy(question: Question) -> float:
+    """Noise around a level that shifts with the domain, so that every domain has a burst."""
+    return 1.0 + int(question.domain.removeprefix("toy")) + unit(f"h/{question.id}") / 5
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        print(json.dumps(grow(int(sys.argv[1]), Path(temporary) / "run")))

@@ -1,0 +1,122 @@
+"""What a confidence costs on top of an answer, outside bursts: our reading against `model.generate` of the answers.
+
+Both are given the same prompts, 16 questions at a time, and do the same from text to text. Plain generation is greedy,
+left-padded, on the same weights without an adapter. Ours gives the answer, the stated confidence and the entropy: while
+the adapter is untouched, and after it has learned, where every question is read by the frozen and by the adapted model.
+The fourth contestant generates its confidence: answer and confidence line, token after token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.by_hand import by_library
+from benchmarks.setting import Say, Setting
+from benchmarks.timing import Work, alternate, medians
+from secl.asking.parsing import trim_answer
+from secl.asking.prompts import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
+from secl.neural.engine import LocalModel
+from secl.neural.loading import Loaded
+from secl.neural.words import render
+from secl.records import Form, Question
+
+BATCH = 16
+FORMS: tuple[Form, ...] = ("choice", "short", "sentence")
+PLAIN = "plain_generation"
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """Seconds a question and overheads (seconds over those of plain generation, less 1) for each form of answer."""
+    found: dict[str, Any] = {}
+    for form in FORMS:
+        count = setting.questions
+        questions = setting.choices(count) if form == "choice" else setting.open(form, count)
+        found[form] = compare(setting, questions)
+        told = ", ".join(f"{name.replace('_', ' ')} {100 * more:+.0f} %" for name, more in found[form]["over"].items())
+        say(f"{form}: {told}")
+    return {
+        "ratios": {"overhead_vs_generation": found["choice"]["over"]["adapted"]},
+        "overhead": found,
+    }
+
+
+def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
+    """All contestants on one set of questions of the same form."""
+    form = questions[0].form
+    base, untouched, adapted = setting.loaded(), setting.library(), setting.library()
+    by_library(adapted, setting.choices(2), "trained")
+    plain, ends = Plain(base), untouched.generator.ends
+    stops = ends if form == "choice" else ends | untouched.generator.breaks
+    works: dict[str, Work] = {
+        PLAIN: lambda: plain.write(questions, MAX_ANSWER_TOKENS[form], stops),
+        "untouched": lambda: read(untouched, questions),
+        "adapted": lambda: read(adapted, questions),
+    }
+    if form == "choice":
+        line = plain.length_of_reply(questions[0])
+        works["generated_confidence"] = lambda: plain.write(questions, line, ends, exactly=True)
+    plain.write(questions[:1], 1, stops)
+    each = medians(alternate(setting.rounds, works), len(questions))
+    found = {
+        "seconds": each,
+        "over": {name: took / each[PLAIN] - 1 for name, took in each.items() if name != PLAIN},
+        "questions": len(questions),
+    }
+    if form != "choice":  # where plain generation is free to write no letter at all
+        written = plain.write(questions, MAX_ANSWER_TOKENS[form], stops)
+        ours = read(untouched, questions)
+        found["same_answers"] = sum(trim_answer(a, form).strip() == b for a, b in zip(written, ours, strict=True))
+    return found
+
+
+def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
+    """Answers, confidences and entropies outside bursts, a window at a time; returns the frozen model's texts."""
+    model.generator.written.clear()
+    said = []
+    for place in range(0, len(questions), BATCH):
+        window = questions[place : place + BATCH]
+        model.prepare(window, [False] * len(window), stands_still=True)
+        said += [model.answer(question).shadow.text for question in window]
+    return said
+
+
+class Plain:
+    """Batched generation as transformers has it."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.model = loaded.model
+        self.tokenizer = loaded.tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def length_of_reply(self, question: Question) -> int:
+        """Tokens of an answer with its confidence line."""
+        prompt = render(self.tokenizer, answer_prompt(question))
+        return len(self.encode(prompt + choice_with_confidence("A") + "0")) - len(self.encode(prompt))
+
+    @torch.no_grad()
+    def write(self, questions: Sequence[Question], limit: int, ends: set[int], *, exactly: bool = False) -> list[str]:
+        """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends`."""
+        texts: list[str] = []
+        for place in range(0, len(questions), BATCH):
+            prompts = [
+                self.encode(render(self.tokenizer, answer_prompt(question)))
+                for question in questions[place : place + BATCH]
+            ]
+            longest = max(map(len, prompts))
+            written = self.model.generate(
+                input_ids=torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts]),
+                attention_mask=torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]),
+                do_sample=False,
+                max_new_tokens=limit,
+                min_new_tokens=limit if exactly else None,
+                eos_token_id=sorted(ends),
+                pad_token_id=min(ends),
+            )
+            texts += self.tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
+        return texts

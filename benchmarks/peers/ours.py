@@ -1,0 +1,64 @@
+"""P(True) as this library computes it, timed like `polygraph.py` beside it.
+
+    python -m benchmarks.peers.ours FOLDER QUESTIONS.json
+
+`polygraph.py` has the first two ways too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from benchmarks.by_hand import by_library
+from secl.neural.engine import LocalModel
+from secl.records import Question, Reply
+
+ANSWER = Reply("A", "A", (0.1,) * 10, 1.0, 1.0, -1.0)
+"""Stands for an answer where nothing is answered."""
+
+
+def answered(model: LocalModel, questions: list[Question]) -> None:
+    """Answer, stated confidence and P(True) of all options, every question on its own."""
+    for question in questions:
+        model.judge(question, model.answer(question, judge_next=True).reply)
+
+
+def judged(model: LocalModel, questions: list[Question]) -> None:
+    """P(True) of all options alone, every question on its own."""
+    for question in questions:
+        model.judge(question, ANSWER)
+
+
+def looked_ahead(model: LocalModel, questions: list[Question]) -> None:
+    """What `answered` gives, for a window of 16 questions at a time, as a stream is asked."""
+    by_library(model, questions, "scored")
+
+
+def timed(model: LocalModel, questions: list[Question]) -> dict[str, Any]:
+    """Seconds a question of each way, with nothing left over from the way before."""
+    answered(model, questions[:1])
+    told: dict[str, Any] = {}
+    for way in (answered, judged, looked_ahead):
+        model.restore(model.snapshot())
+        start = time.perf_counter()
+        way(model, questions)
+        told[way.__name__] = {
+            "seconds": (time.perf_counter() - start) / len(questions),
+            "scores": sum(len(question.options) for question in questions),
+        }
+    return told
+
+
+def main() -> None:
+    folder, file = sys.argv[1:]
+    with open(file, encoding="utf-8") as lines:
+        rows = json.load(lines)
+    questions = [Question(row["text"], options=tuple(row["options"])) for row in rows]
+    print(json.dumps(timed(LocalModel.load(folder, device="cpu"), questions)))
+
+
+if __name__ == "__main__":
+    main()

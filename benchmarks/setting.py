@@ -1,0 +1,105 @@
+"""What the benchmarks run on: model, questions, and how many of them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from examples.secl_by_hand import ByHand
+from secl.data.quiz import available
+from secl.data.streams import stream
+from secl.models import Dtype
+from secl.neural.adapter import parse_layers
+from secl.neural.engine import LocalModel
+from secl.neural.loading import Loaded, Shelf, load
+from secl.records import Form, Question
+from secl.runs.recipe import Recipe
+
+OFFICIAL = ("mmlu", "arc", "truthfulqa")
+BUILT_IN = ("science", "capitals", "misconceptions")
+Say = Callable[[str], None]
+"""Tells a person how far things are."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What to measure on.
+
+    Attributes:
+        model: as for `secl.neural.loading.load`.
+        dtype: precision of its body.
+        data: folder with the benchmarks' official files; None for the built-in quiz.
+        questions: of one timed round.
+        rounds: that alternate.
+        stream_questions: of a whole stream, over its three domains.
+        growth_questions: of the stream that shows how time and memory grow.
+    """
+
+    model: str = "smollm2"
+    dtype: Dtype = "auto"
+    data: str | None = None
+    questions: int = 32
+    rounds: int = 3
+    stream_questions: int = 600
+    growth_questions: int = 10_000
+
+    @property
+    def key(self) -> str:
+        """Names a set of results."""
+        name = Path(self.model).name if Path(self.model).exists() else self.model
+        return name if self.dtype == "auto" else f"{name} in {self.dtype}"
+
+    def domains(self, count: int) -> tuple[str, ...]:
+        """The three multiple-choice domains with `count` questions together, or as many as the quiz has."""
+        each = -(-count // 3)
+        if self.data is not None:
+            return tuple(f"{name}:{each}" for name in OFFICIAL)
+        return tuple(f"{name}:{min(each, available(name))}" for name in BUILT_IN)
+
+    def recipe(self, count: int, **settings: Any) -> Recipe:
+        """The recipe of a run over the three domains. It stays on the CPU, where the method by hand is."""
+        place = {"model": self.model, "dtype": self.dtype, "device": "cpu", "data": self.data}
+        return Recipe(**{**place, "stream": self.domains(count), **settings})
+
+    def choices(self, count: int) -> list[Question]:
+        """Multiple-choice questions of all three domains in turn."""
+        asked = self._stream(*self.domains(count))
+        each = -(-len(asked) // 3)
+        return [question for place in range(each) for question in asked[place::each]][:count]
+
+    def open(self, form: Form, count: int) -> list[Question]:
+        """Open questions whose answers have a form; without data files, quiz questions without their options."""
+        if form == "number":
+            return self._stream(f"gsm8k:{count}" if self.data else f"arithmetic:{count}")
+        if form == "sentence" and self.data:
+            return self._stream(f"truthfulqa_gen:{count}")
+        asked = self._stream(f"misconceptions:{count}" if form == "sentence" else f"capitals:{count}")
+        return [replace(question, options=(), reference=None, form=form) for question in asked]
+
+    def _stream(self, *names: str) -> list[Question]:
+        return stream(names, None, data=Path(self.data) if self.data else None)
+
+    def loaded(self) -> Loaded:
+        """The model as modules of its own over shared weights, with nothing remembered."""
+        return replace(_shelf().load(self.model, dtype=self.dtype, device="cpu"), written={})
+
+    def library(self) -> LocalModel:
+        """The model with an untouched adapter."""
+        return LocalModel(self.loaded())
+
+    def by_hand(self) -> ByHand:
+        """The method by hand on weights of its own, with the adapter that the library would give it."""
+        own = load(self.model, dtype=self.dtype, device="cpu")
+        layers = parse_layers(own.preset.layers, own.model.config.num_hidden_layers)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # asked for by PEFT
+            return ByHand(own.model, own.tokenizer, layers, own.preset.modules)
+
+
+@functools.cache
+def _shelf() -> Shelf:
+    return Shelf()

@@ -1,0 +1,173 @@
+"""Whole streams by the library, with and without its store, and by hand: the same questions, gate and settings.
+
+The three take turns, a piece of the stream each, so that a machine that gets slower slows all of them. What they said
+is compared, and the library's ledgers give the cost in forward-pass equivalents.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from benchmarks.setting import Say, Setting
+from benchmarks.timing import Work, alternate
+from examples.secl_by_hand import ByHand
+from secl.gates import Gate
+from secl.maths.probability import bin_index, directional_target
+from secl.records import Question, Record
+from secl.runs.recipe import Recipe
+from secl.runs.runner import build_calibrator, load_model, load_questions, start
+
+GATES = {"stream_default": None, "stream_always": "always"}
+PIECE = 96
+"""Questions of one turn: a multiple of the library's window."""
+
+AGREEMENT_SHARE = 10
+"""The streams that are compared in float32 are shorter by this factor."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the method by hand says about one question; `target` is None without an update."""
+
+    answer: str
+    confidence: float
+    frozen_answer: str
+    frozen_confidence: float
+    in_burst: bool
+    target: float | None
+
+
+@dataclass(frozen=True)
+class Race:
+    """A stream run three ways: seconds of each by name, and what each said, in the precision `dtype`."""
+
+    dtype: str
+    seconds: dict[str, float]
+    library: list[Record]
+    stored: list[Record]
+    by_hand: list[Row]
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """Both streams at full length in the setting's precision."""
+    found: dict[str, Any] = {"ratios": {}, "seconds": {}, "fwd_equivalents": {}, "agreement": {}}
+    for name, gate in GATES.items():
+        race = run(setting, setting.recipe(setting.stream_questions, gate=gate), say)
+        took, count = race.seconds, len(race.library)
+        found["ratios"] |= {
+            f"{name}_vs_by_hand": took["by_hand"] / took["library"],
+            f"{name}_stored_vs_by_hand": took["by_hand"] / took["stored"],
+        }
+        found["seconds"][name] = {key: value / count for key, value in took.items()}
+        found["fwd_equivalents"][name] = equivalents(race.library)
+        found["agreement"][f"{name}, {race.dtype}"] = agreement(race)
+        if gate == "always":
+            trained = [record for record in race.library if record.update is not None]
+            found["fwd_equivalents"]["trained"] = equivalents(trained)
+    return found
+
+
+def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
+    """Whether library and hand say the same where nothing is rounded to bf16."""
+    exact = replace(setting, dtype="fp32")
+    count = max(3, setting.stream_questions // AGREEMENT_SHARE)
+    races = {name: run(exact, exact.recipe(count, gate=gate), say) for name, gate in GATES.items()}
+    return {"agreement": {f"{name}, {race.dtype}": agreement(race) for name, race in races.items()}}
+
+
+def run(setting: Setting, recipe: Recipe, say: Say) -> Race:
+    """One stream, three ways, in turns."""
+    questions = load_questions(recipe)
+    model = load_model(recipe)
+    coming = build_calibrator(recipe, model).stream(questions)
+    rows = by_hand(setting.by_hand(), questions, recipe.build_gate(), recipe, model.tau)
+    seconds = dict.fromkeys(("library", "stored", "by_hand"), 0.0)
+    records: list[Record] = []
+    manual: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        stored = start(recipe, Path(folder) / "run")
+
+        def store(end: int) -> None:
+            stored.questions = questions[:end]
+            stored.proceed()
+
+        with stored.store:
+            for number, begin in enumerate(range(0, len(questions), PIECE)):
+                end = min(begin + PIECE, len(questions))
+                works: dict[str, Work] = {
+                    "library": partial(take, records, coming, end - begin),
+                    "stored": partial(store, end),
+                    "by_hand": partial(take, manual, rows, end - begin),
+                }
+                order = list(works)[:: -1 if number % 2 else 1]
+                for name, (took,) in alternate(1, {name: works[name] for name in order}).items():
+                    seconds[name] += took
+                told = ", ".join(f"{name.replace('_', ' ')} {took:.0f} s" for name, took in seconds.items())
+                say(f"{recipe.gate or 'default gate'}: {end} of {len(questions)} questions, {told}")
+    return Race(str(model.precision["dtype"]), seconds, records, stored.records, manual)
+
+
+def take(kept: list[T], coming: Iterator[T], count: int) -> None:
+    """Keep the next `count` of what is coming."""
+    kept.extend(islice(coming, count))
+
+
+def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: Recipe, tau: float) -> Iterator[Row]:
+    """The stream of `examples.secl_by_hand.secl` with a gate of the library in the place of its two."""
+    state = gate.start()
+    for question in questions:
+        row = {"question": question.text, "options": question.options}
+        chosen, stated, entropy = hand.answer(row)
+        with torch.no_grad(), hand.model.disable_adapter():
+            other, frozen, _ = hand.answer(row)
+        state, decision = gate.step(state, entropy)
+        target = None
+        if decision.in_burst:
+            signal = hand.normalised_p_true(row, chosen, tau)
+            if abs(bin_index(stated) - bin_index(signal)) > recipe.bin_gate:
+                target = directional_target(stated, signal, recipe.alpha, recipe.delta)
+                hand.learn(row, chosen, target)
+        yield Row(question.letters[chosen], stated, question.letters[other], frozen, decision.in_burst, target)
+
+
+def equivalents(records: Sequence[Record]) -> float:
+    """Mean tokens through the network in plain answering passes of the same question; nan without records."""
+    return statistics.fmean(r.ledger.total / r.plain_tokens for r in records) if records else math.nan
+
+
+def agreement(race: Race) -> dict[str, Any]:
+    """Where library and hand differ; differences of confidence also over those with the same answers before."""
+    pairs = list(zip(race.library, race.by_hand, strict=True))
+    alike = [(record, row) for record, row in pairs if record.reply.answer == row.answer]
+    frozen = [(record, row) for record, row in pairs if record.shadow.answer == row.frozen_answer]
+    return {
+        "questions": len(pairs),
+        "answers_differ": len(pairs) - len(alike),
+        "frozen_answers_differ": len(pairs) - len(frozen),
+        "burst_decisions_differ": sum(record.decision.in_burst != row.in_burst for record, row in pairs),
+        "updates_differ": sum((record.update is None) != (row.target is None) for record, row in pairs),
+        "trained_by_library": sum(record.update is not None for record in race.library),
+        "trained_by_hand": sum(row.target is not None for row in race.by_hand),
+        "largest_confidence_difference": _largest(record.reply.confidence - row.confidence for record, row in alike),
+        "largest_frozen_difference": _largest(
+            record.shadow.confidence - row.frozen_confidence for record, row in frozen
+        ),
+        "records_changed_by_store": sum(a != b for a, b in zip(race.library, race.stored, strict=True)),
+    }
+
+
+def _largest(differences: Iterator[float]) -> float:
+    """The largest absolute difference; nan of none."""
+    return max((abs(difference) for difference in differences), default=math.nan)

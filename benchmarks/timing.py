@@ -1,0 +1,92 @@
+"""Fair measuring: what is compared takes turns, medians are reported, and the machine is described."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+Work = Callable[[], object]
+Taken = dict[str, list[float]]
+"""Seconds of each work, one entry a round."""
+
+LIBRARIES = ("secl", "torch", "transformers", "peft", "numpy")
+
+
+def seconds(work: Work) -> float:
+    """Wall-clock seconds that a work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def alternate(rounds: int, works: Mapping[str, Work]) -> Taken:
+    """Do all works in turn, `rounds` times; every other round goes backwards, so that drift hits all alike.
+
+    >>> done = []
+    >>> taken = alternate(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
+    >>> done, len(taken["a"])
+    (['a', 'b', 'b', 'a'], 2)
+    """
+    taken: Taken = {name: [] for name in works}
+    for number in range(rounds):
+        for name in list(works)[:: -1 if number % 2 else 1]:
+            taken[name].append(seconds(works[name]))
+    return taken
+
+
+def medians(taken: Taken, each: int = 1) -> dict[str, float]:
+    """Median seconds of each work, divided by `each` (questions in a round, say).
+
+    >>> medians({"a": [3.0, 1.0, 2.0]}, 2)
+    {'a': 1.0}
+    """
+    return {name: statistics.median(rounds) / each for name, rounds in taken.items()}
+
+
+def machine(**more: Any) -> dict[str, Any]:
+    """What the seconds depend on: processor, cores, load when asked, library versions, and whatever is added."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        **{name: version(name) for name in LIBRARIES},
+        **more,
+    }
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory now; where the system does not tell, the most that ever were."""
+    return _status("VmRSS")
+
+
+def peak() -> int:
+    """The most bytes of this process that were ever in memory."""
+    return _status("VmHWM")
+
+
+def _status(key: str) -> int:
+    # Linux hands the peak that getrusage tells from parent to child; this one begins with the process itself.
+    file = Path("/proc/self/status")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for line in lines:
+        if line.startswith(f"{key}:"):
+            return 1024 * int(line.split()[1])
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def _processor() -> str:
+    """The processor's name as the system tells it."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -1,0 +1,121 @@
+"""Results on disk, and the tables of them in the documentation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+BEGIN = "<!-- results: begin; written by python -m benchmarks -->"
+END = "<!-- results: end -->"
+OTHERS = "others"
+"""Key of the sets of results of other models than the default."""
+
+MEASURED = "measured"
+"""Key of how each part was measured."""
+
+FIRST = ("ratios", "fwd_equivalents")
+"""Sections at the top of a chapter."""
+
+
+def keep(file: Path, key: str, default: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Add results to those in a file and return all: the default model's at the top, the others' under their keys."""
+    everything: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if key == default:
+        everything = merged(everything, {"model": key, **found})
+    else:
+        everything = merged(everything, {OTHERS: {key: {"model": key, **found}}})
+    text = json.dumps(plain(everything), indent=2, allow_nan=False) + "\n"
+    file.write_text(text, encoding="utf-8")
+    return everything
+
+
+def merged(old: Any, new: Any) -> Any:
+    """Nested dicts, where what is new wins.
+
+    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
+    {'a': {'b': 3, 'c': 2}}
+    """
+    if not (isinstance(old, dict) and isinstance(new, Mapping)):
+        return new
+    return {**old, **{key: merged(old.get(key), value) for key, value in new.items()}}
+
+
+def plain(value: Any) -> Any:
+    """JSON values: numbers of four significant digits, None for what is undefined.
+
+    >>> plain({"a": [1.23456, float("nan"), 70000]})
+    {'a': [1.235, None, 70000]}
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float):
+        return float(f"{value:.4g}") if math.isfinite(value) else None
+    return value
+
+
+def write_page(page: Path, everything: Mapping[str, Any]) -> None:
+    """Put the tables of all results between the markers of a page; the rest of it stays as it is.
+
+    Raises:
+        ValueError: the page lacks a marker.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page} has no markers to write between: {BEGIN} and {END}.")
+    page.write_text(f"{before}{BEGIN}\n\n{tables(everything)}\n{END}{after}", encoding="utf-8")
+
+
+def tables(everything: Mapping[str, Any]) -> str:
+    """One chapter for each model, one table for each section of its results."""
+    sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
+    return "\n".join(_chapter(plain(found)) for found in sets if "model" in found)
+
+
+def _chapter(found: dict[str, Any]) -> str:
+    lines = [f"### {found['model']}", ""]
+    for name in [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]:
+        if isinstance(found[name], dict) and name != MEASURED:
+            lines += [f"| {_spoken(name)} | |", "|---|---:|"]
+            lines += [f"| {label} | {_shown(value)} |" for label, value in rows(found[name])] + [""]
+    return "\n".join([*lines, *_measured(found.get(MEASURED, {})), ""])
+
+
+def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """Every number of a nested section with its path in words.
+
+    >>> rows({"a_question": {"by_hand": 1.0}})
+    [('a question, by hand', 1.0)]
+    """
+    found: list[tuple[str, Any]] = []
+    for name, value in section.items():
+        label = f"{before}, {_spoken(name)}" if before else _spoken(name)
+        found += rows(value, label) if isinstance(value, Mapping) else [(label, value)]
+    return found
+
+
+def _measured(parts: Mapping[str, Any]) -> list[str]:
+    """What was measured on which machine and at which size; the load is that after the part."""
+    alike: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key != "load"}
+        told = ", ".join(f"{_spoken(key)} {value}" for key, value in same.items())
+        took = f"{name} ({part['seconds']:.0f} s, load {part['machine']['load']:.1f})"
+        alike.setdefault(told, []).append(took)
+    return [f"* {', '.join(names)}: {told}." for told, names in alike.items()]
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

@@ -16,7 +16,7 @@ from secl.asking.prompts import answer_prompt, entailment_prompt, verification_p
 from secl.calibrator import Calibrator
 from secl.errors import ModelError
 from secl.gates import Always, EntropyShift, Never
-from secl.neural import grouping
+from secl.neural import generation, grouping
 from secl.neural.engine import LocalModel
 from secl.neural.entailment import NliModel
 from secl.neural.generation import Draft
@@ -255,3 +255,11 @@ def test_a_text_that_the_frozen_model_wrote_before_is_remembered_with_its_cost(m
     assert (second.written, second.tokens) == (first.written, first.tokens)
     with pytest.raises(TypeError):
         model.generator.write([other])
+
+
+def test_only_the_latest_texts_are_remembered(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "REMEMBERED", 2)
+    generator = make_model().generator
+    for seed in range(5):
+        generator.write([Draft.answer([2, 3, 4], "short", seed=seed)])
+    assert len(generator.written) == 2

@@ -23,6 +23,9 @@ LISTED = COUNT + 1
 
 SAMPLED_LISTS = 2
 TOP_P = 0.95
+REMEMBERED = 1024
+"""Batches whose texts are kept; the oldest go first."""
+
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""
 
@@ -70,11 +73,11 @@ class Generator:
         written: what the frozen model wrote before, to be shared by all that share its weights.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, seed: int, written: dict[Any, Any] | None = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any, seed: int, written: dict[bytes, Any] | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.seed = seed
-        self.written: dict[Any, list[tuple[list[int], float]]] = {} if written is None else written
+        self.written: dict[bytes, list[tuple[list[int], float]]] = {} if written is None else written
         ends = model.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in (*known, tokenizer.eos_token_id) if end is not None}
@@ -153,12 +156,15 @@ class Generator:
         if not frozen:
             self._write(drafts)
             return
-        batch = tuple((tuple(d.prompt), tuple(d.written), d.form, d.seed, d.limit, d.lines) for d in drafts)
+        given = repr([(d.prompt, d.written, d.form, d.seed, d.limit, d.lines) for d in drafts])
+        batch = hashlib.sha256(given.encode()).digest()
         if batch not in self.written:
             before = [draft.tokens for draft in drafts]
             self._write(drafts)
             spent = [draft.tokens - tokens for draft, tokens in zip(drafts, before, strict=True)]
             self.written[batch] = [(list(d.written), tokens) for d, tokens in zip(drafts, spent, strict=True)]
+            if len(self.written) > REMEMBERED:
+                del self.written[next(iter(self.written))]
             return
         for draft, (written, tokens) in zip(drafts, self.written[batch], strict=True):
             draft.written = list(written)

@@ -56,7 +56,7 @@ class Loaded:
     tokenizer: Any
     preset: Preset
     fingerprint: str
-    written: dict[Any, Any] = field(default_factory=dict)
+    written: dict[bytes, Any] = field(default_factory=dict)
 
 
 class Shelf:

@@ -38,9 +38,6 @@ LOSSES = 3
 PAUSE = 0.5
 """Seconds between two looks at what the workers have done."""
 
-CLIENT_PORT = 10001
-"""Of Ray's client server, where an address names none."""
-
 LOCAL_SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -84,9 +81,8 @@ class Resident:
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker at work: the weights it keeps, Ray's handle of it, its job, and the promise of the job's folder."""
+    """A worker at work: Ray's handle of it, its job, and the promise of the job's folder."""
 
-    weights: tuple[str, str, str]
     actor: Any
     job: Job
     result: Any
@@ -117,13 +113,11 @@ def perform_on_ray(
     if workers is not None:
         check_whole("number of workers", workers, 1)
     waiting = [job for job in by_model(jobs) if not finished(job)]
-    for job in waiting:
-        if asked(job) is not None:
-            Store(job.folder, writable=True).close()  # nobody else may be writing what will be replaced
     if not waiting:
         return
-    if address is None:
-        workers = workers or WORKERS
+    for begun in filter(asked, waiting):
+        Store(begun.folder, writable=True).close()  # nobody else may be writing what will be replaced
+    workers = workers or (WORKERS if address is None else None)
     with _connected(address, workers) as (ray, place):
         threads = _threads()
         slots, resources = _slots(ray.available_resources(), threads, len(waiting), workers)
@@ -131,7 +125,7 @@ def perform_on_ray(
         try:
             _hand_out(ray, lambda: remote.remote(threads, place), waiting, slots, watch or (lambda *_: None))
         except ConnectionError as problem:
-            raise RunError(f"the connection to Ray at {address} is lost; start the sweep again to go on.") from problem
+            raise RunError("the connection to Ray is lost; start the sweep again to go on.") from problem
 
 
 def _hand_out(ray: Any, hire: Callable[[], Any], waiting: list[Job], slots: int, watch: Watch) -> None:
@@ -142,23 +136,24 @@ def _hand_out(ray: Any, hire: Callable[[], Any], waiting: list[Job], slots: int,
     try:
         while waiting or staff:
             while waiting and len(staff) < slots:
-                job = following(waiting, None, Counter(worker.weights for worker in staff))
+                job = following(waiting, [worker.job for worker in staff])
                 waiting.remove(job)
                 staff.append(_give(hire(), job))
             ready, _ = ray.wait([worker.result for worker in staff], timeout=PAUSE)
             for worker in [worker for worker in staff if worker.result in ready]:
+                lost = False
                 try:
-                    collected = _collect(ray, worker, losses)
+                    lost = not _collect(ray, worker, losses)
                 except SeclError as found:
                     problem = problem or found
+                if problem is not None:
                     waiting.clear()  # nothing more is begun, but what the others have done is not thrown away
-                    collected = True
-                if not collected:
+                elif lost:
                     waiting.insert(0, worker.job)
-                elif problem is None:
-                    watch(worker.job, *_whole(worker.job))
+                else:
+                    watch(worker.job, *(asked(worker.job) or (0, 0)))
                 staff.remove(worker)
-                staff += _next_of(ray, worker, waiting if collected else [])
+                staff += _next_of(ray, worker, [] if lost else waiting)
             _look(ray, staff, watch)
     finally:
         for worker in staff:
@@ -167,24 +162,25 @@ def _hand_out(ray: Any, hire: Callable[[], Any], waiting: list[Job], slots: int,
         raise problem
 
 
-def following(waiting: Sequence[Job], weights: tuple[str, str, str] | None, at_work: Counter[Any]) -> Job:
-    """Which job comes next: one for the weights at hand, else one for those that the fewest workers have."""
-    mine = [job for job in waiting if weights_of(job.recipe) == weights]
-    return min(mine or waiting, key=lambda job: at_work[weights_of(job.recipe)])
+def following(waiting: Sequence[Job], at_work: Sequence[Job]) -> Job:
+    """Which job a new worker begins with: one for the weights that the fewest workers have."""
+    workers = Counter(weights_of(job.recipe) for job in at_work)
+    return min(waiting, key=lambda job: workers[weights_of(job.recipe)])
 
 
 def _give(actor: Any, job: Job) -> Worker:
-    return Worker(weights_of(job.recipe), actor, job, actor.work.remote(job.name, job.recipe.to_json()))
+    return Worker(actor, job, actor.work.remote(job.name, job.recipe.to_json()))
 
 
 def _next_of(ray: Any, worker: Worker, waiting: list[Job]) -> list[Worker]:
     """The worker with its next job; none, and its process ends, where no job is left for its weights."""
-    job = following(waiting, worker.weights, Counter()) if waiting else None
-    if job is None or weights_of(job.recipe) != worker.weights:
-        _end(ray, worker)
-        return []
-    waiting.remove(job)
-    return [_give(worker.actor, job)]
+    weights = weights_of(worker.job.recipe)
+    for job in waiting:
+        if weights_of(job.recipe) == weights:
+            waiting.remove(job)
+            return [_give(worker.actor, job)]
+    _end(ray, worker)
+    return []
 
 
 def _end(ray: Any, worker: Worker) -> None:
@@ -203,25 +199,18 @@ def _collect(ray: Any, worker: Worker, losses: Counter[str]) -> bool:
     except ray.exceptions.RayError as problem:
         losses[worker.job.name] += 1
         if losses[worker.job.name] >= LOSSES:
-            reason = str(problem).strip().splitlines()[-1]
             raise RunError(
-                f"the run {worker.job.name} has lost {LOSSES} workers and is given up; Ray says of the last: {reason}"
+                f"the run {worker.job.name} has lost {LOSSES} workers and is given up; of the last, Ray says: "
+                f"{last_line(problem)}."
             ) from problem
         return False
     return True
 
 
-def _whole(job: Job) -> tuple[int, int]:
-    found = asked(job)
-    return found if found is not None else (0, 0)
-
-
 def _look(ray: Any, staff: Sequence[Worker], watch: Watch) -> None:
     """Tell how far every worker is; one that is still starting, or is lost, has nothing to say."""
     questions = {worker.actor.asked.remote(): worker.job for worker in staff}
-    if not questions:
-        return
-    answered, _ = ray.wait(list(questions), num_returns=len(questions), timeout=PAUSE)
+    answered, _ = ray.wait(list(questions), num_returns=len(questions), timeout=PAUSE) if questions else ([], [])
     for question in answered:
         with suppress(ray.exceptions.RayError):
             name, done, total = ray.get(question)
@@ -233,7 +222,7 @@ def _slots(free: dict[str, float], threads: int, jobs: int, workers: int | None)
     """How many workers there are, and what Ray sets aside for each."""
     gpus = int(free.get("GPU", 0))
     slots = min(jobs, workers or gpus or max(1, int(free.get("CPU", 1)) // threads))
-    # Workers that share a GPU get equal parts of it, rounded down as Ray counts: in ten-thousandths.
+    # Workers that share a GPU get equal parts of it, in ten-thousandths, as Ray counts.
     part = math.floor(10_000 / math.ceil(slots / gpus)) / 10_000 if gpus else 0
     return slots, {"num_cpus": 1, "num_gpus": part}
 
@@ -261,8 +250,7 @@ def _connected(address: str | None, workers: int | None) -> Iterator[tuple[Any, 
                 ray.init(address="local", num_cpus=workers, **here, **quiet)
                 yield ray, place
             else:
-                _check_reachable(address)
-                ray.init(address=address, **quiet)
+                _connect(ray, address, quiet)
                 yield ray, None
         finally:
             ray.shutdown()
@@ -282,19 +270,31 @@ def _ray(address: str | None) -> Any:
     return ray
 
 
-def _check_reachable(address: str) -> None:
-    """Ray itself would try for half a minute, and then say it in a page."""
+def _connect(ray: Any, address: str, quiet: dict[str, Any]) -> None:
+    """Connect to a cluster, or say in one sentence why not."""
     try:
         parts = urlsplit(address)
-        place = (parts.hostname or "", parts.port or CLIENT_PORT)
+        place = (parts.hostname or "", parts.port or 10001)  # the port of Ray's client servers, unless it is named
     except ValueError as problem:
         raise ParameterError(f"{address} is no address of Ray ({problem}); give it as ray://HOST:PORT.") from problem
     if parts.scheme != "ray" or not parts.hostname:
         raise ParameterError(f"{address} is no address of Ray; give it as ray://HOST:PORT.")
     try:
-        socket.create_connection(place, timeout=10).close()
-    except OSError as problem:
+        socket.create_connection(place, timeout=10).close()  # Ray itself would try for half a minute
+        ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ray.exceptions.RayError) as problem:
+        # Another version of Ray or Python, a token that is missing, a server that does not start.
         raise ParameterError(
-            f"there is no Ray at {address} ({problem.strerror or problem}); start its client server there or check the "
-            f"address."
+            f"there is no connection to Ray at {address} ({last_line(problem)}); check the address and its client "
+            f"server, then try again."
         ) from problem
+
+
+def last_line(problem: Exception) -> str:
+    """What Ray says at the end of its pages.
+
+    >>> last_line(ConnectionError("Traceback:\\n  File ...\\nRuntimeError: no server.\\n\\n"))
+    'RuntimeError: no server'
+    """
+    lines = str(problem).strip().splitlines()
+    return lines[-1].rstrip(".") if lines else type(problem).__name__

@@ -49,7 +49,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     base, untouched, adapted = setting.loaded(), setting.library(), setting.library()
     by_library(adapted, setting.choices(2), "trained")
     plain, ends = Plain(base), untouched.generator.ends
-    stops = ends if form == "choice" else ends | untouched.generator.breaks
+    stops = ends if form == "choice" else ends | plain.breaks()
     works: dict[str, Work] = {
         PLAIN: lambda: plain.write(questions, MAX_ANSWER_TOKENS[form], stops),
         "untouched": lambda: read(untouched, questions),
@@ -93,6 +93,11 @@ class Plain:
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
+
+    def breaks(self) -> set[int]:
+        """Tokens that hold a line break, with which a short answer ends."""
+        texts = self.tokenizer.batch_decode([[i] for i in range(len(self.tokenizer))])
+        return {i for i, text in enumerate(texts) if "\n" in text}
 
     def length_of_reply(self, question: Question) -> int:
         """Tokens of an answer with its confidence line."""

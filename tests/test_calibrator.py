@@ -296,3 +296,9 @@ def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_i
     for record in records:
         assert record.lesson == "idle"
         assert (record.evidence.judgement is not None) == record.decision.in_burst
+
+
+@pytest.mark.parametrize("evidence", ["samples", ("sample",)])
+def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
+    with pytest.raises(ParameterError, match=r"evidence is .*; it is one of judgement, samples, dinco"):
+        Calibrator(ScriptedModel(), evidence=evidence)

@@ -70,6 +70,8 @@ class Calibrator:
         loss: Loss = "directional",
         accumulate: Accumulate = "stream",
     ) -> None:
+        for kind in evidence:
+            _one_of("evidence", kind, get_args(EvidenceKind))
         check_settings(judge=judge, alpha=alpha, delta=delta, bin_gate=bin_gate, loss=loss, accumulate=accumulate)
         self.model = model
         self.gate: Gate = gate if gate is not None else EntropyShift()

@@ -96,7 +96,7 @@ class Model(Protocol):
         ...
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers of the frozen model, drawn at temperature 1 and read like `Reply.answer`."""
+        """Further answers of the frozen model, drawn at temperature 1, nucleus 0.95; read like `Reply.answer`."""
         ...
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:

@@ -241,7 +241,7 @@ def label_free(
     """Map each of n confidences of a stream by a map fitted to the signals of the questions before it: no labels.
 
     Answer first, learn after: the signal of a question changes later confidences only. It is the control for learning
-    by weights, with the same signal and two numbers at most to learn. About a millisecond per signal.
+    by weights, with the same signal and two numbers at most to learn. Every new signal fits anew to all before it.
 
     Args:
         confidence: n probabilities in [0, 1], in the order of the stream.

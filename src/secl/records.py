@@ -195,7 +195,8 @@ class Evidence:
 
     Attributes:
         judgement: P(True) of the answer and of its distractors.
-        samples: further answers to the question, drawn at temperature 1; None among them could not be read.
+        samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
+            not be read.
         dinco: beams, their verification and their entailment.
     """
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from secl.data.grading import answer_key
 from secl.errors import ParameterError
-from secl.maths.dinco import SAMPLES, consistency, normalised_verbalised_confidence
+from secl.maths.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.maths.probability import Formula, normalised_p_true
 from secl.maths.ranges import check_finite
 from secl.records import Dinco, Evidence, EvidenceKind, Question, Reply
@@ -58,7 +57,7 @@ class AnswerProbability(_OfTheReply):
     needs: EvidenceKind | None = None
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        return min(1.0, math.exp(reply.log_probability))
+        return None if reply.answer is None else min(1.0, math.exp(reply.log_probability))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +150,10 @@ class DINCO:
         if found is None or main is None:
             return None
         order = [main, *(i for i in range(found.beams) if i != main)]
-        entails, contradicts = ([[matrix[i][j] for j in order] for i in order] for matrix in _matrices(found))
+        entails = [[found.entails[i][j] for j in order] for i in order]
+        contradicts = [[found.contradicts[i][j] for j in order] for i in order]
         nvc = normalised_verbalised_confidence([found.p_yes[i] for i in order], entails, contradicts)
-        return (nvc + consistency(found.agreement[main][:SAMPLES])) / 2
+        return (nvc + consistency(found.agreement[main][:COUNTED])) / 2
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
         main = self._main(question, reply, evidence.dinco)
@@ -168,10 +168,6 @@ class DINCO:
         keys = [answer_key(answer, question.form) for answer in found.answers]
         own = None if reply.answer is None else answer_key(reply.answer, question.form)
         return keys.index(own) if own in keys else None
-
-
-def _matrices(found: Dinco) -> Sequence[tuple[tuple[float, ...], ...]]:
-    return found.entails, found.contradicts
 
 
 def signal_called(name: SignalName, tau: float, formula: Formula) -> Signal:

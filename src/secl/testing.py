@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 
+from secl.maths.dinco import COUNTED
 from secl.models import Answered
 from secl.records import Dinco, Judgement, Question, Reply, Update
 
@@ -106,7 +107,11 @@ class ScriptedModel:
         texts = question.options or answers
         apart = tuple(tuple(float(i == j) for j in range(len(answers))) for i in range(len(answers)))
         against = tuple(tuple(1.0 - same for same in row) for row in apart)
-        agreement = tuple(tuple(float(sample == answer) for sample in samples) for answer in answers)
+        rated = {0, answers.index(reply.answer)}
+        agreement = tuple(
+            tuple(float(sample == answer) for sample in samples[:COUNTED]) if i in rated else ()
+            for i, answer in enumerate(answers)
+        )
         p_yes = tuple(0.2 + 0.6 * unit(f"y/{question.id}/{answer}") for answer in answers)
         return Dinco(texts, answers, len(answers), p_yes, apart, against, agreement, "scripted")
 

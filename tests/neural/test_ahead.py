@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -126,3 +127,26 @@ def test_an_answer_has_a_state_for_every_token_its_end_and_its_digit(make_model:
     assert len(reading.written) > 0
     assert len(reading.nodes) == len(reading.written) + 2
     assert model.words.tokenizer.decode(reading.written.tolist()).strip() == reading.text
+
+
+@pytest.mark.parametrize("accumulate", ["stream", "burst"])
+def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
+    accumulate: Any, make_model: MakeModel
+) -> None:
+    """Also inside windows that were adapted ahead before a burst came, and where a question is asked again."""
+    choice = quiz("capitals", 18, 3)
+    stream = [*choice[:10], choice[8], *choice[10:], choice[12], *choice[3:9]]
+    settings: dict[str, Any] = {
+        "gate": EntropyShift(warmup=3, threshold=1, burst=4),
+        "bin_gate": None,
+        "accumulate": accumulate,
+    }
+    whole = list(Calibrator(make_model(learning_rate=0.01), **settings).stream(stream))
+    assert sum(record.decision.alarm for record in whole) >= 2
+    for cut in (4, 9, 11, 14, 19, 22, 24):
+        first, second = (make_model(learning_rate=0.01) for _ in range(2))
+        begun = list(islice(Calibrator(first, **settings).stream(stream), cut))
+        second.restore(first.snapshot())
+        resumed = Calibrator(second, **settings)
+        resumed.fast_forward(begun)
+        assert begun + list(resumed.stream(stream[cut:])) == whole, cut

@@ -147,7 +147,7 @@ def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None
     network = SharedNetwork(model, adapter, 2)
     widths: dict[int, set[int]] = {2: set(), 3: set()}
     for number, seen in widths.items():
-        mlp = network.layout.layers[number].mlp
+        mlp: Any = network.layout.layers[number].mlp
         (getattr(mlp, "up_proj", None) or mlp.gate_up_proj).register_forward_pre_hook(
             lambda _module, args, seen=seen: seen.add(args[0].shape[1])
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SAMPLES = 5
+COUNTED = 5
 """Samples that the consistency half looks at."""
 
 MATCH = 0.9

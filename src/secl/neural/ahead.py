@@ -69,6 +69,7 @@ class Look:
         adapted: answer of the adapted model.
         states: its hidden states at the nodes of `adapted`.
         adapted_tokens: that the adapted part took.
+        used: whether a record has it.
     """
 
     question: Question
@@ -82,6 +83,7 @@ class Look:
     adapted: Reading | None = None
     states: Tensor | None = None
     adapted_tokens: float = 0.0
+    used: bool = False
 
     @property
     def now(self) -> Reading:
@@ -160,8 +162,9 @@ class Ahead:
         """Read the looks off again with the adapter's present weights; those of one pass are replayed together."""
         for look in looks:
             # No record pays for what an update made stale, because a resumed run does not repeat it.
-            self.stale += look.adapted_tokens
+            self.stale += 0.0 if look.used else look.adapted_tokens
             look.version, look.adapted, look.adapted_tokens = self.adapter.version, look.frozen, 0.0
+            look.used = False
         self._replay(looks)
         diverged: list[Look] = []
         drafts: list[Draft] = []

@@ -93,7 +93,10 @@ class LocalModel:
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
         self.reader = Reader(self.network.head, self.words, p_true, self.device)
         self.ahead = Ahead(self.words, self.network, self.reader, self.generator, self.adapter)
-        entailment = NliModel(nli, self.device) if nli else SelfEntailment(self.words, self.network, self.reader)
+        entailment: NliModel | SelfEntailment = SelfEntailment(self.words, self.network, self.reader)
+        if nli is not None:
+            entailment = NliModel(nli, self.device)
+            self.fingerprint += f"+{entailment.fingerprint}"
         self.rivals = Rivals(self.words, self.network, self.reader, self.generator, entailment)
         self._tokens = 0.0
         self._looks: dict[Question, Look] = {}
@@ -179,7 +182,7 @@ class LocalModel:
                 self.ahead.adapt([look])
             if look.states is not None:
                 reply = self._read(look.now, question, look.states, self.version)
-        adapting, look.adapted_tokens = look.adapted_tokens, 0.0
+        adapting, look.used = look.adapted_tokens if self.version else 0.0, True
         self._tokens += adapting
         return Answered(reply, shadow, look.plain_tokens, adapting, look.judging)
 
@@ -222,7 +225,6 @@ class LocalModel:
         self._tokens += len(judging.trie.tokens)
         return self.reader.p_true(judging.frozen(ends_of(judging.trie)))
 
-    @torch.no_grad()
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered."""
         if not question.options:
@@ -232,7 +234,6 @@ class LocalModel:
         places = self.generator.draw_options(self._option_shares(question), question, count)
         return tuple(question.letters[place] for place in places)
 
-    @torch.no_grad()
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
         """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
         if question.options:
@@ -240,7 +241,7 @@ class LocalModel:
             order = sorted(range(len(shares)), key=lambda i: -shares[i])[:BEAMS]
             answers = [question.letters[i] for i in order]
         else:
-            answers, tokens = self.rivals.beams(self.ahead.answer_prompt(question), question)
+            answers, tokens = self.rivals.beams(self.ahead.answer_prompt(question), question.form)
             self._tokens += tokens
         beams = len(answers)
         if not beams:
@@ -251,7 +252,7 @@ class LocalModel:
             own = answer_key(reply.answer, question.form)
             if own not in keys:
                 answers, keys = [*answers, reply.answer], [*keys, own]
-            rated.append(keys.index(own))
+            rated = sorted({0, keys.index(own)})
         evidence, tokens = self.rivals.compare(question, answers, beams, rated, samples)
         self._tokens += tokens
         return evidence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from secl.asking.prompts import entailment_prompt
 from secl.errors import ModelError
 from secl.neural.grouping import passes
-from secl.neural.loading import as_model_error, quiet
+from secl.neural.loading import as_model_error, fingerprint_of, quiet
 from secl.neural.network import Network
 from secl.neural.reading import Reader
 from secl.neural.words import Words, render
@@ -44,6 +45,9 @@ class NliModel:
         name: hub id or folder.
         device: where it computes, in float32.
 
+    Attributes:
+        fingerprint: changes with its configuration and its weights.
+
     Raises:
         ModelError: it cannot be loaded, or its labels name no entailment and contradiction.
     """
@@ -53,6 +57,8 @@ class NliModel:
         with as_model_error(name), quiet():
             self.tokenizer: Any = AutoTokenizer.from_pretrained(name)
             self.model: Any = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+        source = Path(name) if Path(name).is_dir() else name
+        self.fingerprint = fingerprint_of(name, source, self.model.config, self.tokenizer)
         self.model = self.model.to(device).eval()
         labels = {str(label).lower(): int(i) for i, label in self.model.config.id2label.items()}
         found = [
@@ -69,7 +75,7 @@ class NliModel:
         premises = [f"Question: {question.text}\nAnswer: {premise}" for premise, _ in pairs]
         hypotheses = [f"Answer: {hypothesis}" for _, hypothesis in pairs]
         batch = self.tokenizer(premises, hypotheses, padding=True, truncation=True, return_tensors="pt")
-        scores = self.model(**batch.to(self.model.device)).logits.double().softmax(-1)[:, self._columns]
+        scores = self.model(**batch.to(self.model.device)).logits.cpu().double().softmax(-1)[:, self._columns]
         return [(row[0], row[1]) for row in scores.tolist()], 0.0
 
 

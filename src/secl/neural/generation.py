@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, TopPLogitsWarper
+from transformers import DynamicCache
 
 from secl.asking.distractors import COUNT, distinct, near_numbers
 from secl.asking.parsing import is_complete, read_answer, read_list, trim_answer
@@ -23,8 +22,11 @@ LISTED = COUNT + 1
 
 SAMPLED_LISTS = 2
 TOP_P = 0.95
+NUCLEUS = 1024
+"""Most probable tokens that are looked at first; sorting a whole vocabulary for every token takes longer."""
+
 REMEMBERED = 1024
-"""Batches whose texts are kept; the oldest go first."""
+"""Batches whose texts are kept, the first ones: streams are asked from the start again."""
 
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""
@@ -82,12 +84,6 @@ class Generator:
         known = ends if isinstance(ends, list) else [ends]
         self.ends = {end for end in (*known, tokenizer.eos_token_id) if end is not None}
 
-    @functools.cached_property
-    def breaks(self) -> set[int]:
-        """Tokens that hold a line break."""
-        texts = self.tokenizer.batch_decode([[i] for i in range(len(self.tokenizer))])
-        return {i for i, text in enumerate(texts) if "\n" in text}
-
     def text(self, draft: Draft) -> str:
         """What is written of a draft so far."""
         # Some decoders drop the space at the start of what they are given, so a little of the prompt goes along.
@@ -143,28 +139,61 @@ class Generator:
 
     def draw_options(self, shares: Sequence[float], question: Question, count: int) -> list[int]:
         """`count` options drawn like samples of an open answer, from the probabilities of their letters."""
-        logits = torch.tensor(shares, dtype=torch.float64).log()
         chance = torch.Generator().manual_seed(self.seed_for(question, "samples"))
-        return [_draw(logits, chance) for _ in range(count)]
+        chances = torch.rand(count, generator=chance).tolist()
+        return _draw(torch.tensor([shares] * count).log(), chances)
+
+    @torch.no_grad()
+    def beams(self, draft: Draft, count: int) -> tuple[list[Draft], float]:
+        """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty), best first.
+
+        Texts end as greedy ones do. The search is over when no unfinished text can still come among them.
+
+        Returns:
+            the texts, and the tokens that went through the network.
+        """
+        batch = _Batch.of(self.model, [draft.prompt])
+        tokens = float(len(draft.prompt))
+        going, finished = [(0.0, draft)], list[tuple[float, Draft]]()
+        while going:
+            scores = torch.tensor([score for score, _ in going], device=batch.logits.device)
+            reached = scores[:, None] + batch.logits.log_softmax(-1)
+            values, places = reached.flatten().topk(2 * count)
+            found: list[tuple[float, Draft]] = []
+            rows: list[int] = []
+            for value, place in zip(values.tolist(), places.tolist(), strict=True):
+                row, token = divmod(place, reached.shape[1])
+                longer = replace(going[row][1], written=[*going[row][1].written, token])
+                if self.ended(longer):
+                    finished.append((value, longer))
+                elif len(found) < count:
+                    found.append((value, longer))
+                    rows.append(row)
+            finished = sorted(finished, key=lambda each: -each[0])[:count]
+            if not found or (len(finished) == count and finished[-1][0] >= found[0][0]):
+                break
+            going = found
+            batch.step(rows, [each.written[-1] for _, each in going])
+            tokens += len(going)
+        return [each for _, each in finished], tokens
 
     @torch.no_grad()
     def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
         """Finish the drafts as one batch; a finished one leaves it, so that no step is spent on it.
 
-        The frozen model writes the same text whenever it is given the same batch, so it is asked once.
+        The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
         """
-        if not frozen:
+        if not frozen or any(draft.seed is not None for draft in drafts):
             self._write(drafts)
             return
-        given = repr([(d.prompt, d.written, d.form, d.seed, d.limit, d.lines) for d in drafts])
+        given = repr([(d.prompt, d.written, d.form, d.limit, d.lines) for d in drafts])
         batch = hashlib.sha256(given.encode()).digest()
         if batch not in self.written:
             before = [draft.tokens for draft in drafts]
             self._write(drafts)
             spent = [draft.tokens - tokens for draft, tokens in zip(drafts, before, strict=True)]
-            self.written[batch] = [(list(d.written), tokens) for d, tokens in zip(drafts, spent, strict=True)]
-            if len(self.written) > REMEMBERED:
-                del self.written[next(iter(self.written))]
+            if len(self.written) < REMEMBERED:
+                self.written[batch] = [(list(d.written), tokens) for d, tokens in zip(drafts, spent, strict=True)]
             return
         for draft, (written, tokens) in zip(drafts, self.written[batch], strict=True):
             draft.written = list(written)
@@ -179,10 +208,14 @@ class Generator:
         for draft in going:
             draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
         while True:
-            greedy = batch.logits.argmax(-1).tolist()
+            chosen = batch.logits.argmax(-1).tolist()
+            drawn = [row for row, draft in enumerate(going) if id(draft) in randomness]
+            if drawn:
+                chances = [torch.rand(1, generator=randomness[id(going[row])]).item() for row in drawn]
+                for row, token in zip(drawn, _draw(batch.logits[drawn], chances), strict=True):
+                    chosen[row] = token
             for row, draft in enumerate(going):
-                chance = randomness.get(id(draft))
-                draft.written.append(greedy[row] if chance is None else _draw(batch.logits[row], chance))
+                draft.written.append(chosen[row])
             rows = [row for row, draft in enumerate(going) if not self.ended(draft)]
             if not rows:
                 return
@@ -232,8 +265,8 @@ class _Batch:
         return batch
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
-        """Go on with the rows `keep`, each one token longer."""
-        if len(keep) < len(self.mask):
+        """Go on with the rows `keep`, which may repeat, each one token longer."""
+        if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep, device=self.mask.device)
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
@@ -252,6 +285,15 @@ class _Batch:
         self.logits = out.logits[:, -1].float()
 
 
-def _draw(logits: Tensor, chance: torch.Generator) -> int:
-    kept = TopPLogitsWarper(TOP_P)(None, logits[None].cpu())
-    return int(torch.multinomial(kept.softmax(-1)[0], 1, generator=chance))
+def _draw(logits: Tensor, chances: Sequence[float]) -> list[int]:
+    """A token for each row (rows, vocabulary) from its nucleus, by a number in [0, 1) each."""
+    shares = logits.softmax(-1)
+    kept, order = shares.topk(min(NUCLEUS, shares.shape[-1]))
+    if not bool((kept.sum(-1) >= TOP_P).all()):
+        kept, order = shares.sort(-1, descending=True)
+    reached = kept.cumsum(-1)
+    kept = kept * (reached - kept < TOP_P)
+    reached = kept.cumsum(-1)
+    aimed = torch.tensor(chances, device=reached.device, dtype=reached.dtype)[:, None] * reached[:, -1:]
+    places = (reached <= aimed).sum(-1, keepdim=True).clamp(max=reached.shape[-1] - 1)
+    return [int(token) for token in order.gather(-1, places)[:, 0]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from secl.neural.network import Network, Nodes, Pass
 from secl.neural.trie import Trie
 
@@ -15,13 +17,18 @@ Bundle = Sequence[Sequence[int]]
 
 
 def passes(network: Network, bundles: Sequence[Bundle]) -> list[tuple[Pass, list[Nodes], float]]:
-    """The pass, the paths and the share of tokens of each bundle; neighbours share a pass."""
+    """The pass, the paths and the share of tokens of each bundle; neighbours share a pass.
+
+    A token that several bundles have in common is paid for in equal parts.
+    """
     found: list[tuple[Pass, list[Nodes], float]] = []
     for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles]):
         result = network.run([sequence for place in group for sequence in bundles[place]])
         paths = iter(result.trie.paths)
-        share = len(result.trie.tokens) / len(group)
-        found.extend((result, [next(paths) for _ in bundles[place]], share) for place in group)
+        own = [[next(paths) for _ in bundles[place]] for place in group]
+        nodes = [np.unique(np.concatenate(each)) for each in own]
+        sharers = np.bincount(np.concatenate(nodes))
+        found.extend((result, each, float((1 / sharers[uses]).sum())) for each, uses in zip(own, nodes, strict=True))
     return found
 
 

@@ -110,7 +110,7 @@ def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
     with as_model_error(name):
         model = model.to(place).eval()
-    return wrap(name, model, tokenizer, fingerprint=_fingerprint(name, source, config, tokenizer))
+    return wrap(name, model, tokenizer, fingerprint=fingerprint_of(name, source, config, tokenizer))
 
 
 def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "") -> Loaded:
@@ -245,9 +245,10 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def _fingerprint(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
+def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
+    """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
-    digest.update(str(tokenizer.chat_template).encode())
+    digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
     if isinstance(source, Path):
         for file in sorted(source.iterdir()):
             if file.suffix in {".safetensors", ".bin"} or file.name == "tokenizer.json":

@@ -71,7 +71,9 @@ class Reader:
             ModelError: the tokenizer splits one of the words.
         """
         if not len(self._yes_no):
-            raise ModelError("the tokenizer of the model splits Yes or No, so DINCO cannot verify its candidates.")
+            raise ModelError(
+                "the tokenizer of the model splits Yes or No, which DINCO verifies by; choose a method without DINCO."
+            )
         return tuple(self.head.rows(states, self._yes_no).cpu().double().softmax(-1)[:, 0].tolist())
 
     def p_true(self, states: Tensor) -> tuple[float, ...]:

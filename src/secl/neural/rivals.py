@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from transformers import GenerationConfig
 
 from secl.asking.parsing import read_answer, trim_answer
 from secl.asking.prompts import verification_prompt
 from secl.data.grading import answer_key
-from secl.maths.dinco import SAMPLES
+from secl.maths.dinco import COUNTED
 from secl.neural.entailment import Entailment
 from secl.neural.generation import Draft, Generator
 from secl.neural.network import Network
 from secl.neural.reading import Reader, ends_of
 from secl.neural.words import Words, render
-from secl.records import Dinco, Question
+from secl.records import Dinco, Form, Question
 
 BEAMS = 5
 
@@ -33,32 +32,12 @@ class Rivals:
         self.generator = generator
         self.entailment = entailment
 
-    def beams(self, prompt: list[int], question: Question) -> tuple[list[str], float]:
+    def beams(self, prompt: list[int], form: Form) -> tuple[list[str], float]:
         """Up to `BEAMS` different answers to an open question, the most probable first, and the tokens this took."""
-        model, tokenizer = self.generator.model, self.generator.tokenizer
-        limit = Draft.answer(prompt, question.form).limit
-        ends = set(self.generator.ends)
-        if question.form != "number":
-            ends |= self.generator.breaks  # an answer is one line, so what follows makes no other answer
-        settings = GenerationConfig(
-            num_beams=BEAMS,
-            num_return_sequences=BEAMS,
-            length_penalty=0.0,
-            do_sample=False,
-            max_new_tokens=limit,
-            eos_token_id=sorted(ends),
-            pad_token_id=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends),
-        )
-        tokens = torch.tensor([prompt], device=model.device)
-        found = model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=settings)
-        written = found[:, len(prompt) :].tolist()
-        answers: list[str] = []
-        for row in written:
-            text = self.generator.text(Draft(prompt, question.form, limit, written=row))
-            answer = read_answer(trim_answer(text, question.form), question.form)
-            if answer is not None:
-                answers.append(answer)
-        return _different(answers, question), len(prompt) + BEAMS * float(max(map(len, written)))
+        found, tokens = self.generator.beams(Draft.answer(prompt, form), BEAMS)
+        texts = [trim_answer(self.generator.text(draft), form) for draft in found]
+        answers = [answer for text in texts if (answer := read_answer(text, form)) is not None]
+        return list(_by_key(answers, form).values()), tokens
 
     @torch.no_grad()
     def compare(
@@ -76,7 +55,7 @@ class Rivals:
             answers: as `Reply.answer` has them: beams first, then perhaps one more.
             beams: how many of them are beams.
             rated: places of those that may be reported; only they are compared with the samples.
-            samples: more answers, of which the first `SAMPLES` count.
+            samples: more answers, of which the first `COUNTED` count.
 
         Returns:
             the evidence, and the tokens that went through the answering model.
@@ -85,21 +64,21 @@ class Rivals:
         prompts = [render(self.words.tokenizer, verification_prompt(question, text)) for text in texts]
         verified = self.network.run([self.words.before(prompt, "Yes") for prompt in prompts])
         p_yes = self.reader.p_yes(verified.frozen(ends_of(verified.trie)))
-        samples = samples[:SAMPLES]
-        others = [_text(question, sample) for sample in _different([s for s in samples if s is not None], question)]
+        form = question.form
+        said = [sample for sample in samples[:COUNTED] if sample is not None]
+        # What counts as the same answer has the same text, that of a candidate if there is one.
+        text_of = {key: _text(question, answer) for key, answer in _by_key([*answers, *said], form).items()}
+        strangers = dict.fromkeys(text for text in text_of.values() if text not in texts)
         pairs = [(a, b) for a in texts for b in texts if a != b]
-        pairs += [pair for i in rated for b in others if b not in texts for pair in ((texts[i], b), (b, texts[i]))]
+        pairs += [pair for i in rated for b in strangers for pair in ((texts[i], b), (b, texts[i]))]
         judged, tokens = self.entailment.judge(question, pairs)
         scores = dict(zip(pairs, judged, strict=True)) | {(text, text): (1.0, 0.0) for text in texts}
-        keys = [answer_key(answer, question.form) for answer in answers]
 
         def agreement(i: int, sample: str | None) -> float:
             if sample is None:
                 return 0.0
-            if answer_key(sample, question.form) == keys[i]:
-                return 1.0
-            said = next(t for t in (*texts, *others) if _same(t, _text(question, sample), question))
-            return (scores[texts[i], said][0] + scores[said, texts[i]][0]) / 2
+            same = text_of[answer_key(sample, form)]
+            return (scores[texts[i], same][0] + scores[same, texts[i]][0]) / 2
 
         evidence = Dinco(
             candidates=tuple(texts),
@@ -109,7 +88,8 @@ class Rivals:
             entails=tuple(tuple(scores[a, b][0] for b in texts) for a in texts),
             contradicts=tuple(tuple(scores[a, b][1] for b in texts) for a in texts),
             agreement=tuple(
-                tuple(agreement(i, sample) for sample in samples) if i in rated else () for i in range(len(answers))
+                tuple(agreement(i, sample) for sample in samples[:COUNTED]) if i in rated else ()
+                for i in range(len(answers))
             ),
             judge=self.entailment.name,
         )
@@ -120,11 +100,9 @@ def _text(question: Question, answer: str) -> str:
     return question.option(answer) if question.options else answer
 
 
-def _same(one: str, other: str, question: Question) -> bool:
-    form = "short" if question.options else question.form
-    return answer_key(one, form) == answer_key(other, form)
-
-
-def _different(answers: Sequence[str], question: Question) -> list[str]:
-    """The answers without repetitions."""
-    return list({answer_key(answer, question.form): answer for answer in reversed(answers)}.values())[::-1]
+def _by_key(answers: Sequence[str], form: Form) -> dict[object, str]:
+    """The answers without repetitions, the first of each, in order."""
+    found: dict[object, str] = {}
+    for answer in answers:
+        found.setdefault(answer_key(answer, form), answer)
+    return found

@@ -1,7 +1,8 @@
 """Every confidence that can be read off a run's records, by name: the rows of all tables and reports.
 
-A reading turns records into a series of (confidence, was it right) and says what it costs. Those that need no learning
-are read off the frozen model's answers, so that one run serves them all.
+A reading turns records into a series of (confidence, was it right) and says what it costs. Where nothing learns, all
+are about the frozen model's answers, so that one run serves them all. In a run that learns, evidence is about the
+adapted model's answer, and so are the readings that need any.
 """
 
 from __future__ import annotations
@@ -145,18 +146,19 @@ def _of_evidence(signal: Signal, spent: Callable[[Record], float]) -> Callable[[
                 continue
             answer = signal.answer(record.question, record.reply, record.evidence)
             correct = record.correct if answer == record.reply.answer else grade(record.question, answer)
-            _add(series, record, confidence, correct, record.ledger.answering + spent(record))
+            _add(series, record, confidence, correct, record.ledger.answering + record.ledger.adapting + spent(record))
         return series
 
     return read
 
 
 def _secl(records: Sequence[Record]) -> Series:
-    """The reported confidence; evidence outside bursts is there to compare with, not for learning."""
+    """The reported confidence; evidence that was recorded outside bursts is there to compare with, not for learning."""
     series = Series()
     for record in records:
         ledger = record.ledger
-        tokens = ledger.total if record.decision.in_burst else ledger.answering + ledger.adapting
+        guessed = ledger.judging if record.evidence.judgement is None else 0.0  # a burst foreseen that did not come
+        tokens = ledger.total if record.decision.in_burst else ledger.answering + ledger.adapting + guessed
         _add(series, record, record.reply.confidence, record.correct, tokens)
     return series
 
@@ -199,15 +201,18 @@ def _label_free(signal: Signal, kind: Kind) -> Callable[[Sequence[Record]], Seri
             return Series()
         mapped = label_free(stated, scores, kind)
         series = Series()
-        for record, confidence, score in zip(records, mapped, scores, strict=True):
-            spent = 0.0 if math.isnan(score) else record.ledger.judging
-            _add(series, record, float(confidence), record.shadow_correct, record.ledger.answering + spent)
+        for record, confidence in zip(records, mapped, strict=True):
+            tokens = record.ledger.answering + record.ledger.judging
+            _add(series, record, float(confidence), record.shadow_correct, tokens)
         return series
 
     return read
 
 
 def _scored(signal: Signal, record: Record) -> float:
+    """The signal of the frozen model's answer; nan without one."""
+    if record.reply.answer != record.shadow.answer:
+        return math.nan
     found = signal(record.question, record.reply, record.evidence)
     return math.nan if found is None else found
 

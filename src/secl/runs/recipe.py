@@ -100,6 +100,10 @@ class Recipe:
             check_whole("number of questions per domain", self.per_domain, 1)
         if self.tau is not None:
             check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
+        if self.nli is not None and "dinco" not in (self.signal, *method(self.method).evidence):
+            raise ParameterError(
+                f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
+            )
         check_settings(**self.loop())
         check_training(**self.training())
         self.build_gate()
@@ -187,6 +191,9 @@ def anchored(settings: dict[str, Any]) -> dict[str, Any]:
     A `model` is taken for a path where there is one of that name, unless it is a preset.
     """
     paths = {key: settings[key] for key in ("questions", "data") if settings.get(key)}
+    nli = settings.get("nli")
+    if isinstance(nli, str) and os.path.isdir(os.path.expanduser(nli)):
+        paths["nli"] = os.path.expanduser(nli)
     model = settings.get("model")
     if isinstance(model, str) and os.path.exists(os.path.expanduser(model)):
         from secl.neural.presets import PRESETS  # imports torch

@@ -202,7 +202,7 @@ def load_model(recipe: Recipe) -> LocalModel:
         layers=recipe.layers,
         modules=recipe.modules or None,
         p_true=recipe.p_true,
-        nli=recipe.nli if "dinco" in method(recipe.method).evidence or recipe.signal == "dinco" else None,
+        nli=recipe.nli,
         **recipe.training(),
     )
 

@@ -157,7 +157,7 @@ CHANGED: dict[str, Any] = {
     "opening": False,
     "slack": 0.25,
     "judge": "always",
-    "signal": "p_true",
+    "signal": "dinco",
     "tau": 0.7,
     "formula": "exp",
     "p_true": "pair",

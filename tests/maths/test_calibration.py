@@ -179,3 +179,16 @@ def test_every_measure_refuses_what_it_cannot_measure(
 def test_a_calibration_error_needs_a_bin(metric: object) -> None:
     with pytest.raises(ParameterError, match="number of bins"):
         metric([0.5], [True], 0)  # type: ignore[operator]
+
+
+def test_confidences_are_not_rescaled_before_binning() -> None:
+    """Squeezed into [0.44, 0.56], a predictor keeps its true ECE: the gap to its accuracy in one or two bins."""
+    generator = np.random.default_rng(0)
+    chance = generator.random(2000)
+    correct = generator.random(2000) < chance
+    squeezed = 0.44 + 0.12 * chance
+    inside = squeezed < 0.5
+    bins = [abs(sum(correct[part]) - sum(squeezed[part])) for part in (inside, ~inside)]
+    assert ece(squeezed, correct) == pytest.approx(sum(bins) / 2000, abs=1e-12)
+    assert ece(squeezed, correct) > 0.15
+    assert ece(squeezed, correct, 1000) > ece(chance, correct, 10) + 0.1

@@ -188,7 +188,13 @@ def test_few_questions_end_in_cannot_tell(shell: Shell, use: Any, tmp_path: Path
 
 
 def scripted_run(
-    folder: Path, *, method: str = "secl", asked: int | None = None, questions: list[Question] | None = None
+    folder: Path,
+    *,
+    method: str = "secl",
+    asked: int | None = None,
+    questions: list[Question] | None = None,
+    manifest: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> Path:
     """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
     stream = questions or toy_stream(60)
@@ -196,8 +202,8 @@ def scripted_run(
         loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), bin_gate=None)
     else:
         loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), judge="always", evidence=("judgement",))
-    recipe = Recipe(stream=("capitals",), method=method).to_json()
-    with Store.create(folder, {"total": len(stream), "recipe": recipe, "tau": 1.0}) as store:
+    recipe = Recipe(stream=("capitals",), method=method, **settings).to_json()
+    with Store.create(folder, {"total": len(stream), "recipe": recipe, "tau": 1.0, **(manifest or {})}) as store:
         for record in list(loop.stream(stream))[:asked]:
             store.add(record, 0.1)
     return folder
@@ -255,6 +261,26 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     assert lines[-1] == "0 of 60 answers differ."
 
 
+def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    found = compare(shell, *pair)
+    assert found["settings"] == ["method: secl there, norm_p_true here"]
+    assert found["notes"] == []
+    assert (
+        "Settings that differ (A there, B here): method: secl there, norm_p_true here." in shell("compare", *pair).out
+    )
+    assert "Settings" not in shell("compare", pair[0], pair[0], "--reading", "stated:secl").out
+    told = {"environment": {"dtype": "bfloat16"}, "model": "a" * 64}
+    one = scripted_run(tmp_path / "one", manifest=told)
+    two = scripted_run(tmp_path / "two", method="norm_p_true", manifest=told)
+    (note,) = compare(shell, one, two)["notes"]
+    assert note.startswith("In bfloat16 even the frozen model's numbers can differ")
+    assert compare(shell, one, scripted_run(tmp_path / "again", manifest=told, seed=1))["notes"] == []
+    other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={**told, "model": "b" * 64})
+    found = compare(shell, one, other)
+    assert found["settings"] == ["model: smollm2 there, llama-3.2-3b here"]
+    assert found["notes"] == ["The models are not the same one: their weights or files differ."]
+
+
 def test_unfinished_runs_are_compared_so_far(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
     half = scripted_run(tmp_path / "half", asked=25)
     said = shell("compare", half, pair[1]).out
@@ -277,7 +303,7 @@ def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path,
     refused(("compare", *pair, "--reading", "secl"), pair[1], "'secl'", "does not learn")
     refused(("compare", *pair, "--reading", "dinco"), pair[0], "'dinco'")
     refused(("compare", pair[0], pair[0]), pair[0], "two readings")
-    refused(("compare", pair[0], other), "3 of 60 are only in the first and 3 of 60 only in the second")
+    refused(("compare", pair[0], other), "3 of the 60 that the first", "3 of the 60 that the second")
     refused(("compare", pair[0], empty), empty, "no questions answered yet")
     refused(("compare", bare, bare, "--reading", "stated:secl"), "none of the 5 questions")
     refused(("compare", pair[0], tmp_path / "missing"), tmp_path / "missing", "not a run folder")

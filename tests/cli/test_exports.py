@@ -128,3 +128,17 @@ def test_ctrl_c_in_any_command_ends_in_one_sentence(
     monkeypatch.setattr(Store, "__enter__", interrupted)
     ended = shell(*command, run)
     assert (ended.code, ended.out, ended.err) == (2, "", "secl: stopped.\n")
+
+
+def test_an_export_spoils_no_run(refused: Any, run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    files = [path for folder in (run, other) for path in folder.rglob("*") if path.is_file()]
+    kept = {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))}
+    for target in (run / "run.sqlite", run / "summary.json", run / "lock", other / "records.csv"):
+        refused(("export", run, "--format", "csv", "--out", target), "belongs to a run")
+    with Store(run) as store:
+        version = store.versions()[-1]
+    for target in (run, other, run / "adapter", other / "adapter"):
+        refused(("export", run, "--adapter", version, "--out", target), "belongs to a run")
+    assert {path: path.read_bytes() for path in kept} == kept

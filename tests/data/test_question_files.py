@@ -192,3 +192,11 @@ def test_no_content_makes_the_reader_fail_in_another_way(
     path = written(tmp_path_factory.mktemp("any"), name, content)
     with contextlib.suppress(DataError):
         assert read_questions(path)
+
+
+def test_more_options_than_letters_are_refused_also_when_the_reference_is_a_text(tmp_path: Path) -> None:
+    options = [f"option {i}" for i in range(27)]
+    path = tmp_path / "many.jsonl"
+    path.write_text(json.dumps({"question": "Which?", "options": options, "reference": options[-1]}))
+    with pytest.raises(DataError, match="27 options but only 26 letters exist"):
+        list(read_questions(path))

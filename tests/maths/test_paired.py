@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from secl.errors import ParameterError
 from secl.maths.calibration import ada_ece, brier, ece
 from secl.maths.discrimination import auroc
-from secl.maths.paired import Difference, paired_differences, symmetric_interval
+from secl.maths.paired import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences, symmetric_interval
 from secl.maths.resampling import MEASURES, Interval, resampled_measures
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -71,7 +71,9 @@ def test_pairing_leaves_out_what_is_hard_for_both() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.integers(0, 10), st.booleans()), max_size=25))
+@given(
+    st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.integers(0, 10), st.booleans()), min_size=15, max_size=30)
+)
 def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tuple[int, bool, int, bool]]) -> None:
     a, b = [k / 10 for k, _, _, _ in rows], [k / 10 for _, _, k, _ in rows]
     right_a, right_b = [y for _, y, _, _ in rows], [y for _, _, _, y in rows]
@@ -85,7 +87,9 @@ def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tu
             assert (found.rises, found.falls) == (False, False)
             continue
         assert back[name].difference == -found.difference
+        assert math.isnan(found.interval.low) or len(rows) >= FEWEST
         if not math.isnan(found.interval.low):
+            assert -1.0 <= found.interval.low <= found.interval.high <= 1.0
             assert found.interval.low <= found.difference <= found.interval.high
             assert back[name].interval.low == pytest.approx(-found.interval.high, abs=1e-12)
         if not math.isnan(same[name].interval.low):
@@ -142,11 +146,45 @@ def test_a_difference_is_marked_only_where_its_interval_leaves_zero_out() -> Non
 
 
 def test_one_class_has_every_difference_but_that_of_auroc() -> None:
-    found = paired_differences([0.9, 0.8, 0.7], [1, 1, 1], [0.6, 0.5, 0.4], [1, 1, 1], resamples=50)
+    right = [1] * 21
+    found = paired_differences([0.9, 0.8, 0.7] * 7, right, [0.6, 0.5, 0.4] * 7, right, resamples=50)
     assert math.isnan(found["auroc"].difference)
     assert math.isnan(found["auroc"].interval.low)
     assert found["mean_confidence"].falls
     assert found["accuracy"].difference == 0.0
+
+
+def test_a_handful_of_questions_has_no_interval() -> None:
+    (a, right), (b, _) = two(FEWEST)
+    enough = paired_differences(a, right, b, right, resamples=50)
+    few = paired_differences(a[1:], right[1:], b[1:], right[1:], resamples=50)
+    for name in MEASURES:
+        assert not math.isnan(enough[name].interval.low), name
+        assert math.isnan(few[name].interval.low), name
+        assert math.isnan(few[name].interval.high), name
+        assert not math.isnan(few[name].difference), name
+
+
+@pytest.mark.parametrize("rare", [0, 1])
+def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides(rare: int) -> None:
+    (a, _), (b, _) = two(40)
+    even, few, enough = ([rare] * count + [1 - rare] * (40 - count) for count in (20, 4, FEWEST_OF_A_KIND))
+
+    def undefined(right_a: list[int], right_b: list[int]) -> list[bool]:
+        found = paired_differences(a, right_a, b, right_b, resamples=200)
+        return [math.isnan(found[name].interval.low) for name in ("auroc", "ece")]
+
+    assert undefined(even, enough) == undefined(enough, even) == [False, False]
+    assert undefined(even, few) == undefined(few, even) == [True, False]
+
+
+def test_an_interval_ends_at_the_largest_possible_difference() -> None:
+    right = [i % 10 > 0 for i in range(20)]
+    sure = np.ones(20)
+    found = paired_differences(sure, right, sure - right, right, resamples=200)["brier"]
+    assert (found.a, found.b) == (0.1, 1.0)
+    assert 0.0 < found.interval.low < found.difference
+    assert found.interval.high == 1.0
 
 
 def test_sides_of_different_length_are_refused() -> None:

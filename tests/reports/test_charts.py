@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError
 from secl.records import Record
-from secl.reports.charts import SLOTS, cost_figure, points, score_figure
+from secl.reports.charts import SLOTS, Point, cost_figure, points, score_figure
 from secl.reports.figures import WHITE, write_picture
 from secl.reports.placing import anchor, overlap, place
 from secl.reports.readings import READINGS
@@ -84,6 +84,14 @@ def test_several_runs_are_told_apart_by_colour_and_named(tmp_path: Path, make_st
     text = write_picture(cost_figure(points(summaries), ["first $", "second"]), tmp_path / "cost")
     assert "first $" in text
     assert "second" in text
+
+
+def test_markers_of_one_confidence_that_lie_together_share_a_name() -> None:
+    near = [Point("Stated", "stated", 0, 0.30, 1.0, 1.0), Point("Stated", "stated", 1, 0.302, 1.01, 1.0)]
+    others = [Point("Stated", "stated", 2, 0.10, 1.0, 1.0), Point("P(True)", "p_true", 0, 0.301, 1.0, 1.0)]
+    (axes,) = cost_figure([*near, *others], ["a", "b", "c"]).axes
+    assert sorted(text.get_text() for text in axes.texts) == ["P(True)", "Stated", "Stated"]
+    assert len([line for line in axes.lines if line.get_marker() not in ("|", "None")]) == 4
 
 
 @given(st.lists(st.tuples(st.floats(0, 700), st.floats(0, 400)), min_size=1, max_size=5))

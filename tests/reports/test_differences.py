@@ -23,6 +23,7 @@ from secl.reports.differences import (
     comparison_json,
     comparison_table,
     difference_table,
+    plain_text,
     remarks,
 )
 from secl.reports.readings import readings
@@ -95,14 +96,14 @@ def test_runs_over_different_questions_are_refused_with_their_numbers(
     runs: tuple[list[Record], list[Record]], make_record: MakeRecord
 ) -> None:
     foreign = [make_record(i) for i in range(3, 63)]
-    with pytest.raises(RunError, match="3 of 60 are only in the first and 3 of 60 only in the second"):
+    with pytest.raises(RunError, match=r"3 of the 60 that the first has .* and 3 of the 60 that the second has "):
         compare(side(runs[0]), side(foreign))
-    with pytest.raises(RunError, match="0 of 60 are only in the first and 0 of 90 only in the second"):
+    with pytest.raises(RunError, match="the first asks 60 and the second 90"):
         compare(side(runs[0]), side(runs[1], total=90))
-    with pytest.raises(RunError, match="only in the second"):
+    with pytest.raises(RunError, match=": 3 of the 10 that the second has answered are not in the first;"):
         compare(side(runs[0]), side(foreign[50:], total=60))
     reworded = [dataclasses.replace(r, question=dataclasses.replace(r.question, text="other")) for r in runs[1]]
-    with pytest.raises(RunError, match="60 of 60 are only in the first"):
+    with pytest.raises(RunError, match="60 of the 60 that the first has answered"):
         compare(side(runs[0]), side(reworded))
 
 
@@ -176,3 +177,31 @@ def test_a_long_name_wraps_and_numbers_do_not() -> None:
     assert max(map(len, said.splitlines())) <= 80
     assert "-0.111 to +0.777" in said
     assert "a [red]section" in said
+
+
+@pytest.mark.parametrize("width", [80, 60, 52])
+def test_a_narrow_terminal_loses_no_name_and_no_number(width: int) -> None:
+    far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
+    said = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(LABELS.values(), far)}, "note"), width)
+    assert max(map(len, said.splitlines())) <= width
+    assert "…" not in said
+    first = " ".join(line[:10].strip() for line in said.splitlines())
+    assert all(label.split()[0] in first for label in LABELS.values())
+    assert all(said.count(value) == len(LABELS) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
+
+
+def test_control_characters_of_the_data_do_not_reach_the_terminal(make_record: MakeRecord) -> None:
+    assert plain_text("a\x1b[31m\u202e\ud800\nb – 日本 [x]") == "a\\x1b[31m\\u202e\\ud800\\nb – 日本 [x]"  # noqa: RUF001
+    records = [make_record(i, domain=f"\x1b[2J\x07{i % 2}") for i in range(8)]
+    said = screen(comparison_table(compare(side(records, "stated"), side(records, "secl"))))
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert "\\x1b[2J\\x071 (4)" in said
+
+
+def test_a_handful_of_questions_has_no_interval_and_no_star(make_record: MakeRecord) -> None:
+    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, shadow_correct=i % 2 == 0) for i in range(19)]
+    found = compare(side(records, "stated"), side(records, "secl"))
+    row = next(line for line in screen(comparison_table(found)).splitlines() if line.startswith("ECE"))
+    assert row.split()[-1] == "–"  # noqa: RUF001
+    assert comparison_json(found)["measures"]["ece"]["interval"] is None

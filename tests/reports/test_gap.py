@@ -21,7 +21,7 @@ from secl.maths.paired import Difference, paired_differences
 from secl.maths.probability import normalised_p_true
 from secl.maths.resampling import Interval
 from secl.records import Evidence, Judgement, Record, Reply
-from secl.reports.gap import FOLDS, LEAST, TAUS, WORTH, cross_fitted, judge, measure_gap, questions_needed
+from secl.reports.gap import FOLDS, LEAST, TAUS, WORTH, Gap, cross_fitted, judge, measure_gap, questions_needed
 from secl.reports.verdict import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
 from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import MakeRecord, record, reply
@@ -195,13 +195,29 @@ def test_no_reference_at_all_is_refused(make_record: MakeRecord) -> None:
 
 
 @pytest.mark.parametrize(("right", "word"), [(True, "right"), (False, "wrong")])
-def test_one_class_has_a_verdict_and_no_auroc(right: bool, word: str) -> None:
+def test_one_class_has_no_verdict_and_no_auroc(right: bool, word: str) -> None:
     gap = measure_gap(simulated(60, lambda g, s: (0.9, right), 8), 1.0)
-    assert gap.verdict == ("do not adapt" if right else "adapt")
+    assert (gap.verdict, gap.fitted) == ("cannot tell", {})
+    assert sentence(gap).startswith(f"cannot tell: {60 * right} of 60 usable answers are right; a verdict needs")
     assert any(note.startswith(f"All answers are {word}: AUROC is undefined (–)") for note in notes(gap))  # noqa: RUF001
     assert gap_json(gap)["sweep"][0]["auroc"] is None
     rows = [line for line in screen(gap_table(gap)).splitlines() if line.startswith("AUROC")]
-    assert [row.split()[1:] for row in rows] == [["–"] * 4] * 2  # noqa: RUF001
+    assert [row.split()[1:] for row in rows] == [["–"] * 4]  # noqa: RUF001
+
+
+def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
+    """What is stated is 0.9, and a constant near the base rate has a lower ECE and Brier score for sure."""
+    flat = Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options"))
+
+    def gap(right: int) -> Gap:
+        grades = iter([True] * right + [False] * (40 - right))
+        records = simulated(40, lambda g, s: (0.9, next(grades)), 3)
+        return measure_gap([dataclasses.replace(made, evidence=flat) for made in records], 1.0)
+
+    assert [gap(right).verdict for right in (2, 4, 5)] == ["cannot tell", "cannot tell", "adapt"]
+    assert "4 of 40 usable answers are right" in sentence(gap(4))
+    assert gap_json(gap(4))["fitted"] == {}
+    assert any("does not tell right from wrong" in note for note in notes(gap(5)))
 
 
 def difference(low: float, high: float) -> Difference:

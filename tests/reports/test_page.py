@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from secl.records import Question, Record, References
-from secl.reports.account import RunReport, after, ledger, panels, verdict, wrong_answers
+from secl.reports.account import RunReport, after, ledger, overview, panels, verdict, wrong_answers
 from secl.reports.folder import write_report
 from secl.reports.page import render
 from secl.reports.readings import READINGS
@@ -35,6 +35,11 @@ def written(folder: Path, *runs: RunReport) -> ET.Element:
 def without_pictures(*runs: RunReport) -> ET.Element:
     """The page of some runs without its pictures, which take the time."""
     return ET.fromstring(render(runs, [{}] * len(runs), None))
+
+
+def without_pictures_but(run: RunReport) -> ET.Element:
+    """The page of a run with an empty picture where the reliability diagrams stand."""
+    return ET.fromstring(render([run], [{"reliability": "<svg></svg>"}], None))
 
 
 def text_of(element: ET.Element) -> str:
@@ -186,8 +191,43 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
     assert f"came closest, off by {frozen.summary[best]['ece']:.3f}." in verdict(frozen.summary)
     assert list(panels(learned))[:2] == ["stated", "secl"]
     assert list(panels(frozen))[:2] == ["stated", best]
+    assert "the second the one that came closest" in text_of(without_pictures_but(frozen))
     unlabelled = make_account([make_record(correct=None, shadow_correct=None)])
     assert "nothing can be said" in verdict(unlabelled.summary)
+
+
+def test_no_confidence_is_called_closest_that_is_worse_than_what_is_stated(
+    make_record: MakeRecord, make_account: MakeAccount
+) -> None:
+    records = [make_record(place, shadow_correct=True, p_true=(0.2, 0.7)) for place in range(30)]
+    run = make_account(records, learned=False)
+    assert verdict(run.summary).endswith("; none of the confidences that need no right answers came closer.")
+    said = text_of(without_pictures_but(run))
+    assert "came closest" not in said
+    assert "none of which came closer" in said
+    assert overview(run)[5] == "Normalised P(True), the best of 2 on these answers"
+    assert overview(make_account(records))[5] == "SECL"
+
+
+def test_too_few_questions_to_tell_are_called_that(make_record: MakeRecord, make_account: MakeAccount) -> None:
+    def told(count: int, said: int, intervals: bool = True) -> bool:
+        records = [make_record(place, said=said, correct=False) for place in range(count)]
+        return "(too few questions to tell)." not in verdict(make_account(records, intervals=intervals).summary)
+
+    assert (told(19, 9), told(20, 9)) == (False, True)
+    assert (told(18, 0), told(18, 0, intervals=False)) == (True, False)
+
+
+def test_the_gate_statistic_is_promised_only_where_there_is_one(
+    make_stream: MakeStream, make_account: MakeAccount
+) -> None:
+    records = make_stream(40)
+    blind = [replace(each, decision=replace(each.decision, statistic=None, in_burst=True)) for each in records]
+    for stream, there in ((records, True), (blind, False)):
+        run = make_account(stream)
+        said = text_of(ET.fromstring(render([run], [{"timeline": "<svg></svg>"}], None)))
+        assert "The gate over the stream" in said
+        assert ("the statistic that the gate tests" in said) == there
 
 
 def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(

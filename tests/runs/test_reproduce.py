@@ -233,17 +233,17 @@ def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytes
                 ours = line.ours.get(column)
                 assert column not in table.columns or ours is not None, (table.key, line.name, column)
         for suffix in ("md", "csv", "tex"):
-            assert (tmp_path / "tables" / f"{table.key}.{suffix}").stat().st_size > 100
-    assert drawn == [tmp_path / "tables" / made.key for made in find([]) if made.figure]
+            assert (tmp_path / "tables" / "llama-3.2-3b" / f"{table.key}.{suffix}").stat().st_size > 100
+    assert drawn == [tmp_path / "tables" / "llama-3.2-3b" / made.key for made in find([]) if made.figure]
     index = (tmp_path / "README.md").read_text()
-    assert all(f"* [{key}](tables/{key}.md): " in index for key in known())
+    assert all(f"* [{key}](tables/llama-3.2-3b/{key}.md): " in index for key in known())
 
 
 def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed, tmp_path: Path) -> None:
     made = Reproduction.planned(find(["main", "seeds", "gap"]), QUIZ, tmp_path)
     tables = list(made.tables())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".md", ".csv", ".tex", ".png")}
-    assert tmp_path / "tables" / "gap.png" in before
+    assert tmp_path / "tables" / "smollm2" / "gap.png" in before
     performed.clear()
     assert made.missing() == {}
     assert list(made.tables()) == tables
@@ -257,7 +257,7 @@ def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter
     made = Reproduction.planned(find(["lora"]), Setup(model="llama-3.2-3b"), tmp_path)
     (table,) = made.tables()
     assert performed == []
-    (row,) = csv.DictReader((tmp_path / "tables" / "lora.csv").read_text().splitlines())
+    (row,) = csv.DictReader((tmp_path / "tables" / "llama-3.2-3b" / "lora.csv").read_text().splitlines())
     assert (row["adapter_parameters difference"], row["adapted_layers difference"]) == ("0", "0")
     assert set(table.columns) == set(SIZES)
 
@@ -379,3 +379,15 @@ def test_every_model_of_the_paper_is_a_preset_and_every_reading_of_a_recipe_is_k
     assert set(printed()[0]) <= set(PRESETS)
     used = {row.reading for experiment in find([]) for row in experiment.rows}
     assert used <= {None, ISOLATED, *READINGS}
+
+
+def test_recipes_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = 'title = "t"\ncolumns = ["ece"]\nrows = [{ name = "a", run = "baselines", reading = "stated" }]\n'
+    for name in ("main.toml", "one/mine.toml", "two/mine.toml"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    with pytest.raises(ParameterError, match="called like the table 'main'"):
+        find([str(tmp_path / "main.toml")])
+    with pytest.raises(ParameterError, match="two recipes are called 'mine'"):
+        find([str(tmp_path / "one" / "mine.toml"), str(tmp_path / "two" / "mine.toml")])

@@ -205,6 +205,10 @@ def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_
     assert (asked(job), finished(job)) == ((7, QUESTIONS), False)
     perform(job)
     assert (asked(job), finished(job)) == ((QUESTIONS, QUESTIONS), True)
+    (job.folder / SUMMARY).write_text("{")  # a summary is made from the records, so it is made again
+    assert not finished(job)
+    perform(job)
+    assert finished(job)
     assert records_of(job) == records_of(done)
     assert any(record.update for record in records_of(job))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,23 +36,52 @@ def compare(
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
         a, b = _side(store_a, names[0]), _side(store_b, names[-1])
+        settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
     if run_a.resolve() == run_b.resolve() and a.name == b.name:
         raise ParameterError(f"{run_a} compared with itself needs two readings; add for example --reading stated:secl.")
     found = differences.compare(a, b)
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
-        told = {
+        told: dict[str, Any] = {
             key: {"run": str(run), "reading": side.name, "answered": len(side.records), "total": side.total}
             for key, (run, side) in runs.items()
         }
+        told |= {"settings": settings, "notes": notes}
         typer.echo(json.dumps(told | differences.comparison_json(found), allow_nan=False, ensure_ascii=False, indent=2))
         return
     screen = console()
     for key, (run, side) in runs.items():
         screen.print(f"{key.upper()}: {side.reading.label}, {run}", soft_wrap=True)
     screen.print(differences.comparison_table(found))
-    for line in differences.remarks(found):
-        screen.print(line)
+    lines = [f"Settings that differ (A there, B here): {'; '.join(settings)}."] if settings else []
+    for line in (*lines, *notes, *differences.remarks(found)):
+        screen.print(differences.plain_text(line))
+
+
+def _settings(a: Store, b: Store) -> list[str]:
+    """What the recipes of two runs set differently, the model first."""
+    from secl.runs.recipe import Recipe
+
+    there, here = (Recipe.from_json(store.manifest["recipe"]) for store in (a, b))
+    return there.differences(here)
+
+
+def _notes(a: Store, b: Store) -> list[str]:
+    """What else sets two runs apart, a sentence each."""
+    manifests = [a.manifest, b.manifest]
+    models = [each.get("model") for each in manifests]
+    found = []
+    if models[0] != models[1]:
+        found.append("The models are not the same one: their weights or files differ.")
+    # Which passes are made depends on these, and with them what is computed together.
+    asked = [[each["recipe"].get(key) for key in ("method", "judge", "signal", "p_true", "nli")] for each in manifests]
+    types = {each.get("environment", {}).get("dtype", "float32") for each in manifests} - {"float32"}
+    if asked[0] != asked[1] and models[0] == models[1] and types:
+        found.append(
+            f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that "
+            "ask for different things, because their passes have other shapes; --dtype fp32 compares exactly."
+        )
+    return found
 
 
 def _side(store: Store, name: str | None) -> Side:

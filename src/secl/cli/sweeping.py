@@ -49,7 +49,8 @@ def sweep(
             _perform(left, on, workers, screen)
     except KeyboardInterrupt:
         done = sum(map(finished, jobs))
-        fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on.")
+        afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
+        fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on{afresh}.")
     screen.print(comparison(jobs))
     screen.print(f"run folders: {out}/", soft_wrap=True)
 

@@ -196,6 +196,8 @@ def _references(value: object, place: str) -> References:
 
 def _letter(reference: str, options: tuple[str, ...], place: str) -> str:
     """The letter that a reference means: a letter, or the exact text of an option."""
+    if len(options) > len(LETTERS):
+        raise DataError(f"{place} has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
     letters = LETTERS[: len(options)]
     by_text = letters[options.index(reference)] if reference in options else None
     by_letter = reference.upper() if len(reference) == 1 and reference.upper() in letters else None

@@ -1,7 +1,8 @@
 """Which of two confidences is better, and could that be chance? Paired bootstrap over the questions that both answered.
 
 Both confidences are resampled together, so what makes a draw of questions hard for one makes it hard for the other and
-leaves the difference alone.
+leaves the difference alone. A handful of questions says nothing about other questions, so it has no interval: below
+`FEWEST` questions, and for AUROC below `FEWEST_OF_A_KIND` right or wrong answers on either side.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from secl.maths.discrimination import auroc
 from secl.maths.graded import Vector, graded
 from secl.maths.resampling import MEASURES, Interval, percentile_interval, resampled_measures
 
+FEWEST = 20
+"""Questions that an interval of a difference needs."""
+
+FEWEST_OF_A_KIND = 5
+"""Right and wrong answers, of each, that tell how well a confidence discriminates."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -27,7 +34,7 @@ class Difference:
     Attributes:
         a: of the first.
         b: of the second.
-        interval: where b - a would lie with another draw of questions.
+        interval: where b - a would lie with another draw of questions, within [-1, 1]; nan where these are too few.
     """
 
     a: float
@@ -72,14 +79,18 @@ def paired_differences(
         level: of the intervals (`symmetric_interval`), in (0, 1).
 
     Returns:
-        {measure: difference} in the order of `secl.maths.resampling.MEASURES`; nan throughout for n = 0.
+        {measure: difference} in the order of `secl.maths.resampling.MEASURES`; nan throughout for n = 0. Intervals
+        end at the largest possible differences, -1 and 1; too few answers have none (`FEWEST`, `FEWEST_OF_A_KIND`).
 
     Raises:
         ParameterError: arguments that `graded` refuses, lists of different lengths, or a number out of range.
 
-    >>> found = paired_differences([0.9, 0.9, 0.9], [1, 0, 0], [0.8, 0.2, 0.2], [1, 0, 0], resamples=50)
+    >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
+    >>> found = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
     >>> round(found["ece"].difference, 3), found["accuracy"].interval
     (-0.367, Interval(low=0.0, high=0.0))
+    >>> paired_differences(a, right, b, right, resamples=50)["accuracy"].interval
+    Interval(low=nan, high=nan)
     """
     first, second = graded(a, correct_a), graded(b, correct_b)
     if first[0].size != second[0].size:
@@ -88,11 +99,16 @@ def paired_differences(
         )
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
     values = [resampled_measures(*side, resamples=resamples, seed=seed) for side in (first, second)]
+    rarer = min(int(min(grades.sum(), grades.size - grades.sum())) for _, grades in (first, second))
     found = {}
     for name in MEASURES:
         of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
         interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
-        found[name] = Difference(of_a, of_b, interval)
+        if first[0].size < FEWEST or (name == "auroc" and rarer < FEWEST_OF_A_KIND):
+            interval = Interval(math.nan, math.nan)
+        # Every measure lies in [0, 1].
+        possible = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
+        found[name] = Difference(of_a, of_b, possible)
     return found
 
 

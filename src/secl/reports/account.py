@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from secl.maths.paired import FEWEST
 from secl.records import Question, Record, References
 from secl.reports.figures import Panel
 from secl.reports.readings import READINGS, Series
@@ -65,6 +66,11 @@ class RunReport:
         return any(r.decision.in_burst or r.decision.statistic is not None for r in self.records)
 
     @property
+    def tested(self) -> bool:
+        """Whether a gate had a statistic, so that there is one to draw."""
+        return any(r.decision.statistic is not None for r in self.records)
+
+    @property
     def complete(self) -> bool:
         """Whether all questions are answered."""
         return len(self.records) >= self.total
@@ -91,17 +97,36 @@ def after(summary: Mapping[str, Any]) -> str | None:
     """
     if "secl" in summary:
         return "secl"
-    candidates = [key for key in READINGS if key in summary and key != "stated" and key not in NEEDS_LABELS]
-    errors = {key: summary[key]["ece"] for key in candidates if summary[key]["ece"] is not None}
+    errors = {key: summary[key]["ece"] for key in rivals(summary)}
     return min(errors, key=lambda key: errors[key]) if errors else None
+
+
+def rivals(summary: Mapping[str, Any]) -> list[str]:
+    """The graded confidences beside the stated one that need no right answers."""
+    candidates = [key for key in READINGS if key in summary and key != "stated" and key not in NEEDS_LABELS]
+    return [key for key in candidates if summary[key]["ece"] is not None]
+
+
+def closer(summary: Mapping[str, Any]) -> bool:
+    """Whether the stated confidence is compared with one of a lower ECE.
+
+    >>> closer({"stated": {"ece": 0.1}, "p_true": {"ece": 0.3}})
+    False
+    """
+    stated, key = summary.get("stated"), after(summary)
+    if not stated or stated["ece"] is None or key is None or summary[key]["ece"] is None:
+        return False
+    return bool(summary[key]["ece"] < stated["ece"])
 
 
 def verdict(summary: Mapping[str, Any]) -> str:
     """What the run found, in one or two plain sentences.
 
-    >>> stated = {"ece": 0.446, "accuracy": 0.4, "mean_confidence": 0.846}
+    >>> stated = {"n": 200, "ece": 0.446, "accuracy": 0.4, "mean_confidence": 0.846}
     >>> print(verdict({"stated": stated, "secl": {**stated, "ece": 0.075}}))
     Stated confidence was off by 0.446 on average (it said 85% and was right 40% of the time); after adapting by 0.075.
+    >>> print(verdict({"stated": {**stated, "ece": 0.1}, "p_true": {**stated, "ece": 0.7}}).partition("; ")[2])
+    none of the confidences that need no right answers came closer.
     >>> print(verdict({"stated": {"ece": None}}))
     No answer could be graded, so nothing can be said about calibration.
     """
@@ -111,11 +136,22 @@ def verdict(summary: Mapping[str, Any]) -> str:
     said = f"it said {100 * stated['mean_confidence']:.0f}% and was right {100 * stated['accuracy']:.0f}% of the time"
     text = f"Stated confidence was off by {stated['ece']:.3f} on average ({said})"
     if key == "secl":
-        return f"{text}; after adapting by {number(summary['secl']['ece'], 3)}."
+        doubt = "" if _told_apart(stated, summary["secl"]) else " (too few questions to tell)"
+        return f"{text}; after adapting by {number(summary['secl']['ece'], 3)}{doubt}."
     if key is None:
         return f"{text}."
+    if not closer(summary):
+        return f"{text}; none of the confidences that need no right answers came closer."
     best = f'"{READINGS[key]}" came closest, off by {summary[key]["ece"]:.3f}'
     return f"{text}; of the confidences that need no right answers, {best}."
+
+
+def _told_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two errors may be read as different: with `FEWEST` questions, or where intervals do not overlap."""
+    if min(one["n"], other["n"]) >= FEWEST:
+        return True
+    spans = [span for each in (one, other) if (span := (each.get("intervals") or {}).get("ece"))]
+    return len(spans) == 2 and max(low for low, _ in spans) > min(high for _, high in spans)
 
 
 def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
@@ -218,16 +254,18 @@ def domains(run: RunReport) -> list[dict[str, str]]:
 
 
 def overview(run: RunReport) -> tuple[str, ...]:
-    """The line of a run in the table of all runs, without its name."""
+    """The line of a run in the table of all runs, without its name; a confidence picked among several says so."""
     recipe, key = run.manifest.get("recipe", {}), after(run.summary)
     stated, best = run.summary.get("stated") or {}, run.summary.get(key or "") or {}
+    picked = 1 if key == "secl" else len(rivals(run.summary))
+    among = f", the best of {picked} on these answers" if picked > 1 else ""
     return (
         str(recipe.get("model", "")),
         str(recipe.get("method", "")),
         amount(len(run.records)),
         percent((best or stated).get("accuracy")),
         number(stated.get("ece"), 3),
-        READINGS[key] if key else "",
+        f"{READINGS[key]}{among}" if key else "",
         number(best.get("ece"), 3),
         number(best.get("cost_measured"), 1),
     )

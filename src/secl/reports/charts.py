@@ -26,13 +26,16 @@ from secl.reports.figures import (
     new_figure,
     wrapped,
 )
-from secl.reports.placing import anchor, place
+from secl.reports.placing import RADIUS, anchor, place
 from secl.reports.readings import READINGS
 from secl.reports.tables import NEEDS_LABELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+TOGETHER = 12.0
+"""Points (of 1/72 inch) within which markers with one name have it once."""
 
 SLOTS = 20
 """Bars of a histogram."""
@@ -231,7 +234,7 @@ def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> 
 
 
 def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
-    """Names beside the points, with a line where a name stands further off."""
+    """Names beside the points, with a line where a name stands further off; points that lie together share a name."""
     figure.draw_without_rendering()
     scale = 72 / figure.dpi
 
@@ -242,6 +245,9 @@ def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
     spots = [spot(point.cost, point.ece) for point in made]
     ends = [spot(point.paper, point.ece) for point in made]
     lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
+    named = [i for i in range(len(made)) if not _named_already(i, made, spots)]
+    lines += [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for i, (x, y) in enumerate(spots) if i not in named]
+    made, spots = [made[i] for i in named], [spots[i] for i in named]
     style: dict[str, Any] = {"fontsize": 8.5, "va": "center", "parse_math": False, "zorder": 5}
     line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
     sizes = []
@@ -264,3 +270,10 @@ def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
             **style,
         )
         note.set_in_layout(False)
+
+
+def _named_already(which: int, made: Sequence[Point], spots: Sequence[tuple[float, float]]) -> bool:
+    """Whether an earlier point of the same name stands so near that one name does for both."""
+    return any(
+        made[i].label == made[which].label and math.dist(spots[i], spots[which]) < TOGETHER for i in range(which)
+    )

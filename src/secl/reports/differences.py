@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secl.data.grading import answer_key
 from secl.errors import RunError
-from secl.maths.paired import Difference, paired_differences
+from secl.maths.paired import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
 from secl.records import Record
 from secl.reports.readings import Reading
 from secl.reports.tables import UNDEFINED
@@ -33,7 +34,8 @@ LABELS = {
 
 NOTE = (
     "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
-    "sides, because the ECE of few answers is biased."
+    "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
+    f"{FEWEST} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
 """What a reader must know about a table of differences."""
 
@@ -141,14 +143,21 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
 
 def _shared(a: Side, b: Side) -> list[Key]:
     """The questions answered by both, in the order of a; one that only one has must still be ahead in the other."""
+    if a.total != b.total:
+        raise RunError(
+            f"the runs do not ask the same questions: the first asks {a.total} and the second {b.total}; compare runs "
+            "over one stream."
+        )
     of_a, of_b = a.by_question(), b.by_question()
     only_a = [key for key in of_a if key not in of_b] if len(b.records) >= b.total else []
     only_b = [key for key in of_b if key not in of_a] if len(a.records) >= a.total else []
-    if only_a or only_b or a.total != b.total:
-        raise RunError(
-            f"the runs do not ask the same questions: {len(only_a)} of {a.total} are only in the first and "
-            f"{len(only_b)} of {b.total} only in the second; compare runs over one stream."
-        )
+    if only_a or only_b:
+        counts = [
+            f"{len(only)} of the {len(side.records)} that the {which} has answered are not in the {other}"
+            for only, side, which, other in ((only_a, a, "first", "second"), (only_b, b, "second", "first"))
+            if only
+        ]
+        raise RunError(f"the runs do not ask the same questions: {' and '.join(counts)}; compare runs over one stream.")
     shared = [key for key in of_a if key in of_b]
     if not shared:
         raise RunError("the runs have no answered question in common so far; finish them with secl run --resume.")
@@ -207,8 +216,30 @@ def remarks(found: Comparison) -> list[str]:
     return lines
 
 
+def plain_text(text: str) -> str:
+    """Text of questions and answers that a terminal shows and does not obey: control characters are written out.
+
+    >>> print(plain_text("bio\x1b[2Jlogy\\n"))
+    bio\\x1b[2Jlogy\\n
+    """
+    return "".join(_written_out(each) if _commands(each) else each for each in text)
+
+
+def _commands(character: str) -> bool:
+    """Whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
+    if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+        return True
+    return unicodedata.bidirectional(character) in {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+
+
+def _written_out(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[str, Difference]], note: str) -> Table:
     """A rich table of differences that fits 80 columns, a row each; what is undefined is a dash.
+
+    Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns.
 
     Args:
         headings: of a and of b.
@@ -219,18 +250,19 @@ def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[s
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.caption, table.caption_justify = note, "left"
     for place, heading in enumerate(("", *headings, "Difference", "95% interval", "")):
-        # Only the names may wrap.
-        table.add_column(heading, justify="right" if 0 < place < 5 else "left", no_wrap=place > 0, overflow="fold")
+        # Were only the names to wrap, they would be squeezed to nothing.
+        wraps = place in (0, 4)
+        table.add_column(heading, justify="right" if 0 < place < 5 else "left", no_wrap=not wraps, overflow="fold")
     for section, rows in sections.items():
         if section:
-            table.add_row(Text(section, style="bold"))
+            table.add_row(Text(plain_text(section), style="bold"))
         for name, found in rows.items():
             low, high = found.interval.low, found.interval.high
             table.add_row(
-                Text(name),
+                Text(plain_text(name)),
                 _number(found.a),
                 _number(found.b),
                 _number(found.difference, "+"),

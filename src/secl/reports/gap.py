@@ -3,8 +3,10 @@
 Learning pulls the stated confidence towards normalised P(True), so it can only help where that signal is better
 calibrated: the paper's prerequisite, and the reason why it leaves its Qwen control alone. The verdict:
 
-1. The signal is rated at the tau with the least Brier score. That score is proper: a constant near the base rate does
-   not win it, as it can win the least ECE, and it has neither bins nor logarithms that a few answers make jump.
+1. The signal is rated at the tau with the least Brier score. That score is proper: where the signal tells right from
+   wrong, a tau that flattens it to a constant near the base rate does not win, as it can win the least ECE; and it has
+   neither bins nor logarithms that a few answers make jump. Against a badly overconfident stated confidence even such
+   a constant wins by both scores, so the AUROC of the signal is told beside the verdict.
 2. The same answers must not both choose tau and rate it, so tau is cross-fitted: five seeded folds, each scored with
    the tau that is best on the other four.
 3. The signal must win by both scores, each with the paired bootstrap interval of `secl.maths.paired`: ECE alone can
@@ -12,7 +14,7 @@ calibrated: the paper's prerequisite, and the reason why it leaves its Qwen cont
 
     adapt          ECE and Brier score are lower for sure: both intervals lie below 0
     do not adapt   the Brier score is higher for sure, or a gain in ECE of `WORTH` or more is excluded
-    cannot tell    else, and always below `LEAST` questions
+    cannot tell    else, and always below `LEAST` questions or `LEAST_OF_A_KIND` right or wrong answers
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from secl.errors import DataError
 from secl.maths.calibration import brier, ece
 from secl.maths.discrimination import auroc
 from secl.maths.graded import Vector
-from secl.maths.paired import Difference, paired_differences
+from secl.maths.paired import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
 from secl.maths.probability import Formula
 from secl.records import Record
 from secl.reports.readings import readings
@@ -42,8 +44,11 @@ TAUS = (
 WORTH = 0.02
 """The smallest gain in ECE that is worth learning for."""
 
-LEAST = 20
+LEAST = FEWEST
 """Fewer usable questions than these say nothing."""
+
+LEAST_OF_A_KIND = FEWEST_OF_A_KIND
+"""Nor do fewer right or fewer wrong answers than these: a near constant at the base rate would fit them."""
 
 MANY = 100_000
 """More questions than these are no advice."""
@@ -73,12 +78,14 @@ class Gap:
         unlabelled: of these without a reference.
         unrated: with a reference but without a signal: the answer could not be read, or has no distractor.
         n: the rest, which everything below is about.
+        right: of these n answered right.
         tau: the one in use: the model's own, or another that was asked for.
         best: the tau with the least Brier score over all n; nan for n = 0.
-        folds: the tau that each fold was scored with; empty below `LEAST` questions.
+        folds: the tau that each fold was scored with; empty below `LEAST` questions or `LEAST_OF_A_KIND` right or
+            wrong answers.
         sweep: a row for each tau, the one in use among them, in rising order.
         used: {measure: difference}, stated (a) against the signal at the tau in use (b).
-        fitted: the same with the cross-fitted tau; empty below `LEAST` questions.
+        fitted: the same with the cross-fitted tau; empty where `folds` is.
         verdict: what follows.
         needed: questions that would probably be enough where these cannot tell; None where that cannot be said.
     """
@@ -87,6 +94,7 @@ class Gap:
     unlabelled: int
     unrated: int
     n: int
+    right: int
     tau: float
     best: float
     folds: tuple[float, ...]
@@ -118,14 +126,14 @@ def measure_gap(
         raise DataError(f"none of the {len(records)} questions has a reference; add the right answers to check by.")
     taus = sorted({*TAUS, tau})
     stated, signals, correct = _usable(records, taus, formula)
-    n = int(correct.size)
+    n, right = int(correct.size), int(correct.sum())
 
     def against_stated(signal: Vector) -> dict[str, Difference]:
         return paired_differences(stated, correct, signal, correct, resamples=resamples, seed=seed)
 
     folds: tuple[float, ...] = ()
     fitted: dict[str, Difference] = {}
-    if n >= LEAST:
+    if n >= LEAST and min(right, n - right) >= LEAST_OF_A_KIND:
         folds, signal = cross_fitted(signals, correct, taus, tau, seed)
         fitted = against_stated(signal)
     verdict = judge(fitted)
@@ -134,6 +142,7 @@ def measure_gap(
         unlabelled=len(records) - labelled,
         unrated=labelled - n,
         n=n,
+        right=right,
         tau=tau,
         best=taus[_best((signals - correct) ** 2, taus, tau)] if n else math.nan,
         folds=folds,
@@ -149,7 +158,7 @@ def measure_gap(
 
 
 def judge(fitted: Mapping[str, Difference]) -> Verdict:
-    """The verdict over the differences from stated confidence to cross-fitted signal (none: too few questions).
+    """The verdict over the differences from stated confidence to cross-fitted signal (none: too few answers).
 
     >>> from secl.maths.resampling import Interval
     >>> even, better = Difference(0.2, 0.2, Interval(-0.01, 0.01)), Difference(0.3, 0.1, Interval(-0.3, -0.1))
@@ -179,8 +188,9 @@ def questions_needed(fitted: Mapping[str, Difference], n: int) -> int | None:
     240
     """
     unsettled = fitted["brier"] if fitted["ece"].falls else fitted["ece"]
-    low, high = unsettled.interval.low, unsettled.interval.high
-    half, gain = (high - low) / 2, -(low + high) / 2
+    gain = -unsettled.difference
+    # The interval may end early at the largest possible difference.
+    half = max(unsettled.interval.high + gain, -gain - unsettled.interval.low)
     way = abs(gain) if fitted["ece"].falls else max(gain, WORTH - gain)
     if n * half**2 > MANY * way**2:
         return None

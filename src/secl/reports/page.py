@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from secl.reports.account import RunReport, after, domains, ledger, making, overview, verdict, wrong_answers
+from secl.reports.account import RunReport, after, closer, domains, ledger, making, overview, verdict, wrong_answers
 from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE, showable
 from secl.reports.readings import READINGS
 from secl.reports.tables import COLUMNS, caption, counted, footnotes, rows
@@ -34,14 +34,22 @@ def inline(svg: str, name: str, description: str) -> str:
     from markupsafe import escape
 
     text = svg[svg.index("<svg") :]
-    width = re.search(r'width="([\d.]+pt)"', text)
     text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)  # the page has these rules too
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
     for colour, themed in THEMED.items():
         text = text.replace(colour, themed)
-    natural = f'style="--natural: {width[1]}" ' if width else ""
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" {natural}', 1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def natural_width(svg: str) -> str:
+    """How wide a picture is where there is room, in CSS.
+
+    >>> natural_width('<svg width="720.5pt" height="9pt">')
+    '720.5pt'
+    """
+    width = re.search(r'width="([\d.]+pt)"', svg)
+    return width[1] if width else "100%"
 
 
 def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cost: str | None) -> str:
@@ -70,12 +78,13 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         undefined=jinja2.StrictUndefined,
         finalize=clean,
     )
-    environment.globals |= {"picture": picture, "columns": COLUMNS, "counted": counted}
+    environment.globals |= {"picture": picture, "natural": natural_width, "columns": COLUMNS, "counted": counted}
     sections = [
         {
             "run": run,
             "verdict": verdict(run.summary),
             "after": READINGS[key] if (key := after(run.summary)) else None,
+            "closer": closer(run.summary),
             "rows": [(row, list(zip_longest(row.cells, row.intervals, fillvalue=""))) for row in rows(run.summary)],
             "notes": [caption(run.summary), *footnotes(run.summary)],
             "pictures": drawn,

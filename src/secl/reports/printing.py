@@ -167,10 +167,10 @@ def write_figure(
 
 def write_index(folder: Path, table: PaperTable, tables: str, runs: Sequence[str], differences: Sequence[str]) -> None:
     """Name a table in README.md of a folder, in place of what stood there about it."""
-    path, start = folder / "README.md", f"* [{table.key}]("
+    path, start = folder / "README.md", f"* [{table.key}]({tables}/"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     made_of = f"Runs: {', '.join(f'`{run}`' for run in runs)}." if runs else "No run."
-    line = f"{start}{tables}/{table.key}.md): {table.title}. {made_of} {' '.join(differences)}"
+    line = f"{start}{table.key}.md): {table.title}. {made_of} {' '.join(differences)}"
     entries = [line if old.startswith(start) else old for old in lines if old.startswith("* [")]
     entries += [] if line in entries else [line]
     _write(path, "\n".join(["# Tables of the paper, and ours", "", *entries, ""]))

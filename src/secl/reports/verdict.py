@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from secl.maths.paired import Difference
 from secl.reports.differences import LABELS, NOTE, difference_json, difference_table
-from secl.reports.gap import LEAST, WORTH, Gap
+from secl.reports.gap import LEAST, LEAST_OF_A_KIND, WORTH, Gap
 from secl.reports.tables import UNDEFINED
 
 if TYPE_CHECKING:
@@ -21,8 +21,13 @@ BAR = 25
 
 def sentence(gap: Gap) -> str:
     """The verdict in one sentence; it begins with the verdict and a colon."""
-    if not gap.fitted:
+    if gap.n < LEAST:
         return f"cannot tell: {gap.n} usable questions are too few; give at least {LEAST}, and as a rule some hundreds."
+    if not gap.fitted:
+        return (
+            f"cannot tell: {gap.right} of {gap.n} usable answers are right; a verdict needs at least {LEAST_OF_A_KIND} "
+            f"right and {LEAST_OF_A_KIND} wrong ones, so give more questions, or harder or easier ones."
+        )
     ece, brier = gap.fitted["ece"], gap.fitted["brier"]
     low, high = -ece.interval.high, -ece.interval.low
     against = f"an ECE of {ece.b:.3f} against {ece.a:.3f} stated"
@@ -93,11 +98,14 @@ def sweep_table(gap: Gap) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.caption = "The best tau has the least Brier score, which a constant does not win as it can the least ECE."
+    table.caption = (
+        "The best tau has the least Brier score. Against a badly overconfident stated confidence a near constant at "
+        "the base rate can win it too: an AUROC of 0.5 or less gives that away."
+    )
     table.caption_justify = "left"
     for heading in ("tau", "ECE", "Brier", "AUROC"):
         table.add_column(heading, justify="right")
-    table.add_column("")
+    table.add_column("ECE")
     table.add_column("")
     longest = max((row.ece for row in gap.sweep), default=math.nan)
     for row in gap.sweep:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import ParameterError, RunError, StorageError
-from secl.runs.store import Store
+from secl.runs.store import Store, check_outside
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -30,13 +30,14 @@ def write_version(store: Store, version: int, out: Path | None = None) -> Path:
         the folder, for `peft.PeftModel.from_pretrained`.
 
     Raises:
-        RunError: that version was not kept.
+        RunError: that version was not kept, or the folder is a run's.
         StorageError: the folder cannot be written.
         ParameterError: standard output, which is no folder.
     """
     if out is not None and str(out) == "-":
         raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
     folder = out or store.folder / f"adapter-{version}"
+    check_outside(folder, store.folder)
     try:
         write_folder(folder, store, version)
     except OSError as problem:

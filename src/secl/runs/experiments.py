@@ -111,6 +111,11 @@ def find(names: Sequence[str]) -> list[Experiment]:
         if not name.endswith(".toml") and name not in known():
             raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(known())}.")
         found.append(read(Path(name) if name.endswith(".toml") else folder() / f"{name}.toml"))
+        key = found[-1].key
+        if name.endswith(".toml") and key in known():
+            raise ParameterError(f"the recipe {name} is called like the table {key!r}; give its file another name.")
+        if [experiment.key for experiment in found].count(key) > 1:
+            raise ParameterError(f"two recipes are called {key!r}; give one of their files another name.")
     return found
 
 

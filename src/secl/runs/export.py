@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from secl.errors import ParameterError, StorageError
 from secl.runs.encoding import to_export, to_row
-from secl.runs.store import Store
+from secl.runs.store import Store, check_outside
 
 FORMATS = ("jsonl", "csv", "parquet")
 
@@ -29,6 +29,7 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
 
     Raises:
         ParameterError: an unknown format, or parquet without pyarrow or to standard output.
+        RunError: the file belongs to a run.
         StorageError: the file cannot be written.
     """
     if format not in FORMATS:
@@ -39,6 +40,7 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
         _write_text(sys.stdout, store, format)
         return None
     path = out or store.folder / f"records.{format}"
+    check_outside(path, store.folder)
     unfinished = path.with_name(f"{path.name}.new")
     try:
         if format == "parquet":

@@ -180,11 +180,12 @@ class Reproduction:
         notes = [*differences, *remarks(lines, columns, untrained(experiment.rows, runs))]
         notes += [experiment.note] if experiment.note else []
         table = PaperTable(experiment.key, experiment.title, columns, tuple(lines), paper is not None, tuple(notes))
-        write_table(table, self.out / TABLES)
+        place = f"{TABLES}/{Path(self.setup.model).name}"  # every model has its own
+        write_table(table, self.out / place)
         if experiment.figure:
-            write_figure(experiment.figure, experiment.rows, lines, runs, self.out / TABLES / experiment.key)
+            write_figure(experiment.figure, experiment.rows, lines, runs, self.out / place / experiment.key)
         names = [job.name for job in self.jobs[experiment.key].values()]
-        write_index(self.out, table, TABLES, [f"{RUNS}/{name}" for name in names], differences)
+        write_index(self.out, table, place, [f"{RUNS}/{name}" for name in names], differences)
         return table
 
     def _reference(self, paper: Printed) -> str:

@@ -231,8 +231,9 @@ def load_for_asking(
         if local.fingerprint != store.manifest["model"]:
             raise RunError(f"{run} was made with another model ({store.manifest['recipe']['model']}).")
         snapshot = store.snapshot()
-    if snapshot is not None:
-        local.restore(snapshot)
+    if snapshot is None:
+        raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
+    local.restore(snapshot)
     return local, _normalise(recipe, local)
 
 

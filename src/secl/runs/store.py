@@ -241,6 +241,23 @@ def check_free(folder: Path) -> None:
         raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
 
 
+def check_outside(path: Path, own: Path) -> None:
+    """Let a file or folder pass that an export may write: none of a run's own files, and nothing in another run.
+
+    Args:
+        path: where the export goes.
+        own: folder of the exported run, into which it may add files.
+
+    Raises:
+        RunError: it would write over a run or into another one.
+    """
+    kept = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
+    inside_own = path.parent.resolve() == own.resolve()
+    other = next((place for place in (path, path.parent) if (place / FILE).exists()), None)
+    if (inside_own and kept) or (other is not None and not inside_own):
+        raise RunError(f"{path} belongs to a run, which an export would spoil; name another place with --out.")
+
+
 def _record(row: tuple[Any, ...]) -> Record:
     body, alarm, in_burst, remaining, statistic, version, before, target, after, losses = row
     update = {"version": version, "before": before, "target": target, "after": after}

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secl.errors import ParameterError, RunError, StorageError
+from secl.errors import ParameterError, RunError, SeclError, StorageError
 from secl.runs.recipe import Recipe, anchored, read_toml
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
 from secl.runs.store import FILE, Store, check_free
@@ -108,7 +108,10 @@ def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
 
     Raises:
         ParameterError: an unknown key or an unusable value.
+        RunError: `out` is a file.
     """
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file; name a folder for the runs.")
     jobs: dict[str, Job] = {}
     for given in settings:
         recipe = Recipe.from_json(anchored(given))
@@ -173,8 +176,10 @@ def finished(job: Job) -> bool:
     if found is None or found[0] < found[1]:
         return False
     # The summary is the last thing that a run writes, but a report of an unfinished run writes one, too.
-    summary = job.folder / SUMMARY
-    return summary.exists() and bool(json.loads(summary.read_text(encoding="utf-8"))["complete"])
+    try:
+        return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # it is made again from the records
 
 
 def perform(job: Job, progress: Progress | None = None) -> None:
@@ -199,7 +204,10 @@ def perform_all(jobs: Sequence[Job], watch: Watch | None = None) -> None:
         SeclError: of the first run that cannot be done; those before it stay.
     """
     for job in by_model(jobs):
-        perform(job, None if watch is None else _progress(job, watch))
+        try:
+            perform(job, None if watch is None else _progress(job, watch))
+        except SeclError as problem:
+            raise type(problem)(f"the run {job.name}: {problem}") from problem
 
 
 def _progress(job: Job, watch: Watch) -> Progress:

@@ -206,6 +206,15 @@ def _style(point: Point, runs: int) -> tuple[str, str]:
     return shape, colour if runs == 1 else RUN_COLOURS[point.run % len(RUN_COLOURS)]
 
 
+def shortened(name: str) -> str:
+    """A long name without its middle: runs of a sweep differ at their ends.
+
+    >>> shortened("a run"), shortened("smollm2-secl-capitals-100-mmlu-100-seed=43-8219a070")
+    ('a run', 'smollm2-secl-capit…eed=43-8219a070')
+    """
+    return name if len(name) <= 36 else f"{name[:18]}…{name[-15:]}"
+
+
 def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> None:
     """What the shapes, colours and lines of those drawn mean."""
     from matplotlib.lines import Line2D
@@ -217,7 +226,8 @@ def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> 
         if shape in shapes
     ]
     if several:
-        entries += [("o", colour, colour, run) for run, colour in zip(runs, RUN_COLOURS * len(runs), strict=False)]
+        colours = RUN_COLOURS * len(runs)
+        entries += [("o", colour, colour, shortened(run)) for run, colour in zip(runs, colours, strict=False)]
     if any(point.key in NEEDS_LABELS for point in made):
         entries.append(("o", WHITE, BLACK, "hollow: needs right answers"))
     if any(point.paper != point.cost for point in made):

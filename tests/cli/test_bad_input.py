@@ -196,4 +196,4 @@ def test_an_export_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     refused(("export", folder, "--format", "xls"), "'xls'", "jsonl, csv, parquet")
     refused(("export", folder, "--format", "parquet", "--out", "-"), "parquet", "--out")
     refused(("export", folder, "--out", tmp_path / "no" / "x.jsonl"), tmp_path / "no" / "x.jsonl", "No such file")
-    refused(("export", folder, "--out", folder), folder, "Is a directory")
+    refused(("export", folder, "--out", folder), folder, "belongs to a run")

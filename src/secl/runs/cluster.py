@@ -103,7 +103,7 @@ def perform_on_ray(
             loopback address only and ends with this call.
         workers: processes at work at a time; None for 2 without an address, else for as many as the cluster has free
             GPUs, or free cores for their threads.
-        watch: called about twice a second for every run at work.
+        watch: called about twice a second for every run.
 
     Raises:
         ParameterError: Ray is not installed, or there is none at the address.
@@ -245,6 +245,9 @@ def _connected(address: str | None, workers: int | None) -> Iterator[tuple[Any, 
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         try:
             if address is None:
+                # Ray read the setting when it was imported, which may have been before it was made here.
+                constants: Any = importlib.import_module("ray._private.ray_constants")
+                constants.ENABLE_RAY_CLUSTER = os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] != "0"
                 here = {"_node_ip_address": "127.0.0.1", "_temp_dir": place, "include_dashboard": False}
                 logging.getLogger("ray").setLevel(logging.ERROR)  # it would announce the token
                 ray.init(address="local", num_cpus=workers, **here, **quiet)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
     from secl.models import Model
     from secl.neural.engine import LocalModel
-    from secl.records import Decision, Judgement, Question, Record, References, Reply, Update
+    from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, References, Reply, Update
     from secl.reports.summary import measure, summarise
     from secl.runs.recipe import Recipe
     from secl.runs.store import Store
@@ -36,7 +36,9 @@ _HOMES = {
     "Calibrator": "secl.calibrator",
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
+    "Evidence": "secl.records",
     "Judgement": "secl.records",
+    "Ledger": "secl.records",
     "LocalModel": "secl.neural.engine",
     "Model": "secl.models",
     "Never": "secl.gates",
@@ -66,7 +68,9 @@ __all__ = [
     "Calibrator",
     "Decision",
     "EntropyShift",
+    "Evidence",
     "Judgement",
+    "Ledger",
     "LocalModel",
     "Model",
     "Never",

@@ -6,15 +6,15 @@ layers, the output head in float32 from the start. It does multiple choice alone
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from benchmarks.setting import Say, Setting
-from benchmarks.timing import Taken, Work, alternate, medians
+from benchmarks.timing import Taken, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.maths.probability import directional_target
 from secl.neural.engine import LocalModel
@@ -38,21 +38,24 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     # Both begin adapted: an untouched adapter would spare the library the second reading.
     by_library(library, questions[:2], "trained")
     by_hand(hand, questions[:2], "trained")
+    sides: dict[str, Callable[[str], float]] = {
+        "library": lambda part: by_library(library, questions, part),
+        "by_hand": lambda part: by_hand(hand, questions, part),
+    }
     taken: dict[str, Taken] = {}
     for part in PARTS:
-        works: dict[str, Work] = {
-            "library": partial(by_library, library, questions, part),
-            "by_hand": partial(by_hand, hand, questions, part),
-        }
+        training: Taken = {name: [] for name in sides}
+        works = {name: partial(_noted, training[name], work, part) for name, work in sides.items()}
         taken[part] = alternate(setting.rounds, works)
         say(f"{part}: {_told(medians(taken[part], len(questions)))}")
     each = {part: medians(found, len(questions)) for part, found in taken.items()}
-    each["training_part"] = difference(taken["trained"], taken["scored"], len(questions))
+    each["training_part"] = medians(training, len(questions))
     return {"ratios": ratios(each), "seconds": {"a_question": each}}
 
 
-def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> None:
-    """Answer, judge and learn as far as `part` says, looking ahead as a stream does."""
+def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> float:
+    """Answer, judge and learn as far as `part` says, looking ahead as a stream does; seconds of learning alone."""
+    learning = 0.0
     for place in range(0, len(questions), WINDOW):
         window = questions[place : place + WINDOW]
         model.prepare(window, [part != "answered"] * len(window), stands_still=part != "trained")
@@ -61,11 +64,15 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> N
             if part != "answered":
                 model.judge(question, reply)
             if part == "trained":
+                began = time.perf_counter()
                 model.learn(question, reply, directional_target(reply.confidence, SIGNAL, ALPHA, DELTA))
+                learning += time.perf_counter() - began
+    return learning
 
 
-def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> None:
+def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> float:
     """The same by hand."""
+    learning = 0.0
     for question in questions:
         row = {"question": question.text, "options": question.options}
         chosen, stated, _ = hand.answer(row)
@@ -74,17 +81,14 @@ def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> None:
         if part != "answered":
             hand.normalised_p_true(row, chosen, TAU)
         if part == "trained":
+            began = time.perf_counter()
             hand.learn(row, chosen, directional_target(stated, SIGNAL, ALPHA, DELTA))
+            learning += time.perf_counter() - began
+    return learning
 
 
-def difference(more: Taken, less: Taken, each: int) -> dict[str, float]:
-    """Median over the rounds of what `more` takes beyond `less`, divided by `each`.
-
-    >>> difference({"a": [3.0, 5.0, 5.0]}, {"a": [1.0, 1.0, 2.0]}, 1)
-    {'a': 3.0}
-    """
-    pairs = {name: zip(more[name], less[name], strict=True) for name in more}
-    return {name: statistics.median(m - n for m, n in found) / each for name, found in pairs.items()}
+def _noted(found: list[float], work: Callable[[str], float], part: str) -> None:
+    found.append(work(part))
 
 
 def ratios(each: dict[str, dict[str, float]]) -> dict[str, float]:

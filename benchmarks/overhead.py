@@ -9,14 +9,16 @@ The fourth contestant generates its confidence: answer and confidence line, toke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
-from secl.asking.parsing import trim_answer
+from secl.asking.parsing import is_complete, trim_answer
 from secl.asking.prompts import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
 from secl.neural.engine import LocalModel
 from secl.neural.loading import Loaded
@@ -24,7 +26,7 @@ from secl.neural.words import render
 from secl.records import Form, Question
 
 BATCH = 16
-FORMS: tuple[Form, ...] = ("choice", "short", "sentence")
+FORMS: tuple[Form, ...] = ("choice", "short", "sentence", "number")
 PLAIN = "plain_generation"
 
 
@@ -49,9 +51,10 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     base, untouched, adapted = setting.loaded(), setting.library(), setting.library()
     by_library(adapted, setting.choices(2), "trained")
     plain, ends = Plain(base), untouched.generator.ends
-    stops = ends if form == "choice" else ends | plain.breaks()
+    # A number may come after some lines of reasoning; other answers end with their line.
+    stops = ends | plain.breaks() if form in ("short", "sentence") else ends
     works: dict[str, Work] = {
-        PLAIN: lambda: plain.write(questions, MAX_ANSWER_TOKENS[form], stops),
+        PLAIN: lambda: plain.write(questions, MAX_ANSWER_TOKENS[form], stops, form),
         "untouched": lambda: read(untouched, questions),
         "adapted": lambda: read(adapted, questions),
     }
@@ -66,7 +69,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
         "questions": len(questions),
     }
     if form != "choice":  # where plain generation is free to write no letter at all
-        written = plain.write(questions, MAX_ANSWER_TOKENS[form], stops)
+        written = plain.write(questions, MAX_ANSWER_TOKENS[form], stops, form)
         ours = read(untouched, questions)
         found["same_answers"] = sum(trim_answer(a, form).strip() == b for a, b in zip(written, ours, strict=True))
     return found
@@ -105,8 +108,10 @@ class Plain:
         return len(self.encode(prompt + choice_with_confidence("A") + "0")) - len(self.encode(prompt))
 
     @torch.no_grad()
-    def write(self, questions: Sequence[Question], limit: int, ends: set[int], *, exactly: bool = False) -> list[str]:
-        """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends`."""
+    def write(
+        self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice", *, exactly: bool = False
+    ) -> list[str]:
+        """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or a final number."""
         texts: list[str] = []
         for place in range(0, len(questions), BATCH):
             prompts = [
@@ -122,6 +127,12 @@ class Plain:
                 min_new_tokens=limit if exactly else None,
                 eos_token_id=sorted(ends),
                 pad_token_id=min(ends),
+                stopping_criteria=[partial(self._complete, longest)] if form == "number" else [],
             )
             texts += self.tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
         return texts
+
+    def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
+        """Which rows have their final number, as the library tells it."""
+        texts = self.tokenizer.batch_decode(written[:, begin:], skip_special_tokens=True)
+        return torch.tensor([is_complete(text, "number") for text in texts])

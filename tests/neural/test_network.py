@@ -49,7 +49,7 @@ def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers
         adapted = network.head.logits(result.adapted(path)().detach(), exact)
         with adapter.on():
             expected = plain_logits(model, sequence)
-        torch.testing.assert_close(adapted, expected, atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
         assert not torch.allclose(adapted, frozen, atol=1e-3)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
@@ -108,7 +109,13 @@ class Adapter:
         }
         self.optimizer = self._new_optimizer()
         self._initial = [parameter.detach().clone() for parameter in self.parameters.values()]
-        self.peft.base_model.disable_adapter_layers()
+        # Kept, because PEFT's own switch walks through all modules of the network, for every pass.
+        self._switched = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+        self._switch(on=False)
+
+    def _switch(self, *, on: bool) -> None:
+        for module in self._switched:
+            module.enable_adapters(on)
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         return torch.optim.AdamW(list(self.parameters.values()), lr=self.learning_rate)
@@ -121,11 +128,11 @@ class Adapter:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Inside the block the network is the adapted model; outside it is the frozen one."""
-        self.peft.base_model.enable_adapter_layers()
+        self._switch(on=True)
         try:
             yield
         finally:
-            self.peft.base_model.disable_adapter_layers()
+            self._switch(on=False)
             for parameter in self.parameters.values():
                 parameter.requires_grad_(True)
 

@@ -90,6 +90,12 @@ class Look:
         """The adapted model's answer, or the frozen one's while there is no other."""
         return self.adapted or self.frozen
 
+    def split(self, times: int) -> None:
+        """Share what was spent among several askings of the same question."""
+        self.tokens /= times
+        self.judging /= times
+        self.adapted_tokens /= times
+
 
 class Ahead:
     """Looks at questions with the frozen model, and adapts what it saw to the adapter's present weights.

@@ -38,10 +38,10 @@ def check_usable(name: str, model: Any, sample: Sequence[int]) -> None:
 def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Network:
     """The fastest path that reproduces the model's own logits on `sample`; the plain path with a warning."""
     reason = ""
-    for narrow in (True, False):
+    for narrow, sparse in ((True, True), (True, False), (False, False)):
         network: SharedNetwork | None = None
         try:
-            network = SharedNetwork(model, switch, first, narrow=narrow)
+            network = SharedNetwork(model, switch, first, narrow=narrow, sparse=sparse)
             error = _disagreement(network, model, sample)
             if error < TOLERANCE:
                 return network

@@ -159,9 +159,15 @@ class LocalModel:
         """Look at the coming questions together; see `secl.models.Model.prepare`."""
         for question in questions:
             self.check(question)
-        self._looks = {look.question: look for look in self.ahead.look(questions, judged)}
+        wanted: dict[Question, list[bool]] = {}
+        for question, flag in zip(questions, judged, strict=True):
+            wanted.setdefault(question, []).append(flag)
+        looks = self.ahead.look(list(wanted), [any(flags) for flags in wanted.values()])
         if stands_still and self.version:
-            self.ahead.adapt(list(self._looks.values()))
+            self.ahead.adapt(looks)
+        for look in looks:
+            look.split(len(wanted[look.question]))
+        self._looks = {look.question: look for look in looks}
 
     @torch.no_grad()
     def answer(self, question: Question, *, judge_next: bool = False) -> Answered:

@@ -9,7 +9,7 @@ import numpy as np
 from secl.neural.network import Network, Nodes, Pass
 from secl.neural.trie import Trie
 
-GROUP_TOKENS = 320
+GROUP_TOKENS = 1000
 """Distinct tokens in one pass: enough to keep a processor busy; attention grows with the square."""
 
 Bundle = Sequence[Sequence[int]]

@@ -9,7 +9,7 @@ layers on them with the adapter switched on gives the adapted model; doing so wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from secl.errors import ModelError
+from secl.neural.attention import Sight, tree_attention
 from secl.neural.layout import Head, Layout, LinearHead
 from secl.neural.narrowing import Narrowing
 from secl.neural.trie import Trie
@@ -28,6 +29,9 @@ PER_QUERY = ("position_ids", "position_embeddings", "cache_position")
 
 UNLIMITED = 1 << 30
 """Stands for no limit on the length of a sequence."""
+
+SIGHT = "sight"
+"""The layer argument that `secl.neural.attention` reads."""
 
 Nodes = NDArray[np.int64]
 
@@ -90,9 +94,18 @@ class _Captured:
 
 
 class SharedNetwork:
-    """The fast path: one row per question with a tree mask, and replays of the top layers."""
+    """The fast path: one row per question with a tree mask, and replays of the top layers.
 
-    def __init__(self, model: Any, switch: Switch, first: int, *, narrow: bool = True) -> None:
+    Args:
+        model: a transformers causal language model.
+        switch: of its adapter.
+        first: number of the first adapted layer.
+        narrow: whether the last layer of a replay works at the asked tokens alone.
+        sparse: whether attention leaves out what no token sees; this pays on processors, not on accelerators.
+    """
+
+    def __init__(self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True) -> None:
+        self.config = model.config
         self.layout = Layout.find(model)
         self.head = LinearHead.of(model)
         self.switch = switch
@@ -101,6 +114,7 @@ class SharedNetwork:
         self.device = model.device
         self.dtype = next(model.parameters()).dtype
         self.window = _sliding_window(model.config)
+        self.sparse = sparse and self.device.type == "cpu"
         self.narrowing = Narrowing(self.top[-1]) if narrow else None
         self._capture: _Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
@@ -141,18 +155,29 @@ class SharedNetwork:
         tokens = torch.from_numpy(trie.tokens)[None].to(self.device)
         positions = torch.from_numpy(trie.depths)[None].to(self.device)
         visible = trie.visible()
-        mask = None  # causal
-        if not trie.is_chain:
-            hidden_from = torch.from_numpy(~visible).to(self.device)
-            mask = torch.zeros(hidden_from.shape, dtype=self.dtype, device=self.device)
-            mask = mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]
-        with self._capturing() as captured:
-            out = self.layout.decoder(input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False)
+        with self._capturing() as captured, self._attention():
+            out = self.layout.decoder(
+                input_ids=tokens, position_ids=positions, use_cache=False, **self._seeing(trie, visible)
+            )
         return SharedPass(self, trie, visible, out.last_hidden_state[0], captured)
+
+    def _attention(self) -> AbstractContextManager[None]:
+        return tree_attention(self.config) if self.sparse else nullcontext()
+
+    def _seeing(self, trie: Trie, visible: NDArray[np.bool_]) -> dict[str, Any]:
+        """The arguments that tell attention which tokens see which."""
+        if self.sparse:
+            # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
+            return {"attention_mask": torch.zeros(1, 1, 1, 1), SIGHT: Sight(visible)}
+        if trie.is_chain:
+            return {"attention_mask": None}
+        hidden_from = torch.from_numpy(~visible).to(self.device)
+        mask = torch.zeros(hidden_from.shape, dtype=self.dtype, device=self.device)
+        return {"attention_mask": mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]}
 
     def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
-        with self.switch.on():
+        with self.switch.on(), self._attention():
             for layer, kwargs in zip(self.top, arguments, strict=True):
                 last = layer is self.top[-1]
                 with self.narrowing.to(rows) if last and self.narrowing is not None else nullcontext():
@@ -184,6 +209,12 @@ class SharedPass:
             raise ModelError("its layers did not run in the forward pass.")
         hidden = self.captured.hidden[:, rows]
         arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
+        if self.network.sparse:
+            sight = Sight(self.visible[np.ix_(needed, needed)])
+            for kwargs in arguments:
+                kwargs[SIGHT] = sight
+            if self.network.narrowing is not None:
+                arguments[-1][SIGHT] = Sight(sight.visible, asked)
         cost = len(needed) * self.network.top_share
         return Replay(cost, lambda: self.network.replay(hidden, arguments, where)[order])
 
@@ -192,11 +223,11 @@ def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     """The arguments of a layer for the tokens `rows` alone."""
     kept: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name == "attention_mask" and isinstance(value, Tensor):
+        if name == "attention_mask" and isinstance(value, Tensor) and SIGHT not in arguments:
             kept[name] = value[:, :, rows][..., rows]
         elif name in PER_QUERY:
             kept[name] = _pick(value, rows)
-        elif isinstance(value, Tensor):
+        elif isinstance(value, Tensor) and name != "attention_mask":
             raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
         else:
             kept[name] = value

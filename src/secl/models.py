@@ -122,3 +122,12 @@ class Model(Protocol):
     def weights(self) -> bytes:
         """The adapter's weights alone: what a version is."""
         ...
+
+    def recall(self, weights: bytes, version: int) -> None:
+        """Go back to a version by its weights; the optimizer starts anew, the next update takes a new number."""
+        ...
+
+    @property
+    def drift(self) -> float:
+        """How far learning has moved the weights: norm of the change over norm of what was changed; 0 is untouched."""
+        ...

@@ -269,8 +269,12 @@ class Update:
     losses: tuple[float, ...]
 
 
-Lesson = Literal["idle", "agreed", "no_signal", "trained"]
-"""What learning did with a question: outside bursts; stopped by the bin gate; nothing to learn from; an update."""
+Lesson = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
+"""What learning did with a question: outside bursts; stopped by the bin gate; nothing to learn from; an update.
+
+Where learning comes behind the answers (a server), a question may also be waiting for its lesson; have been dropped
+without one; or its update was taken back because it failed.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class ScriptedModel:
         self._shift = 0.0
         self._version = self._updates = 0
         self._tokens = 0.0
+        self._wait: Callable[[], None] = lambda: None
 
     @property
     def version(self) -> int:
@@ -75,6 +76,7 @@ class ScriptedModel:
         """Nothing to compute ahead."""
 
     def answer(self, question: Question, *, judge_next: bool = False) -> Answered:  # noqa: ARG002
+        self._wait()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
             known = question.reference if isinstance(question.reference, str) else "A"
@@ -136,6 +138,22 @@ class ScriptedModel:
 
     def weights(self) -> bytes:
         return self.snapshot()
+
+    def recall(self, weights: bytes, version: int) -> None:
+        updates = self._updates
+        self.restore(weights)
+        self._version, self._updates = version, max(version, updates)
+
+    @property
+    def drift(self) -> float:
+        return abs(self._shift)
+
+    def check(self, question: Question) -> None:
+        """Every question can be answered."""
+
+    def yielding(self, wait: Callable[[], None]) -> None:
+        """Call `wait` before every answer."""
+        self._wait = wait
 
 
 def _bins(confidence: float) -> tuple[float, ...]:

@@ -188,3 +188,52 @@ def test_a_snapshot_of_another_adapter_is_refused(make_model: MakeModel) -> None
 
 def test_the_seed_alone_decides_the_initial_weights(make_model: MakeModel) -> None:
     assert make_model(seed=1).weights() == make_model(seed=1).weights() != make_model(seed=2).weights()
+
+
+def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go_on(
+    make_model: MakeModel, questions: list[Any]
+) -> None:
+    model = make_model(learning_rate=0.05)
+    replies, weights = {}, {}
+    for question in questions[:3]:
+        reply = model.answer(question).reply
+        model.learn(question, reply, 0.2)
+        replies[model.version], weights[model.version] = model.answer(questions[0]).reply, model.weights()
+    model.recall(weights[2], 2)
+    assert model.version == 2
+    assert model.weights() == weights[2]
+    assert model.answer(questions[0]).reply == replies[2]
+    assert not model.adapter.optimizer.state
+    assert model.learn(questions[0], replies[2], 0.2).version == 4
+    other = make_model()
+    other.recall(weights[3], 3)
+    assert other.answer(questions[0]).reply == replies[3]
+    with pytest.raises(ModelError, match="other adapted layers"):
+        make_model(rank=4).recall(weights[3], 3)
+    with pytest.raises(ModelError, match="damaged"):
+        model.recall(b"nothing", 3)
+
+
+def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: MakeModel, questions: list[Any]) -> None:
+    model = make_model(learning_rate=0.05)
+    assert model.drift == 0.0
+    reply = model.answer(questions[0]).reply
+    model.learn(questions[0], reply, 0.2)
+    drift = model.drift
+    layers = [m for name, m in model.adapter.peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
+    adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
+    before = [layer.base_layer.weight.detach().double().clone() for layer in adapted]
+    model.adapter.peft.merge_adapter()
+    after = [layer.base_layer.weight.detach().double() for layer in adapted]
+    change = sum((b - a).square().sum().item() for a, b in zip(before, after, strict=True))
+    assert drift == pytest.approx((change / sum(b.square().sum().item() for b in before)) ** 0.5, rel=1e-4)
+
+
+def test_a_model_that_yields_asks_before_every_layer_of_every_pass(make_model: MakeModel, questions: list[Any]) -> None:
+    model = make_model()
+    calls = []
+    model.yielding(lambda: calls.append(1))
+    reply = model.answer(questions[0]).reply
+    assert len(calls) == 4
+    model.learn(questions[0], reply, 0.2)
+    assert len(calls) > 4

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -154,6 +155,32 @@ class Adapter:
         named = {_peft_name(name): tensor.detach().cpu().contiguous() for name, tensor in self.parameters.items()}
         return bytes(save(named, metadata={"format": "pt"}))
 
+    def recall(self, weights: bytes, version: int) -> None:
+        """Go back to the weights of a version, with an empty optimizer; numbers that were given are not given again.
+
+        Raises:
+            ModelError: the weights are damaged, or belong to other layers or another rank.
+        """
+        tensors = _read(weights)
+        named = {name: tensors.get(_peft_name(name)) for name in self.parameters}
+        self._check_fit(named)
+        self.reset()
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(named[name])  # type: ignore[arg-type]
+        self.version, self.updates = version, max(version, self.updates)
+
+    @property
+    def drift(self) -> float:
+        """How far the adapted weights are from the frozen ones: norm of the change over norm of what was changed."""
+        change = base = 0.0
+        for module in self._switched:
+            scale = module.scaling["default"]
+            delta = scale * module.lora_B["default"].weight.detach().float() @ module.lora_A["default"].weight.float()
+            change += delta.square().sum().item()
+            base += module.get_base_layer().weight.detach().float().square().sum().item()
+        return math.sqrt(change / base)
+
     def snapshot(self) -> bytes:
         """Weights, optimizer state and version as safetensors bytes; `restore` brings back exactly this."""
         # One metadata key alone: safetensors writes several in no fixed order.
@@ -170,12 +197,8 @@ class Adapter:
         Raises:
             ModelError: the snapshot is damaged, or belongs to other layers or another rank.
         """
-        try:
-            tensors = load(snapshot)
-        except SafetensorError as problem:
-            raise ModelError(f"the adapter snapshot is damaged: {problem}.") from problem
-        if any(name not in tensors or tensors[name].shape != p.shape for name, p in self.parameters.items()):
-            raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+        tensors = _read(snapshot)
+        self._check_fit(tensors)
         self.reset()
         with torch.no_grad():
             for name, parameter in self.parameters.items():
@@ -187,6 +210,19 @@ class Adapter:
                         SECOND_MOMENT: tensors[f"{SECOND_MOMENT}/{name}"].to(parameter.device),
                     }
         self.version, self.updates = _numbers(snapshot)
+
+    def _check_fit(self, tensors: Mapping[str, Tensor | None]) -> None:
+        for name, parameter in self.parameters.items():
+            found = tensors.get(name)
+            if found is None or found.shape != parameter.shape:
+                raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+
+
+def _read(stored: bytes) -> dict[str, Tensor]:
+    try:
+        return dict(load(stored))
+    except SafetensorError as problem:
+        raise ModelError(f"the adapter snapshot is damaged: {problem}.") from problem
 
 
 def _peft_name(name: str) -> str:

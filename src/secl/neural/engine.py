@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from secl.neural.connecting import check_usable, connect
 from secl.neural.distillation import Distiller
 from secl.neural.entailment import NliModel, SelfEntailment
 from secl.neural.generation import MAX_LIST_TOKENS, Draft, Generator
+from secl.neural.layout import layers_of
 from secl.neural.loading import Loaded, Shelf, load
 from secl.neural.network import UNLIMITED
 from secl.neural.reading import Reader, ends_of
@@ -301,6 +302,19 @@ class LocalModel:
         self.adapter.restore(snapshot)
         # Updates after this one take numbers that were given before, so nothing seen under them may be used again.
         self._looks, self._latest = {}, None
+
+    def recall(self, weights: bytes, version: int) -> None:
+        self.adapter.recall(weights, version)
+        self._looks, self._latest = {}, None
+
+    @property
+    def drift(self) -> float:
+        return self.adapter.drift
+
+    def yielding(self, wait: Callable[[], None]) -> None:
+        """Call `wait` before every layer of every pass, so that other work on the machine can go first."""
+        for layer in layers_of(self.generator.model):
+            layer.register_forward_pre_hook(lambda *_given: wait())
 
     def weights(self) -> bytes:
         return self.adapter.weights()

@@ -106,3 +106,11 @@ class Layout:
         if not lists or not norms:
             raise ModelError(f"the layout of {type(model).__name__} is not known.")
         return cls(decoder, max(lists, key=len), norms[0])
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """The decoder layers of a model; of one whose layout is not known, the model itself."""
+    try:
+        return list(Layout.find(model).layers)
+    except ModelError:
+        return [model]

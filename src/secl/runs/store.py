@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.records import Record
@@ -79,8 +79,8 @@ class Store:
             self._open = opened.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: dict[str, Any]) -> Store:
-        """Make a new run folder with its manifest.
+    def create(cls, folder: Path, manifest: dict[str, Any], tables: str = "") -> Self:
+        """Make a new run folder with its manifest, and with further tables.
 
         Raises:
             RunError: the folder holds a run or other files already.
@@ -93,7 +93,7 @@ class Store:
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -102,7 +102,7 @@ class Store:
                 raise
         return cls(folder, writable=True)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
@@ -135,38 +135,44 @@ class Store:
         Raises:
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
-        body = to_plain(record)
-        decision, update = body.pop("decision"), body.pop("update")
         with storage_errors(self.folder), self._db:
-            self._db.execute(
-                "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    record.position,
-                    record.question.id,
-                    record.question.domain,
-                    record.reply.confidence,
-                    record.shadow.confidence,
-                    record.signal,
-                    record.correct,
-                    record.reply.version,
-                    record.lesson,
-                    seconds,
-                    json.dumps(body),
-                ),
-            )
-            self._db.execute(
-                "INSERT INTO decisions VALUES (:position, :alarm, :in_burst, :remaining, :statistic, :entropy)",
-                {**decision, "position": record.position, "entropy": record.reply.entropy},
-            )
-            if update is not None:
-                self._db.execute(
-                    "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
-                    {**update, "losses": json.dumps(update["losses"]), "position": record.position},
-                )
+            self._add(record, seconds)
             if snapshot is not None:
-                self._db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (record.position, snapshot))
+                self._learned(record.position, snapshot)
             if kept is not None:
                 self._keep(kept, record.position)
+
+    def _add(self, record: Record, seconds: float) -> None:
+        body = to_plain(record)
+        decision, update = body.pop("decision"), body.pop("update")
+        self._db.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                record.position,
+                record.question.id,
+                record.question.domain,
+                record.reply.confidence,
+                record.shadow.confidence,
+                record.signal,
+                record.correct,
+                record.reply.version,
+                record.lesson,
+                seconds,
+                json.dumps(body),
+            ),
+        )
+        self._db.execute(
+            "INSERT INTO decisions VALUES (:position, :alarm, :in_burst, :remaining, :statistic, :entropy)",
+            {**decision, "position": record.position, "entropy": record.reply.entropy},
+        )
+        if update is not None:
+            self._db.execute(
+                "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
+                {**update, "losses": json.dumps(update["losses"]), "position": record.position},
+            )
+
+    def _learned(self, position: int, snapshot: bytes) -> None:
+        self._db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
 
     def keep(self, kept: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
@@ -176,13 +182,14 @@ class Store:
     def _keep(self, kept: Version, position: int) -> None:
         self._db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?)", (kept.number, position, kept.weights))
 
-    def records(self) -> Iterator[Record]:
-        """All records in order."""
-        query = """
+    def records(self, where: str = "", *values: object) -> Iterator[Record]:
+        """All records in order, or those that a condition on their row `r` lets through."""
+        query = f"""
             SELECT r.body, d.alarm, d.in_burst, d.remaining, d.statistic,
                    u.version, u.before, u.target, u.after, u.losses
-            FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position) ORDER BY r.position"""
-        for row in self._read(query):
+            FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)
+            {where and f"WHERE {where}"} ORDER BY r.position"""
+        for row in self._read(query, *values):
             try:
                 yield _record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
@@ -276,7 +283,8 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def _connect(path: Path, writable: bool) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED")
+    # A server's threads take turns with it; see `secl.server.state`.
+    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:
             db.execute("PRAGMA query_only = ON")

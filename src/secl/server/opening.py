@@ -1,0 +1,110 @@
+"""From settings to a service: a new state folder, or one that is taken up again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from secl.calibrator import Calibrator
+from secl.errors import ParameterError, RunError
+from secl.gates import Always
+from secl.methods import method
+from secl.runs.adapters import plain_config
+from secl.runs.recipe import Recipe, anchored
+from secl.runs.runner import environment, load_model
+from secl.runs.store import FILE
+from secl.server.safety import Bounds
+from secl.server.service import Limits, Service
+from secl.server.state import KEEPS, TABLES, Keep, State
+from secl.signals import signal_called
+
+SERVED = "served"
+"""Stands in a server's recipe where a run has the benchmarks of its stream."""
+
+
+def serving_recipe(**settings: Any) -> Recipe:
+    """The settings of a server as a recipe: those of a run, but for its questions.
+
+    Raises:
+        ParameterError: a setting makes no sense, or cannot be had behind the answers.
+    """
+    recipe = Recipe.from_json(anchored({"stream": [SERVED], **settings}))
+    if recipe.accumulate != "stream":
+        raise ParameterError(f"accumulate is {recipe.accumulate!r}, but a server's updates add up over its stream.")
+    return recipe
+
+
+def open_service(
+    folder: Path,
+    recipe: Recipe,
+    *,
+    keep_text: Keep = "full",
+    limits: Limits | None = None,
+    bounds: Bounds | None = None,
+) -> Service:
+    """Load the model twice over the same weights, to answer and to learn, and open the state folder.
+
+    Args:
+        folder: a new one, or the state of a server that has stopped.
+        recipe: from `serving_recipe`.
+        keep_text: what is stored of texts.
+
+    Raises:
+        RunError: the folder is something else, is in use, or was begun with another model or other settings.
+        ModelError, ParameterError: the model cannot be loaded or used.
+        StorageError: the folder cannot be written.
+    """
+    if keep_text not in KEEPS:
+        raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
+    model, twin = load_model(recipe), load_model(recipe)
+    manifest = {
+        "recipe": recipe.to_json(),
+        "model": model.fingerprint,
+        "tau": model.tau,
+        "keep_text": keep_text,
+        "total": 0,
+        "environment": environment(model),
+        "adapter": plain_config(model.adapter.config.to_dict()),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    state = take_up(folder, manifest)
+    calibrator = Calibrator(
+        twin,
+        gate=Always(),
+        signal=signal_called(recipe.signal, recipe.tau or model.tau, recipe.formula),
+        evidence=method(recipe.method).evidence,
+        learns=method(recipe.method).learns,
+        **recipe.loop(),
+    )
+    service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
+    twin.yielding(service.pace.wait)
+    return service
+
+
+def take_up(folder: Path, manifest: dict[str, Any]) -> State:
+    """Open the state folder that these settings began, or begin it.
+
+    Raises:
+        RunError: it was begun with other settings; the message names them.
+    """
+    if not (folder / FILE).exists():
+        return State.create(folder, manifest, TABLES)
+    state = State(folder, writable=True)
+    try:
+        begun, now = state.manifest, manifest
+        differences = Recipe.from_json(begun["recipe"]).differences(Recipe.from_json(now["recipe"]))
+        differences += [
+            f"{name}: {begun.get(name)} there, {now[name]} here"
+            for name in ("model", "keep_text")
+            if begun.get(name) != now[name]
+        ]
+        if differences:
+            raise RunError(
+                f"{folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name another "
+                "folder with --state."
+            )
+    except BaseException:
+        state.close()
+        raise
+    return state

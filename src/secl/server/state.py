@@ -1,0 +1,288 @@
+"""What a server remembers: a run folder, and beside its tables
+
+    served     when each question was answered, and with how many others in one pass
+    events     what happened to learning: versions taken back, freezes and thaws, alerts
+    feedback   what people said about answers; it is used to measure and never to learn
+
+A reply is sent after its record is on disk. Its lesson, if it gets one, is written later, together with the learner's
+new state, so that a server that is killed at any moment goes on from its last lesson.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from secl.errors import ParameterError, RunError
+from secl.records import Judgement, Question, Record, Reply
+from secl.runs.encoding import to_plain
+from secl.runs.store import Store, Version, storage_errors
+
+Keep = Literal["none", "hash", "full"]
+"""What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""
+
+KEEPS: tuple[Keep, ...] = ("none", "hash", "full")
+
+TABLES = """
+CREATE TABLE served (
+    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
+CREATE TABLE feedback (position INTEGER PRIMARY KEY REFERENCES records, correct INTEGER NOT NULL, time REAL NOT NULL);
+"""
+
+EventKind = Literal["start", "rollback", "freeze", "thaw", "alert", "failed_update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to learning.
+
+    Attributes:
+        time: seconds since 1970.
+        kind: what.
+        position: of the latest record then; None before the first.
+        version: of the adapter afterwards.
+        detail: one sentence.
+    """
+
+    time: float
+    kind: str
+    position: int | None
+    version: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A record with the circumstances of its reply.
+
+    Attributes:
+        record: as stored.
+        time: when it was answered, in seconds since 1970.
+        batch: how many questions were answered in the same pass.
+        correct: what people said about the answer; None if nobody did.
+    """
+
+    record: Record
+    time: float
+    batch: int
+    correct: bool | None
+
+
+def record_id(position: int) -> str:
+    """What a record is called on the wire.
+
+    >>> record_id(7)
+    'rec_00000007'
+    """
+    return f"rec_{position:08d}"
+
+
+def position_of(name: str) -> int:
+    """The position behind the name of a record, or behind a bare number.
+
+    Raises:
+        ParameterError: it is no name of a record.
+    """
+    number = name.removeprefix("rec_")
+    if not (number.isascii() and number.isdigit() and len(number) <= 18):
+        raise ParameterError(f"{name!r} names no record; a record is called like {record_id(7)!r}.")
+    return int(number)
+
+
+class State(Store):
+    """The open state folder of a server. Its methods may be called from any thread."""
+
+    def __init__(self, folder: Path, *, writable: bool = False) -> None:
+        super().__init__(folder, writable=writable)
+        self.lock = threading.RLock()
+        try:
+            next(self._read("SELECT count(*) FROM served"))
+        except RunError:
+            self.close()
+            raise RunError(f"{folder} is a run and no server's state; name another folder with --state.") from None
+
+    @property
+    def keep_text(self) -> Keep:
+        """What is stored of texts."""
+        kept: Keep = self.manifest["keep_text"]
+        return kept
+
+    def answered(
+        self, records: Sequence[Record], seconds: float, *, moment: float, kept: Version | None = None
+    ) -> None:
+        """Write the records of questions that were answered together, in one transaction.
+
+        Args:
+            records: at the next positions.
+            seconds: that the pass took; each question has an equal part.
+            moment: when, in seconds since 1970.
+            kept: the adapter version that answered, if it is not kept yet.
+
+        Raises:
+            StorageError: the disk is full or refuses; nothing of them is kept.
+        """
+        keep = self.keep_text
+        with self.lock, storage_errors(self.folder), self._db:
+            for record in records:
+                self._add(redacted(record, keep), seconds / len(records))
+                self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
+            if kept is not None:
+                self._keep(kept, records[0].position)
+
+    def taught(self, record: Record, *, snapshot: bytes | None = None) -> None:
+        """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
+
+        Args:
+            record: the whole record.
+            snapshot: the learner's state, where the lesson changed it.
+
+        Raises:
+            StorageError: the disk is full or refuses; nothing of the lesson is kept.
+        """
+        body = to_plain(redacted(record, self.keep_text))
+        del body["decision"]
+        update = body.pop("update")
+        with self.lock, storage_errors(self.folder), self._db:
+            self._db.execute(
+                "UPDATE records SET signal = ?, lesson = ?, body = ? WHERE position = ?",
+                (record.signal, record.lesson, json.dumps(body), record.position),
+            )
+            if update is not None:
+                self._db.execute(
+                    "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
+                    {**update, "losses": json.dumps(update["losses"]), "position": record.position},
+                )
+            if snapshot is not None:
+                self._learned(record.position, snapshot)
+
+    def turned(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
+        """Write an event, and the learner's state where the event changed it.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock, storage_errors(self.folder), self._db:
+            latest = len(self) - 1
+            self._db.execute(
+                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
+                (time.time(), kind, latest if latest >= 0 else None, version, detail),
+            )
+            if snapshot is not None:
+                self._learned(max(0, latest), snapshot)
+
+    def drop_waiting(self) -> None:
+        """Give up all lessons that have not been held."""
+        with self.lock:
+            for record in self.waiting():
+                self.taught(replace(record, lesson="dropped"))
+
+    def judged(self, position: int, correct: bool) -> None:
+        """Write what a person said about an answer; a later word replaces an earlier one.
+
+        Raises:
+            ParameterError: there is no such record.
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock:
+            self.served(position)
+            with storage_errors(self.folder), self._db:
+                self._db.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?)", (position, correct, time.time()))
+
+    def served(self, position: int) -> Served:
+        """One record.
+
+        Raises:
+            ParameterError: there is no such record.
+        """
+        found = self.latest(1, until=position)
+        if not found or found[0].record.position != position:
+            raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
+        return found[0]
+
+    def latest(self, count: int, *, until: int | None = None) -> list[Served]:
+        """The last records up to position `until`, the oldest first."""
+        with self.lock:
+            last = len(self) - 1 if until is None else until
+            first = max(0, last - count + 1)
+            records = self.records("r.position BETWEEN ? AND ?", first, last)
+            query = """
+                SELECT s.time, s.batch, f.correct FROM served s LEFT JOIN feedback f USING (position)
+                WHERE s.position BETWEEN ? AND ? ORDER BY s.position"""
+            rows = self._read(query, first, last)
+            return [
+                Served(record, moment, batch, None if correct is None else bool(correct))
+                for record, (moment, batch, correct) in zip(records, rows, strict=True)
+            ]
+
+    def waiting(self) -> list[Record]:
+        """Records whose lesson has not been held yet."""
+        with self.lock:
+            return list(self.records("r.lesson = 'waiting'"))
+
+    def entropies(self) -> list[float]:
+        """Of all replies in order: what the gate has seen."""
+        with self.lock:
+            return [float(h) for (h,) in self._read("SELECT entropy FROM decisions ORDER BY position")]
+
+    def events(self, count: int = -1) -> list[Event]:
+        """The latest events, the oldest first; all of them unless a number is given."""
+        with self.lock:
+            query = "SELECT time, kind, position, version, detail FROM events ORDER BY id DESC LIMIT ?"
+            return [Event(*row) for row in self._read(query, count)][::-1]
+
+    def labelled(self) -> list[tuple[float, bool]]:
+        """Stated confidence and correctness of all answers that people said something about."""
+        with self.lock:
+            query = "SELECT r.confidence, f.correct FROM feedback f JOIN records r USING (position) ORDER BY f.position"
+            return [(float(confidence), bool(correct)) for confidence, correct in self._read(query)]
+
+    def counts(self) -> dict[str, int]:
+        """How many records there are of each kind of lesson."""
+        with self.lock:
+            return dict(self._read("SELECT lesson, count(*) FROM records GROUP BY lesson"))
+
+    @property
+    def frozen(self) -> str | None:
+        """Why learning is frozen; None while it is not."""
+        with self.lock:
+            query = "SELECT kind, detail FROM events WHERE kind IN ('freeze', 'thaw') ORDER BY id DESC LIMIT 1"
+            kind, detail = next(self._read(query), ("thaw", ""))
+            return str(detail) if kind == "freeze" else None
+
+
+def redacted(record: Record, keep: Keep) -> Record:
+    """A record without the texts that may not be stored; numbers and option letters stay."""
+    if keep == "full":
+        return record
+    question, judgement = record.question, record.evidence.judgement
+    options = tuple(_hidden(f"{i}. {option}", keep) for i, option in enumerate(question.options))
+    if judgement is not None:
+        candidates = tuple(_hidden(candidate, keep) for candidate in judgement.candidates)
+        judgement = Judgement(candidates, judgement.p_true, judgement.strategy)
+    return replace(
+        record,
+        question=Question(_hidden(question.text, keep), options, form=question.form, id=question.id),
+        reply=record.reply if question.options else _silent(record.reply, keep),
+        shadow=record.shadow if question.options else _silent(record.shadow, keep),
+        evidence=replace(record.evidence, judgement=judgement, samples=None, dinco=None),
+    )
+
+
+NOT_KEPT = "(not kept)"
+
+
+def _silent(reply: Reply, keep: Keep) -> Reply:
+    answer = None if reply.answer is None else _hidden(reply.answer, keep)
+    return replace(reply, text=_hidden(reply.text, keep), answer=answer)
+
+
+def _hidden(text: str, keep: Keep) -> str:
+    return NOT_KEPT if keep == "none" else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -1,0 +1,66 @@
+"""Services without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.gates import Always, EntropyShift, Gate
+from secl.runs.recipe import Recipe
+from secl.server.opening import serving_recipe, take_up
+from secl.server.safety import Bounds
+from secl.server.service import Limits, Service
+from secl.server.state import Keep
+from secl.testing import ScriptedModel
+
+MakeService = Callable[..., Service]
+
+
+def manifest(recipe: Recipe, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
+    return {
+        "recipe": recipe.to_json(),
+        "model": model.fingerprint,
+        "tau": model.tau,
+        "keep_text": keep_text,
+        "total": 0,
+        "environment": {},
+    }
+
+
+@pytest.fixture
+def make_service(tmp_path: Path) -> Iterator[MakeService]:
+    """Builds and starts services on state folders; all of them are stopped in the end."""
+    services: list[Service] = []
+
+    def make(
+        folder: Path | None = None,
+        *,
+        gate: Gate | None = None,
+        model: Any = None,
+        twin: Any = None,
+        keep_text: Keep = "full",
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
+        start: bool = True,
+    ) -> Service:
+        model, twin = model or ScriptedModel(), twin or ScriptedModel()
+        recipe = serving_recipe(gate="entropy-shift", burst=10, warmup=5)
+        state = take_up(folder or tmp_path / "state", manifest(recipe, model, keep_text))
+        calibrator = Calibrator(twin, gate=Always(), bin_gate=None)
+        service = Service(
+            model, calibrator, gate or EntropyShift(burst=10, warmup=5), state, limits, bounds or Bounds(drift=10)
+        )
+        twin.yielding(service.pace.wait)
+        services.append(service)
+        if start:
+            service.start()
+        return service
+
+    yield make
+    for service in services:
+        service.stop()
+        service.state.close()

@@ -1,0 +1,123 @@
+"""A service around a real network: shared weights, versions that are swapped, and what a state folder belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from secl.data.quiz import quiz
+from secl.errors import ParameterError, RunError
+from secl.records import Question
+from secl.server.opening import open_service, serving_recipe
+from secl.server.service import Service
+from secl.server.state import State
+from tests.server.test_service import settled
+
+SETTINGS = {"gate": "always", "bin_gate": -1, "learning_rate": 0.001}
+
+
+@pytest.fixture
+def service(tiny_llama: Path, tmp_path: Path) -> Iterator[Service]:
+    opened = open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS))
+    opened.start()
+    yield opened
+    opened.stop()
+    opened.state.close()
+
+
+def test_the_twin_shares_all_weights_but_those_that_learn(service: Service) -> None:
+    def weights(model: object) -> dict[str, torch.Tensor]:
+        return dict(model.adapter.peft.named_parameters())  # type: ignore[attr-defined]
+
+    ours, theirs = weights(service.model), weights(service.learner.model)
+    apart = {name for name in ours if ours[name].data_ptr() != theirs[name].data_ptr()}
+    assert apart
+    assert all("lora" in name for name in apart)
+    assert len(apart) == len(service.model.adapter.parameters)  # type: ignore[attr-defined]
+
+
+def test_each_reply_is_that_of_the_version_that_it_names(service: Service) -> None:
+    asked = quiz("capitals", 6, 1)
+    for question in asked:
+        service.ask(question, 60)
+        settled(service)
+    service.freeze("to compare")
+    for served in service.state.latest(6)[1:]:
+        record = served.record
+        service.rollback(record.reply.version)
+        again = service.ask(record.question, 60).record
+        assert again.reply == record.reply
+        assert again.shadow == record.shadow
+    assert len({served.record.reply.version for served in service.state.latest(12)}) == 6
+
+
+def test_open_questions_are_answered_judged_and_learned_from_too(service: Service) -> None:
+    said = service.ask(Question("Why is the sky blue?", form="sentence"), 60)
+    assert said.stored
+    settled(service)
+    (served,) = service.state.latest(1)
+    assert served.record.lesson in ("trained", "no_signal")
+    assert served.record.reply == said.record.reply
+
+
+def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
+    service: Service, tiny_llama: Path, tmp_path: Path
+) -> None:
+    """A lesson that is given up in the middle and held again leaves no trace."""
+    asked = quiz("science", 5, 1)
+    for question in asked:
+        service.ask(question, 60)
+        service.pace.interrupt()
+    settled(service)
+    other = open_service(tmp_path / "other", serving_recipe(model=str(tiny_llama), **SETTINGS))
+    other.start()
+    for question in asked:
+        other.ask(question, 60)
+    settled(other)
+    try:
+        assert other.learner.model.snapshot() == service.learner.model.snapshot()
+    finally:
+        other.stop()
+        other.state.close()
+
+
+def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Path, tmp_path: Path) -> None:
+    service.stop()
+    service.state.close()
+    recipe = serving_recipe(model=str(tiny_llama), **SETTINGS)
+    with pytest.raises(RunError, match=r"begun with other settings \(alpha: 0.5 there, 0.25 here\)"):
+        open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS, alpha=0.25))
+    with pytest.raises(RunError, match="keep_text: full there, hash here"):
+        open_service(tmp_path / "state", recipe, keep_text="hash")
+    with pytest.raises(ParameterError, match="keep-text is 'some'"):
+        open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="accumulate is 'burst'"):
+        serving_recipe(accumulate="burst")
+    again = open_service(tmp_path / "state", recipe)
+    again.state.close()
+
+
+def test_two_servers_cannot_share_a_state_folder_and_a_run_is_none(
+    service: Service, tiny_llama: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match="in use by another process"):
+        open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS))
+    service.ask(Question("Why?"), 60)
+    with State(tmp_path / "state") as seen:  # reading is for all
+        assert len(seen) == 1
+
+
+def test_a_run_folder_is_no_state_folder(run_folder_of_a_run: Path) -> None:
+    with pytest.raises(RunError, match="is a run and no server's state"):
+        State(run_folder_of_a_run)
+
+
+@pytest.fixture
+def run_folder_of_a_run(tmp_path: Path) -> Path:
+    from secl.runs.store import Store
+
+    Store.create(tmp_path / "run", {"recipe": {}}).close()
+    return tmp_path / "run"

@@ -1,0 +1,331 @@
+"""The service: order, versions, what survives a stop, and what happens when something refuses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from secl.errors import QuestionError, RunError, StorageError
+from secl.gates import Always, EntropyShift, Never, replay
+from secl.models import Answered
+from secl.records import Question, Reply, Update
+from secl.server.safety import Bounds
+from secl.server.service import Busy, Closing, Limits, Service
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import MakeService
+
+GATE = EntropyShift(burst=10, warmup=5)
+
+
+def until(condition: Any, seconds: float = 120) -> None:
+    """Wait for what another thread is about to do."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def settled(service: Service) -> None:
+    """Wait for all lessons."""
+    until(lambda: service.learner.waiting == 0 and "waiting" not in service.state.counts())
+
+
+class Slow(ScriptedModel):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+        assert self.go.wait(60)
+        return super().answer(question, judge_next=judge_next)
+
+
+def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:
+    service = make_service()
+    for place, question in enumerate(toy_stream(40)):
+        said = service.ask(question, 60)
+        stored = service.state.served(place)
+        assert said.stored
+        assert stored.record.reply == said.record.reply
+        assert stored.record.position == said.record.position == place
+    settled(service)
+    counts = service.state.counts()
+    assert counts == {"idle": 30, "trained": 10}
+    versions = [served.record.reply.version for served in service.state.latest(40)]
+    assert versions == sorted(versions)
+    assert versions[-1] == 10
+    assert set(versions) - {0} <= set(service.state.versions())
+
+
+def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(make_service: MakeService) -> None:
+    service = make_service()
+    with ThreadPoolExecutor(8) as clients:
+        said = list(clients.map(lambda question: service.ask(question, 60), toy_stream(200)))
+    assert sorted(each.record.position for each in said) == list(range(200))
+    assert max(each.batch for each in said) > 1
+    records = [served.record for served in service.state.latest(200)]
+    assert [r.decision for r in records] == replay(GATE, [r.reply.entropy for r in records])
+    for each in said:
+        assert records[each.record.position].reply == each.record.reply
+
+
+def test_a_reply_never_waits_for_a_lesson(make_service: MakeService) -> None:
+    twin = Slow()
+    service = make_service(gate=Always(), twin=twin)
+    for question in toy_stream(20):
+        assert service.ask(question, 60).record.reply.version == 0
+    assert service.state.counts() == {"waiting": 20}
+    twin.go.set()
+    settled(service)
+    assert service.ask(toy_stream(21)[20], 60).record.reply.version > 0
+
+
+def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(make_service: MakeService) -> None:
+    twin = Slow()
+    first = make_service(twin=twin)
+    for question in toy_stream(9):
+        first.ask(question, 60)
+    threading.Timer(0.1, twin.go.set).start()
+    first.stop()
+    left = first.state.counts().get("waiting", 0)
+    first.state.close()
+    second = make_service(start=False)
+    assert second.position == 9
+    assert len(second.state.waiting()) == left
+    second.start()
+    settled(second)
+    for question in toy_stream(40)[9:]:
+        second.ask(question, 60)
+    settled(second)
+    whole = make_service(second.state.folder.parent / "whole")
+    for question in toy_stream(40):
+        whole.ask(question, 60)
+    settled(whole)
+    for one, other in zip(second.state.latest(40), whole.state.latest(40), strict=True):
+        assert one.record.decision == other.record.decision
+        assert (one.record.update is None) == (other.record.update is None)
+    # Every lesson is the learner's own, one after the other, so the weights do not depend on when they were held.
+    assert second.learner.model.snapshot() == whole.learner.model.snapshot()
+
+
+def test_what_was_asked_before_the_end_is_answered(make_service: MakeService) -> None:
+    model = Slow()
+    service = make_service(model=model)
+    asked = [service.submit(question) for question in toy_stream(30)]
+    ending = threading.Thread(target=service.stop)
+    ending.start()
+    until(lambda: not service.ready)
+    with pytest.raises(Closing):
+        service.submit(toy_stream(1)[0])
+    model.go.set()
+    assert [future.result(60).record.position for future in asked] == list(range(30))
+    ending.join(60)
+    assert not ending.is_alive()
+
+
+def test_a_full_queue_refuses_and_a_cancelled_question_is_never_answered(make_service: MakeService) -> None:
+    model = Slow()
+    service = make_service(model=model, limits=Limits(queue=3))
+    first = service.submit(toy_stream(1)[0])
+    until(lambda: service.waiting == 0)
+    rest = [service.submit(question) for question in toy_stream(3)]
+    with pytest.raises(Busy, match="3 questions"):
+        service.submit(toy_stream(1)[0])
+    assert rest[1].cancel()
+    model.go.set()
+    assert first.result(60).record.position == 0
+    assert [rest[0].result(60).record.position, rest[2].result(60).record.position] == [1, 2]
+    assert service.position == 3
+
+
+def test_a_question_that_cannot_be_answered_spoils_no_other(make_service: MakeService) -> None:
+    class Choosy(ScriptedModel):
+        def check(self, question: Question) -> None:
+            if question.text == "bad":
+                raise QuestionError("it is bad.")
+
+    service = make_service(model=Choosy())
+    futures = [service.submit(Question(text, id=text)) for text in ("good", "bad", "fine")]
+    with pytest.raises(QuestionError, match="it is bad"):
+        futures[1].result(60)
+    assert {futures[0].result(60).record.position, futures[2].result(60).record.position} == {0, 1}
+
+
+def test_a_fault_in_the_model_reaches_those_who_asked_and_the_next_are_answered(make_service: MakeService) -> None:
+    model = ScriptedModel()
+    service = make_service(model=model)
+    usual = model.answer
+    model.answer = lambda *_a, **_k: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    with pytest.raises(ZeroDivisionError):
+        service.ask(toy_stream(1)[0], 60)
+    model.answer = usual  # type: ignore[method-assign]
+    assert service.ask(toy_stream(1)[0], 60).record.position == 0
+
+
+def test_answers_go_on_while_the_disk_is_full_and_are_recorded_again_afterwards(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate=Always())
+    service.ask(toy_stream(1)[0], 60)
+    settled(service)
+
+    def full(*_given: object, **_more: object) -> None:
+        raise StorageError("no space left.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.state, "answered", full)
+        said = service.ask(toy_stream(1)[0], 60)
+        assert not said.stored
+        assert service.trouble == "no space left."
+        assert service.position == 1
+    said = service.ask(toy_stream(1)[0], 60)
+    assert said.stored
+    assert said.record.position == 1
+    assert service.trouble is None
+
+
+def test_a_lesson_that_the_disk_refuses_is_held_again_later(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate=Always())
+    usual = service.state.taught
+    refused: list[int] = []
+
+    def full(*given: Any, **more: Any) -> None:
+        if len(refused) < 2:
+            refused.append(service.learner.model.version)
+            raise StorageError("no space left.")
+        usual(*given, **more)
+
+    monkeypatch.setattr(service.state, "taught", full)
+    service.ask(toy_stream(1)[0], 60)
+    until(lambda: service.learner.trouble is not None)
+    settled(service)
+    assert refused == [1, 1]
+    assert service.learner.model.version == 1
+    assert service.learner.trouble is None
+
+
+def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(
+    make_service: MakeService,
+) -> None:
+    service = make_service(gate=Always())
+    asked = toy_stream(1)[0]
+    before = {}
+    for question in toy_stream(12):
+        service.ask(question, 60)
+        settled(service)
+        said = service.ask(asked, 60)
+        settled(service)
+        before[said.record.reply.version] = said.record.reply
+    latest, chosen = max(before), sorted(before)[4]
+    service.freeze("to compare")
+    service.rollback(chosen)
+    assert service.ask(asked, 60).record.reply == before[chosen]
+    assert [event.kind for event in service.state.events()] == ["freeze", "rollback"]
+    service.thaw()
+    service.ask(asked, 60)
+    settled(service)
+    # Numbers are never given twice: what version 13 was stays what it was.
+    assert service.learner.model.version > latest
+    service.rollback(0)
+    assert service.ask(asked, 60).record.reply.version == 0
+    with pytest.raises(RunError, match="does not keep adapter version 999"):
+        service.rollback(999)
+
+
+def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(make_service: MakeService) -> None:
+    service = make_service(gate=Always(), limits=Limits(share=0.0))
+    service.ask(toy_stream(1)[0], 60)
+    settled(service)
+    with service.pace.answering():  # the next lesson stops at its first layer
+        records = [service.ask(question, 60).record for question in toy_stream(5)]
+        service.pace._turn(True)
+        service.learner.take(records)
+        until(lambda: service.learner._model_free.locked())
+        service.rollback(0)
+        assert service.learner.waiting == 0
+    settled(service)
+    assert service.learner.model.version == 0
+    assert service.state.counts()["dropped"] > 0
+
+
+def test_frozen_learning_stays_frozen_after_a_restart(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    service.freeze("an audit")
+    service.ask(toy_stream(1)[0], 60)
+    assert service.state.counts() == {"idle": 1}
+    service.stop()
+    service.state.close()
+    again = make_service(gate=Always())
+    assert again.learner.frozen == "an audit"
+    again.thaw()
+    again.ask(toy_stream(1)[0], 60)
+    settled(again)
+    assert again.state.counts() == {"idle": 1, "trained": 1}
+
+
+def test_a_failed_update_is_taken_back_and_said(make_service: MakeService) -> None:
+    class Exploding(ScriptedModel):
+        def learn(self, question: Question, reply: Reply, target: float) -> Update:
+            return replace(super().learn(question, reply, target), after=float("nan"))
+
+    service = make_service(gate=Always(), twin=Exploding())
+    service.ask(toy_stream(1)[0], 60)
+    settled(service)
+    assert service.state.counts() == {"failed": 1}
+    assert service.learner.model.version == 0
+    (event,) = service.state.events()
+    assert event.kind == "failed_update"
+    assert "not finite" in event.detail
+    assert service.ask(toy_stream(1)[0], 60).record.reply.version == 0
+
+
+@pytest.mark.parametrize("bounds", [Bounds(drift=0.05), Bounds(drift=10, shift=0.02, window=3)])
+def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service: MakeService, bounds: Bounds) -> None:
+    service = make_service(gate=Always(), bounds=bounds)
+    for question in toy_stream(40):
+        service.ask(question, 60)
+        until(lambda: service.learner.waiting == 0)
+    assert service.learner.frozen is not None
+    assert [event.kind for event in service.state.events()] == ["alert", "freeze"]
+    assert service.ask(toy_stream(1)[0], 60).record.lesson == "idle"
+
+
+def test_a_backlog_drops_its_oldest_lessons(make_service: MakeService) -> None:
+    twin = Slow()
+    service = make_service(gate=Always(), twin=twin, limits=Limits(backlog=5))
+    for question in toy_stream(20):
+        service.ask(question, 60)
+    twin.go.set()
+    settled(service)
+    counts = service.state.counts()
+    assert counts["dropped"] >= 14
+    assert counts["dropped"] + counts["trained"] == 20
+
+
+@pytest.mark.parametrize("keep", ["none", "hash"])
+def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all_the_same(
+    make_service: MakeService, keep: str
+) -> None:
+    service = make_service(gate=Always(), keep_text=keep)
+    secret = Question("a secret of Q4711", options=("yes Q4711", "no Q4711"), reference="A", id="1")
+    opened = Question("another of Q4711", reference="Q4711", id="2")
+    for question in (secret, opened):
+        assert service.ask(question, 60).record.question == question
+    settled(service)
+    assert service.state.counts() == {"trained": 2}
+    service.stop()
+    folder = service.state.folder
+    service.state.close()
+    assert not any(b"Q4711" in path.read_bytes() for path in folder.iterdir())
+    again = make_service(folder, keep_text=keep, gate=Never())
+    assert again.state.served(0).record.reply.answer in ("A", "B")
+    assert again.learner.model.version == 2

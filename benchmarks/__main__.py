@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, start_up, streams
+from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, serving, start_up, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, keep, write_page
@@ -33,6 +33,7 @@ PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "start-up": start_up.measure,
     "memory": memory.measure,
     "growth": growth.measure,
+    "serving": serving.measure,
     "agreement": streams.measure_in_float32,
     "streams": streams.measure,
 }

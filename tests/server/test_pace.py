@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from secl.server.pace import MOST_CREDIT, Interrupted, Pace
+from secl.server.pace import MOST_CREDIT, GivenUpError, Pace
 
 
 class Clock:
@@ -25,7 +25,7 @@ def learner(pace: Pace) -> tuple[threading.Thread, list[str]]:
         try:
             pace.wait()
             ended.append("went on")
-        except Interrupted:
+        except GivenUpError:
             ended.append("gave up")
 
     thread = threading.Thread(target=once)
@@ -81,7 +81,7 @@ def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> Non
         pace.interrupt()
         thread.join(10)
         assert ended == ["gave up"]
-    with pytest.raises(Interrupted):
+    with pytest.raises(GivenUpError):
         pace.wait()
     pace.begin()
     pace.wait()

@@ -15,7 +15,7 @@ from secl.gates import Always, EntropyShift, Never, replay
 from secl.models import Answered
 from secl.records import Question, Reply, Update
 from secl.server.safety import Bounds
-from secl.server.service import Busy, Closing, Limits, Service
+from secl.server.service import BusyError, ClosingError, Limits, Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 
@@ -122,7 +122,7 @@ def test_what_was_asked_before_the_end_is_answered(make_service: MakeService) ->
     ending = threading.Thread(target=service.stop)
     ending.start()
     until(lambda: not service.ready)
-    with pytest.raises(Closing):
+    with pytest.raises(ClosingError):
         service.submit(toy_stream(1)[0])
     model.go.set()
     assert [future.result(60).record.position for future in asked] == list(range(30))
@@ -136,7 +136,7 @@ def test_a_full_queue_refuses_and_a_cancelled_question_is_never_answered(make_se
     first = service.submit(toy_stream(1)[0])
     until(lambda: service.waiting == 0)
     rest = [service.submit(question) for question in toy_stream(3)]
-    with pytest.raises(Busy, match="3 questions"):
+    with pytest.raises(BusyError, match="3 questions"):
         service.submit(toy_stream(1)[0])
     assert rest[1].cancel()
     model.go.set()
@@ -162,7 +162,7 @@ def test_a_fault_in_the_model_reaches_those_who_asked_and_the_next_are_answered(
     model = ScriptedModel()
     service = make_service(model=model)
     usual = model.answer
-    model.answer = lambda *_a, **_k: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    model.answer = lambda *_a, **_k: 1 / 0  # type: ignore[assignment,method-assign]
     with pytest.raises(ZeroDivisionError):
         service.ask(toy_stream(1)[0], 60)
     model.answer = usual  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from secl.calibrator import Calibrator
 from secl.data.files import read_questions
@@ -253,7 +253,14 @@ def build_calibrator(recipe: Recipe, model: LocalModel) -> Calibrator:
     )
 
 
-def environment(model: LocalModel) -> dict[str, Any]:
+class Placed(Protocol):
+    """A model that says where and how it computes."""
+
+    @property
+    def precision(self) -> dict[str, str | int]: ...
+
+
+def environment(model: Placed) -> dict[str, Any]:
     """What else the last digit of a record depends on."""
     return {
         "secl": version("secl"),

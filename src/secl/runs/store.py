@@ -235,15 +235,17 @@ class Store:
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
 
 
+BESIDE = (UNFINISHED, "keys.json")
+"""What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
+
+
 def check_free(folder: Path) -> None:
     """Let a folder pass that a new run can have: one that does not exist, or is empty.
 
     Raises:
         RunError: it holds a run or other files already.
     """
-    if folder.exists() and (
-        not folder.is_dir() or any(not path.name.startswith(UNFINISHED) for path in folder.iterdir())
-    ):
+    if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
         hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
         raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
 

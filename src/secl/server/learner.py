@@ -11,7 +11,7 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import SeclError, StorageError
 from secl.records import Record
-from secl.server.pace import Interrupted, Pace
+from secl.server.pace import GivenUpError, Pace
 from secl.server.safety import Watch, failure
 from secl.server.state import State
 
@@ -38,6 +38,7 @@ class Learner:
         self.state, self.watch, self.pace, self.backlog = state, watch, pace, backlog
         self.frozen = state.frozen
         self.trouble: str | None = None
+        self.drift = self.model.drift
         self._waiting: deque[Record] = deque()
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
@@ -50,7 +51,7 @@ class Learner:
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
-            self._fresh = snapshot
+            self._fresh, self.drift = snapshot, self.model.drift
         left = self.state.waiting()
         if self.state.keep_text == "full":
             self._waiting.extend(left)
@@ -109,6 +110,7 @@ class Learner:
             except StorageError:
                 self.model.restore(before)
                 raise
+            self.drift = self.model.drift
             with self._changed:
                 late, self._fresh = list(self._waiting), snapshot
                 self._waiting.clear()
@@ -163,7 +165,7 @@ class Learner:
             taught = self._lesson(asked)
             changed = taught.update is not None
             self.state.taught(taught, snapshot=self.model.snapshot() if changed else None)
-        except Interrupted:
+        except GivenUpError:
             self.model.restore(before)
             return
         except StorageError as problem:
@@ -176,7 +178,9 @@ class Learner:
                 self._waiting.popleft()
             if self.model.version != version:
                 self._fresh = self.model.snapshot()
-        alarm = self.watch.alarm(self.model.drift)
+        if self.model.version != version:
+            self.drift = self.model.drift  # kept, because it is looked at often and takes a while to compute
+        alarm = self.watch.alarm(self.drift)
         if alarm is not None:
             self._warn("alert", alarm)
             self._freeze(alarm)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
@@ -13,11 +14,18 @@ from secl.methods import method
 from secl.runs.adapters import plain_config
 from secl.runs.recipe import Recipe, anchored
 from secl.runs.runner import environment, load_model
-from secl.runs.store import FILE
+from secl.runs.store import FILE, check_free
 from secl.server.safety import Bounds
 from secl.server.service import Limits, Service
 from secl.server.state import KEEPS, TABLES, Keep, State
 from secl.signals import signal_called
+
+if TYPE_CHECKING:
+    from secl.fleet.engine import FleetModel
+    from secl.neural.engine import LocalModel
+
+PUBLISHED = "published"
+"""Folder of the versions that endpoints load, inside the state folder."""
 
 SERVED = "served"
 """Stands in a server's recipe where a run has the benchmarks of its stream."""
@@ -40,6 +48,7 @@ def open_service(
     recipe: Recipe,
     *,
     keep_text: Keep = "full",
+    endpoints: Sequence[str] = (),
     limits: Limits | None = None,
     bounds: Bounds | None = None,
 ) -> Service:
@@ -49,6 +58,8 @@ def open_service(
         folder: a new one, or the state of a server that has stopped.
         recipe: from `serving_recipe`.
         keep_text: what is stored of texts.
+        endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
+        limits, bounds: of load and of learning.
 
     Raises:
         RunError: the folder is something else, is in use, or was begun with another model or other settings.
@@ -57,8 +68,10 @@ def open_service(
     """
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
-    model, twin = load_model(recipe), load_model(recipe)
-    manifest = {
+    check_folder(folder)  # before a large model is loaded for nothing
+    local, twin = load_model(recipe), load_model(recipe)
+    model = fleet(local, endpoints, folder / PUBLISHED) if endpoints else local
+    manifest: dict[str, Any] = {
         "recipe": recipe.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
@@ -69,6 +82,11 @@ def open_service(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     state = take_up(folder, manifest)
+    try:
+        note_environment(state, manifest["environment"])
+    except BaseException:
+        state.close()
+        raise
     calibrator = Calibrator(
         twin,
         gate=Always(),
@@ -80,6 +98,37 @@ def open_service(
     service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
     twin.yielding(service.pace.wait)
     return service
+
+
+def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetModel:
+    """vLLM servers that answer with the versions that are published in a folder which all of them see."""
+    try:
+        from secl.fleet.engine import FleetModel
+    except ModuleNotFoundError as problem:
+        raise ParameterError(
+            f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
+        ) from None
+    return FleetModel(learner, endpoints, folder)
+
+
+def note_environment(state: State, now: dict[str, Any]) -> None:
+    """Write down an environment that is not the one of the last start: the last digits of replies may depend on it."""
+    told = ", ".join(f"{name} {value}" for name, value in now.items())
+    starts = [event.detail for event in state.events() if event.kind == "start"]
+    if told != (starts[-1] if starts else ", ".join(f"{n} {v}" for n, v in state.manifest["environment"].items())):
+        state.turned("start", 0, told)
+
+
+def check_folder(folder: Path) -> None:
+    """Let a folder pass that a server can have: a free one, or the state of a server that has stopped.
+
+    Raises:
+        RunError: it is something else, or is in use.
+    """
+    if (folder / FILE).exists():
+        State(folder, writable=True).close()
+    else:
+        check_free(folder)
 
 
 def take_up(folder: Path, manifest: dict[str, Any]) -> State:
@@ -101,8 +150,8 @@ def take_up(folder: Path, manifest: dict[str, Any]) -> State:
         ]
         if differences:
             raise RunError(
-                f"{folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name another "
-                "folder with --state."
+                f"{folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name "
+                "another folder with --state."
             )
     except BaseException:
         state.close()

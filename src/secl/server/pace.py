@@ -54,7 +54,7 @@ class Pace:
         """Called by the learner before every layer: comes back when it may go on.
 
         Raises:
-            Interrupted: the lesson is to be given up.
+            GivenUpError: the lesson is to be given up.
         """
         with self._changed:
             self._settle(learning=True)
@@ -63,7 +63,7 @@ class Pace:
                 self._changed.wait(max(0.005, -self._credit / self.share) if self.share else None)
                 self._settle(learning=False)
             if self._interrupted:
-                raise Interrupted
+                raise GivenUpError
 
     def begin(self) -> None:
         """A lesson begins."""
@@ -78,5 +78,5 @@ class Pace:
             self._changed.notify_all()
 
 
-class Interrupted(Exception):
+class GivenUpError(Exception):
     """A lesson was given up in the middle."""

@@ -31,11 +31,11 @@ from secl.server.safety import Bounds, Watch
 from secl.server.state import State
 
 
-class Busy(SeclError):
+class BusyError(SeclError):
     """The queue is full; ask again later."""
 
 
-class Closing(SeclError):
+class ClosingError(SeclError):
     """The server is about to stop, or has stopped."""
 
 
@@ -143,17 +143,17 @@ class Service:
         """Ask; the future can be cancelled until its turn comes.
 
         Raises:
-            Busy: the queue is full.
-            Closing: the service is about to stop.
+            BusyError: the queue is full.
+            ClosingError: the service is about to stop.
         """
         future: Future[Said] = Future()
         with self._changed:
             if self._closing:
-                raise Closing("the server is stopping; ask again when it is back.")
+                raise ClosingError("the server is stopping; ask again when it is back.")
             if len(self._asked) >= self.limits.queue:  # those who gave up leave their place
                 self._asked = deque(each for each in self._asked if not each[2].cancelled())
             if len(self._asked) >= self.limits.queue:
-                raise Busy(f"{self.limits.queue} questions are waiting already; ask again in a moment.")
+                raise BusyError(f"{self.limits.queue} questions are waiting already; ask again in a moment.")
             self._asked.append((question, time.perf_counter(), future))
             self._changed.notify_all()
         return future

@@ -35,6 +35,7 @@ CREATE TABLE served (
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
 CREATE TABLE feedback (position INTEGER PRIMARY KEY REFERENCES records, correct INTEGER NOT NULL, time REAL NOT NULL);
+CREATE INDEX lessons ON records (lesson);
 """
 
 EventKind = Literal["start", "rollback", "freeze", "thaw", "alert", "failed_update"]
@@ -210,17 +211,20 @@ class State(Store):
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
         """The last records up to position `until`, the oldest first."""
         with self.lock:
-            last = len(self) - 1 if until is None else until
+            last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
-            records = self.records("r.position BETWEEN ? AND ?", first, last)
+            records = list(self.records("r.position BETWEEN ? AND ?", first, last))
             query = """
                 SELECT s.time, s.batch, f.correct FROM served s LEFT JOIN feedback f USING (position)
                 WHERE s.position BETWEEN ? AND ? ORDER BY s.position"""
-            rows = self._read(query, first, last)
-            return [
-                Served(record, moment, batch, None if correct is None else bool(correct))
-                for record, (moment, batch, correct) in zip(records, rows, strict=True)
-            ]
+            rows = list(self._read(query, first, last))
+            try:
+                return [
+                    Served(record, moment, batch, None if correct is None else bool(correct))
+                    for record, (moment, batch, correct) in zip(records, rows, strict=True)
+                ]
+            except ValueError as problem:  # a record without its circumstances, or the other way round
+                raise self._damaged(problem) from problem
 
     def waiting(self) -> list[Record]:
         """Records whose lesson has not been held yet."""

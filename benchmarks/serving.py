@@ -1,0 +1,102 @@
+"""A server under load: eight clients at once with learning and without, against one client that waits each time.
+
+Each server is a process of its own (`secl serve`), with a state folder of its own; the clients are threads here. The
+servers take turns, so that whatever else the machine does hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.setting import Say, Setting
+from secl.records import Question
+from secl.server.state import State
+
+CLIENTS = 8
+REQUESTS = 400
+
+
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """Median and 95th percentile of the time to a reply, and replies a second."""
+    questions = setting.choices(max(3, min(REQUESTS, setting.stream_questions)))
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, clients, learns in (
+            ("learning", CLIENTS, True),
+            ("frozen", CLIENTS, False),
+            ("one_at_a_time", 1, False),
+        ):
+            asked = questions if clients > 1 else questions[: len(questions) // 4]
+            found[name] = serve(setting, Path(folder) / name, asked, clients, learns=learns)
+            say(f"{name}: {', '.join(f'{key} {value:.3g}' for key, value in found[name].items())}")
+    more = found["learning"]["p95"] / found["frozen"]["p95"]
+    return {
+        "serving": {
+            **found,
+            "p95_learning_vs_frozen": more,
+            "p50_learning_vs_frozen": found["learning"]["p50"] / found["frozen"]["p50"],
+            "replies_vs_one_at_a_time": found["frozen"]["replies_a_second"]
+            / found["one_at_a_time"]["replies_a_second"],
+        }
+    }
+
+
+def serve(
+    setting: Setting, folder: Path, questions: Sequence[Question], clients: int, *, learns: bool
+) -> dict[str, float]:
+    """One server, asked everything by some clients."""
+    command = [str(Path(sys.executable).with_name("secl")), "serve", "--model", setting.model, "--dtype", setting.dtype]
+    recipe = folder.with_suffix(".toml")
+    recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = -1\n', encoding="utf-8")
+    command += ["--state", str(folder), "--port", "0", "--recipe", str(recipe), "--shift", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = address(process)
+            ask(url, questions[0])
+            began = time.perf_counter()
+            with ThreadPoolExecutor(clients) as pool:
+                waits = list(pool.map(lambda question: ask(url, question), questions))
+            took = time.perf_counter() - began
+            with State(folder) as state:
+                lessons = state.counts()
+        finally:
+            process.terminate()
+            process.wait(120)
+    with State(folder) as state:
+        if len(state) != len(questions) + 1:
+            raise RuntimeError(f"{len(questions) + 1} questions were asked, but {len(state)} are on record.")
+    return {
+        "requests": len(questions),
+        "p50": statistics.median(waits),
+        "p95": statistics.quantiles(waits, n=20)[-1],
+        "replies_a_second": len(questions) / took,
+        "lessons_meanwhile": sum(lessons.get(kind, 0) for kind in ("trained", "agreed", "no_signal")),
+    }
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    """The URL that a server prints when it is ready."""
+    for line in process.stdout or ():
+        if "http://" in line:
+            return "http://" + line.partition("http://")[2].split()[0].rstrip("/")
+    raise RuntimeError(f"the server ended with code {process.wait()}.")
+
+
+def ask(url: str, question: Question) -> float:
+    """Seconds until the reply to a question is here."""
+    body = json.dumps({"question": question.text, "options": list(question.options)}).encode()
+    request = urllib.request.Request(f"{url}/v1/ask", body, {"Content-Type": "application/json"})
+    began = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=120) as reply:
+        json.load(reply)
+    return time.perf_counter() - began

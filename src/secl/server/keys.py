@@ -1,0 +1,142 @@
+"""Who may come in: API keys, of which only a hash is stored.
+
+`STATE/keys.json` is a list of {name, role, sha256}. A key is 32 random bytes, so a plain hash of it cannot be reversed.
+The file is read again whenever it changes, so a key that is added or removed counts at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from secl.errors import ParameterError
+from secl.runs.store import storage_errors
+
+Role = Literal["read", "admin"]
+"""read: ask, read records and give feedback; admin: also roll back, freeze and thaw."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+FILE = "keys.json"
+PREFIX = "secl_"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One API key.
+
+    Attributes:
+        name: of the person or program that has it.
+        role: what it may do.
+        sha256: of the token, in hexadecimal.
+    """
+
+    name: str
+    role: Role
+    sha256: str
+
+
+class Keys:
+    """The keys of a state folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._stamp: tuple[int, ...] | None = None
+        self._keys: tuple[Key, ...] = ()
+
+    def all(self) -> tuple[Key, ...]:
+        """All keys, as the file has them now; none without a file.
+
+        Raises:
+            ParameterError: the file cannot be read or holds something else.
+        """
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            self._stamp, self._keys = None, ()
+            return ()
+        except OSError as problem:
+            raise ParameterError(f"{self.path} cannot be read: {problem.strerror}.") from problem
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if stamp != self._stamp:
+            self._keys = read_keys(self.path)
+            self._stamp = stamp
+        return self._keys
+
+    def find(self, token: str) -> Key | None:
+        """The key that a token belongs to. The time it takes does not tell how much of a wrong one was right."""
+        digest = hash_of(token)
+        same = [key for key in self.all() if hmac.compare_digest(key.sha256, digest)]
+        return same[0] if same else None
+
+    def add(self, name: str, role: str) -> str:
+        """Make a key and give its token, which is stored nowhere.
+
+        Raises:
+            ParameterError: an unknown role, a name that is taken or is no name.
+            StorageError: the file cannot be written.
+        """
+        kept = self.all()
+        if role not in ROLES:
+            raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
+        if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
+            raise ParameterError(f"{name!r} is no name for a key; use 1 to 64 printable characters.")
+        if any(key.name == name for key in kept):
+            raise ParameterError(f"there is a key {name!r} already; remove it or choose another name.")
+        token = PREFIX + secrets.token_urlsafe(32)
+        self._write([*kept, Key(name, role, hash_of(token))])
+        return token
+
+    def remove(self, name: str) -> None:
+        """Take a key away; what uses it is turned away from now on.
+
+        Raises:
+            ParameterError: there is no such key.
+            StorageError: the file cannot be written.
+        """
+        kept = self.all()
+        if all(key.name != name for key in kept):
+            known = ", ".join(key.name for key in kept) or "none"
+            raise ParameterError(f"there is no key {name!r}; there are {known}.")
+        self._write([key for key in kept if key.name != name])
+
+    def _write(self, keys: list[Key]) -> None:
+        """Replace the file in one step; nobody else on the machine may read it."""
+        fresh = self.path.with_name(f"{FILE}.new")
+        with storage_errors(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.unlink(missing_ok=True)
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+                json.dump([asdict(key) for key in keys], stream, indent=2)
+            fresh.replace(self.path)
+
+
+def hash_of(token: str) -> str:
+    """What is stored of a token: its SHA-256 in hexadecimal."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_keys(path: Path) -> tuple[Key, ...]:
+    """The keys in a file.
+
+    Raises:
+        ParameterError: it cannot be read or holds something else.
+    """
+    try:
+        keys = tuple(_key(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as problem:
+        raise ParameterError(
+            f"{path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
+        ) from problem
+    return keys
+
+
+def _key(name: Any, role: Any, sha256: Any) -> Key:
+    if not (isinstance(name, str) and role in ROLES and isinstance(sha256, str) and sha256.isascii()):
+        raise ValueError
+    return Key(name, role, sha256)

@@ -1,0 +1,246 @@
+"""The page's pictures as numbers and path data; the template makes SVG of them.
+
+All plots are 1000 wide and 100 high and are stretched to the room there is, so that one drawing serves every screen;
+strokes keep their width, and labels are text beside the plot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from secl.reports.tables import counted
+from secl.reports.timeline import running_mean
+
+WIDTH, HEIGHT = 1000.0, 100.0
+
+WINDOW = 20
+"""Answers that a running mean looks back on."""
+
+SLOTS = 20
+"""Bars of the histogram."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A vertical axis.
+
+    Attributes:
+        ticks: its values at equal distances, lowest first; the first and the last one are its ends.
+        digits: decimals that tell the ticks apart.
+    """
+
+    ticks: tuple[float, ...]
+    digits: int
+
+    def y(self, value: float) -> float:
+        """The height of a value, downwards from the top."""
+        low, high = self.ticks[0], self.ticks[-1]
+        return HEIGHT * (1 - (value - low) / (high - low))
+
+    @property
+    def labels(self) -> list[str]:
+        """What stands beside the plot, from the top down."""
+        return [f"{tick:.{self.digits}f}" for tick in reversed(self.ticks)]
+
+    @property
+    def grid(self) -> list[float]:
+        """Heights of the lines between its ends."""
+        return [round(self.y(tick), 2) for tick in self.ticks[1:-1]]
+
+
+UNIT = Axis((0.0, 0.25, 0.5, 0.75, 1.0), 2)
+"""Of probabilities."""
+
+
+def axis_for(values: Iterable[float]) -> Axis:
+    """An axis with two to five round ticks around some values.
+
+    >>> axis_for([0.13, 0.88]).ticks
+    (0.0, 0.5, 1.0)
+    >>> axis_for([1.02, 1.19]).labels
+    ['1.20', '1.15', '1.10', '1.05', '1.00']
+    >>> axis_for([]).ticks
+    (0.0, 0.5, 1.0)
+    """
+    known = list(values) or [0.0, 1.0]
+    low, high = min(known), max(known)
+    extent = max(high - low, 0.01)
+    power = 10.0 ** math.floor(math.log10(extent / 4))
+    for step in (factor * power for factor in (1, 2, 5, 10, 20)):
+        first = math.floor(low / step + 1e-9)
+        last = max(first + 1, math.ceil(high / step - 1e-9))
+        if last - first <= 4:
+            break
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return Axis(tuple(round(k * step, 12) for k in range(first, last + 1)), digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The latest answers as two panels over one another.
+
+    Attributes:
+        confidence, entropy: the panels' vertical axes.
+        stated, entropies: dots, one for each answer.
+        stated_mean, frozen_mean, entropy_mean: lines.
+        bursts: left end and width of each burst.
+        alarms: where each alarm is.
+        places: positions at the left end, in the middle and at the right end.
+        told: what there is to see, in words.
+    """
+
+    confidence: Axis
+    entropy: Axis
+    stated: str
+    stated_mean: str
+    frozen_mean: str
+    entropies: str
+    entropy_mean: str
+    bursts: list[tuple[float, float]]
+    alarms: list[float]
+    places: list[int]
+    told: str
+
+
+def timeline(points: Sequence[dict[str, Any]]) -> Timeline:
+    """The picture of a view's timeline.
+
+    Args:
+        points: at least one, at consecutive positions.
+    """
+    step = WIDTH / len(points)
+    stated = [point["confidence"] for point in points]
+    frozen = [point["frozen_confidence"] for point in points]
+    entropies = [math.nan if point["entropy"] is None else point["entropy"] for point in points]
+    axis = axis_for(value for value in entropies if math.isfinite(value))
+    bursts = []
+    for inside, run in groupby(enumerate(points), key=lambda item: item[1]["in_burst"]):
+        places = [place for place, _ in run]
+        if inside:
+            bursts.append((round(places[0] * step, 2), round(len(places) * step, 2)))
+    alarms = [round((place + 0.5) * step, 2) for place, point in enumerate(points) if point["alarm"]]
+    first, last = points[0]["position"], points[-1]["position"]
+    return Timeline(
+        confidence=UNIT,
+        entropy=axis,
+        stated=dots(stated, UNIT),
+        stated_mean=line(running_mean(stated, WINDOW), UNIT),
+        frozen_mean=line(running_mean(frozen, WINDOW), UNIT),
+        entropies=dots(entropies, axis),
+        entropy_mean=line(running_mean(entropies, WINDOW), axis),
+        bursts=bursts,
+        alarms=alarms,
+        places=[first, (first + last) // 2, last] if last - first > 1 else [first],
+        told=(
+            f"Answers {first} to {last}: stated confidence {np.mean(stated):.2f} on average, frozen model "
+            f"{np.mean(frozen):.2f}; {counted(len(alarms), 'alarm')}, "
+            f"{counted(sum(point['in_burst'] for point in points), 'answer')} in bursts."
+        ),
+    )
+
+
+def dots(values: Sequence[float], axis: Axis) -> str:
+    """Path data of one dot for each value; a dot is a line of no length with round ends."""
+    step = WIDTH / len(values)
+    return "".join(
+        f"M{(place + 0.5) * step:.1f} {axis.y(value):.1f}h0"
+        for place, value in enumerate(values)
+        if math.isfinite(value)
+    )
+
+
+def line(values: Iterable[float], axis: Axis) -> str:
+    """Path data of a line through all values; it is broken where one is undefined.
+
+    >>> line([0.0, 0.5, float("nan"), 1.0], UNIT)
+    'M125.0 100.0L375.0 50.0M875.0 0.0'
+    """
+    known = list(values)
+    step, drawn, pen = WIDTH / max(1, len(known)), [], "M"
+    for place, value in enumerate(known):
+        if math.isfinite(value):
+            drawn.append(f"{pen}{(place + 0.5) * step:.1f} {axis.y(value):.1f}")
+        pen = "L" if math.isfinite(value) else "M"
+    return "".join(drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How stated confidences are spread, those of the frozen model as an outline around them.
+
+    Attributes:
+        bars: left end, top, width and height of each bar.
+        outline: path data.
+        most: answers at the top of the plot.
+        told: what there is to see, in words.
+    """
+
+    bars: list[tuple[float, float, float, float]]
+    outline: str
+    most: int
+    told: str
+
+
+def histogram(points: Sequence[dict[str, Any]]) -> Histogram:
+    """The picture of the confidences in a view's timeline."""
+    stated = [point["confidence"] for point in points]
+    frozen = [point["frozen_confidence"] for point in points]
+    adapted, before = (np.histogram(values, SLOTS, (0, 1))[0] for values in (stated, frozen))
+    most = max(1, int(adapted.max()), int(before.max()))
+    width = WIDTH / SLOTS
+
+    def top(count: float) -> float:
+        return round(HEIGHT * (1 - float(count) / most), 2)
+
+    bars = [
+        (round((k + 0.1) * width, 1), top(count), round(0.8 * width, 1), round(HEIGHT - top(count), 2))
+        for k, count in enumerate(adapted)
+        if count
+    ]
+    there = np.flatnonzero(before)
+    first, last = int(there[0]), int(there[-1])
+    steps = "".join(f"V{top(before[k])}H{(k + 1) * width:g}" for k in range(first, last + 1))
+    told = (
+        f"Latest {len(points)}: the median of the stated confidence is {np.median(stated):.2f}, that of the frozen "
+        f"model {np.median(frozen):.2f}."
+    )
+    return Histogram(bars, f"M{first * width:g} {HEIGHT:g}{steps}V{HEIGHT:g}", most, told)
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """Accuracy of the answers that people judged, over stated confidence.
+
+    Attributes:
+        bars: left end, top, width and height of each bar, up to the bin's accuracy.
+        stated: path data of a stroke at the mean confidence of each bin.
+        counts: answers in each bin, lowest first.
+        told: what there is to see, in words.
+    """
+
+    bars: list[tuple[float, float, float, float]]
+    stated: str
+    counts: list[int]
+    told: str
+
+
+def reliability_picture(feedback: dict[str, Any]) -> Reliability:
+    """The picture of a view's feedback."""
+    bars, strokes, told = [], [], []
+    for each in feedback["bins"]:
+        if each["accuracy"] is None:
+            continue
+        left, width = each["lo"] * WIDTH, (each["hi"] - each["lo"]) * WIDTH
+        height = each["accuracy"] * HEIGHT
+        bars.append(
+            (round(left + 0.08 * width, 1), round(HEIGHT - height, 2), round(0.84 * width, 1), round(height, 2))
+        )
+        strokes.append(f"M{left + 0.08 * width:.1f} {UNIT.y(each['confidence']):.2f}h{0.84 * width:.1f}")
+        told.append(f"{each['count']} near {each['confidence']:.2f}, {each['accuracy']:.0%} of them right")
+    return Reliability(bars, "".join(strokes), [each["count"] for each in feedback["bins"]], f"{'; '.join(told)}.")

@@ -1,0 +1,388 @@
+"""history, show, verify, rollback, freeze and thaw from the shell."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvicorn
+
+from secl.records import Question
+from secl.runs import runner
+from secl.runs.store import FILE
+from secl.server import steering
+from secl.server.app import create_app
+from secl.server.keys import Keys
+from secl.server.opening import open_service, serving_recipe
+from secl.server.service import Service
+from secl.server.state import Keep, State
+from secl.testing import ScriptedModel, toy_stream
+from tests.cli.conftest import Shell
+from tests.server import conftest as serving
+
+make_service = serving.make_service
+TEXT = "plus"
+"""Stands in every question."""
+
+
+class Loaded(ScriptedModel):
+    """A scripted model with what is recorded of a loaded one."""
+
+    precision: dict[str, Any] = {}  # noqa: RUF012
+    adapter = SimpleNamespace(config=SimpleNamespace(to_dict=dict))
+
+
+def serve(make_service: serving.MakeService, count: int = 40, keep_text: Keep = "full") -> Service:
+    """A server that has answered, one after the other, each with its lesson held."""
+    service = make_service(keep_text=keep_text)
+    for question in toy_stream(count):
+        service.ask(question, 10)
+        settle(service)
+    return service
+
+
+def settle(service: Service) -> None:
+    until = time.monotonic() + 30
+    while service.learner.waiting or service.state.waiting():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def close(service: Service) -> Path:
+    service.stop()
+    service.state.close()
+    return service.state.folder
+
+
+@pytest.fixture
+def state(make_service: serving.MakeService) -> Path:
+    """The folder of a server that has stopped."""
+    return close(serve(make_service))
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted model is loaded in place of a real one."""
+    monkeypatch.setattr(runner, "load_model", lambda _recipe: Loaded())
+
+
+@pytest.fixture
+def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_recipe: Any) -> None:
+        raise AssertionError("no model is needed for this")
+
+    monkeypatch.setattr(runner, "load_model", load)
+
+
+def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
+    assert shell("freeze", "too hot", "--state", state).code == 0
+    ended = shell("history", "--state", state)
+    assert (ended.code, ended.err) == (0, "")
+    for words in ("40 answers", "learning is frozen: too hot", "0 to 9", "1 to 10", "* 10", "untouched model"):
+        assert words in ended.out, ended.out
+    told = json.loads(shell("history", "--state", state, "--json").out)
+    assert (told["answers"], told["version"], told["frozen"]) == (40, 10, "too hot")
+    assert told["bursts"][0]["lessons"] == {"trained": 10}
+    assert [event["kind"] for event in told["events"]] == ["freeze"]
+
+
+def test_a_long_history_shows_its_latest_rows_and_says_so(shell: Shell, state: Path) -> None:
+    for _ in range(15):
+        steering.freeze(state, "again")
+        steering.thaw(state)
+    ended = shell("history", "--state", state)
+    assert "Events  (the latest 20 of 30)" in ended.out
+    assert len(json.loads(shell("history", "--state", state, "--json").out)["events"]) == 30
+
+
+def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, loads_nothing: None) -> None:
+    ended = shell("show", "rec_00000003", "--state", state)
+    assert (ended.code, ended.err) == (0, "")
+    for words in ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7"):
+        assert words in ended.out, ended.out
+    assert shell("show", "3", "--state", state).out == ended.out
+    told = json.loads(shell("show", "3", "--state", state, "--json").out)
+    assert (told["record_id"], told["position"], told["update"]["version"]) == ("rec_00000003", 3, 4)
+    assert told["reply"]["confidence"] == pytest.approx(0.7375)
+
+
+@pytest.mark.parametrize("keep", ["none", "hash"])
+def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.MakeService, keep: Keep) -> None:
+    folder = close(serve(make_service, 12, keep))
+    ended = shell("show", "3", "--state", folder)
+    assert ended.code == 0
+    assert f"texts were not kept (keep-text {keep})" in ended.out
+    assert TEXT not in ended.out
+
+
+def test_reading_works_while_the_server_runs(shell: Shell, make_service: serving.MakeService, loads: None) -> None:
+    folder = serve(make_service).state.folder
+    for arguments in (("history",), ("show", "3"), ("verify", "--last", 5)):
+        ended = shell(*arguments, "--state", folder)
+        assert (ended.code, ended.err) == (0, ""), arguments
+
+
+def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> None:
+    ended = shell("verify", "--state", state, "--last", 40)
+    assert (ended.code, ended.err) == (0, "")
+    assert "every decision is as stored" in ended.out
+    assert "all tables agree" in ended.out
+    assert "40 answers computed again: 40 the same to the last digit" in ended.out
+    found = json.loads(shell("verify", "--state", state, "--record", "rec_00000007", "--json").out)
+    assert (found["agrees"], found["examined"], found["verdicts"], found["findings"]) == (True, 40, {"same": 1}, [])
+    assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
+    assert json.loads(shell("verify", "--state", state, "--json").out)["verdicts"] == {"same": 20}
+
+
+def test_verify_without_answers_loads_no_model(shell: Shell, state: Path, loads_nothing: None) -> None:
+    ended = shell("verify", "--state", state, "--last", 0)
+    assert ended.code == 0
+    assert "no answer computed again" in ended.out
+
+
+def test_verify_without_texts_says_what_it_cannot_do(
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None
+) -> None:
+    folder = close(serve(make_service, 12, "none"))
+    ended = shell("verify", "--state", folder)
+    assert ended.code == 0
+    assert "12 not verifiable, because their texts were not kept" in ended.out
+
+
+def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: Path, loads: None) -> None:
+    with sqlite3.connect(state / FILE) as db:
+        db.execute("UPDATE decisions SET statistic = 3.0 WHERE position = 30")
+        db.execute("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
+    db.close()
+    ended = shell("verify", "--state", state, "--last", 3)
+    assert (ended.code, ended.err) == (1, "")
+    assert "gate rec_00000030: the gate decides" in ended.out
+    assert "confidence rec_00000039: asked again it gives confidence" in ended.out
+    found = json.loads(shell("verify", "--state", state, "--last", 3, "--json").out)
+    assert (found["agrees"], found["verdicts"], len(found["findings"])) == (False, {"differs": 3}, 4)
+
+
+@pytest.mark.parametrize("table", ["served", "decisions", "records"])
+def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, table: str, loads: None) -> None:
+    with sqlite3.connect(state / FILE) as db:
+        db.execute(f"DELETE FROM {table} WHERE position = 30")
+    db.close()
+    ended = shell("verify", "--state", state)
+    assert (ended.code, ended.err) == (1, "")
+    assert "no answer can be computed again" in ended.out
+    assert "integrity" in ended.out
+    assert shell("verify", "--state", state, "--record", 5).code == 1
+    assert shell("show", 30, "--state", state).code == 2
+
+
+def test_verify_names_what_is_not_as_it_was(
+    shell: Shell, state: Path, loads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(state / FILE) as db:
+        db.execute("""UPDATE manifest SET value = '{"torch": "0.1", "dtype": "float32"}' WHERE key = 'environment'""")
+    db.close()
+    ended = shell("verify", "--state", state, "--last", 3)
+    assert ended.code == 0
+    assert "torch: 0.1 there" in ended.out
+    monkeypatch.setattr(runner, "load_model", lambda _recipe: Loaded(stated=0.6))
+    assert "has changed since" in shell("verify", "--state", state).err
+
+
+def test_rollback_brings_back_what_a_version_said(shell: Shell, state: Path, loads: None, make_service: Any) -> None:
+    with State(state) as opened:
+        said = {place: opened.served(place).record for place in (3, 30)}
+    ended = shell("rollback", 3, "--state", state)
+    assert (ended.code, ended.err, ended.out) == (0, "", "back to version 3; 0 lessons that waited are dropped.\n")
+    assert json.loads(shell("history", "--state", state, "--json").out)["version"] == 3
+    service = make_service(state)
+    again = service.ask(said[3].question, 10).record
+    assert again.reply == said[3].reply
+    service.stop()
+    service.state.close()
+    assert shell("rollback", 0, "--state", state).code == 0
+    untouched = make_service(state).ask(said[30].question, 10).record
+    assert untouched.reply == said[30].shadow
+
+
+def test_a_version_after_a_rollback_takes_a_new_number(
+    shell: Shell, make_service: serving.MakeService, loads: None
+) -> None:
+    folder = close(serve(make_service, 6))
+    assert shell("rollback", 2, "--state", folder).code == 0
+    service = make_service(folder)
+    for question in toy_stream(8)[6:]:
+        service.ask(question, 10)
+        settle(service)
+    assert service.learner.model.version == 8
+    assert shell("verify", "--state", folder, "--last", 8).code == 0
+
+
+@pytest.mark.parametrize("command", [("freeze", "stop it"), ("rollback", "0")])
+def test_lessons_that_wait_are_dropped_by_freeze_and_rollback(
+    shell: Shell, make_service: serving.MakeService, loads: None, command: tuple[str, ...]
+) -> None:
+    service = make_service(start=False)
+    service._thread.start()  # it answers and holds no lessons
+    for question in toy_stream(6):
+        service.ask(question, 10)
+    folder = close(service)
+    ended = shell(*command, "--state", folder)
+    assert (ended.code, ended.err) == (0, "")
+    assert "6 lessons that waited are dropped" in ended.out
+    with State(folder) as opened:
+        assert opened.counts() == {"dropped": 6}
+
+
+def test_thaw_says_whether_learning_was_frozen(shell: Shell, state: Path, loads_nothing: None) -> None:
+    assert shell("thaw", "--state", state).out == "learning was not frozen.\n"
+    assert shell("freeze", "--state", state).code == 0
+    assert shell("thaw", "--state", state).out == "learning goes on.\n"
+    with State(state) as opened:
+        assert [(event.kind, event.version, event.detail) for event in opened.events()] == [
+            ("freeze", 10, "by hand"),
+            ("thaw", 10, "learning goes on"),
+        ]
+
+
+def test_a_state_that_a_server_holds_is_left_alone(
+    refused: Any, make_service: serving.MakeService, loads_nothing: None
+) -> None:
+    folder = serve(make_service, 12).state.folder
+    for command in (("rollback", 3), ("freeze",), ("thaw",)):
+        refused((*command, "--state", folder), "a server holds", folder, "--server")
+
+
+def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for command in (("history",), ("show", "3"), ("verify",), ("rollback", 3), ("freeze",), ("thaw",)):
+        refused((*command, "--state", plain), plain, "not a run folder")
+    refused(("show", "rec_4x", "--state", state), "rec_4x", "names no record")
+    refused(("show", "40", "--state", state), "no record 40")
+    refused(("verify", "--record", "40", "--state", state), "no record 40")
+    refused(("verify", "--record", "3", "--last", 4, "--state", state), "--last and --record")
+    refused(("verify", "--last", -1, "--state", state), "--last")
+    refused(("rollback", 99, "--state", state), "does not keep adapter version 99")
+    refused(("freeze",), "--state", "--server")
+    refused(("freeze", "--state", state, "--server", "http://127.0.0.1:1"), "--state", "--server")
+    refused(("freeze", "--state", state, "--key-file", state), "--key-file")
+    refused(("freeze", "--server", "localhost:80"), "localhost:80", "http://")
+    refused(("freeze", "--server", "http://127.0.0.1:1"), "cannot be reached")
+    refused(("thaw", "--server", "http://127.0.0.1:1", "--key-file", tmp_path / "none"), "key file", "none")
+
+
+@contextmanager
+def over_http(service: Service) -> Iterator[str]:
+    """The address of a server in front of a service."""
+    server = uvicorn.Server(uvicorn.Config(create_app(service), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    until = time.monotonic() + 10
+    while not server.started:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_a_running_server_is_told_over_http(
+    shell: Shell, refused: Any, make_service: serving.MakeService, tmp_path: Path, loads_nothing: None
+) -> None:
+    service = serve(make_service, 12)
+    key, low, bad = tmp_path / "key", tmp_path / "low", tmp_path / "bad"
+    keys = Keys(service.state.folder)
+    key.write_text(keys.add("me", "admin") + "\n")
+    low.write_text(keys.add("you", "read"))
+    bad.write_text("two words")
+    with over_http(service) as url:
+        for command in (("rollback", 3), ("freeze", "why not")):
+            ended = shell(*command, "--server", url + "/", "--key-file", key)
+            assert (ended.code, ended.err) == (0, "")
+        assert (service.learner.model.version, service.learner.frozen) == (3, "why not")
+        assert shell("thaw", "--server", url, "--key-file", key).out == "learning goes on.\n"
+        assert service.learner.active
+        refused(("rollback", 99, "--server", url, "--key-file", key), url, "404", "version 99 is not kept")
+        refused(("thaw", "--server", url), url, "401")
+        refused(("thaw", "--server", url, "--key-file", low), url, "403", "admin")
+        assert "two words" not in refused(("thaw", "--server", url, "--key-file", bad), "key file")
+    assert [event.kind for event in service.state.events()] == ["rollback", "freeze", "thaw"]
+
+
+def test_what_people_sent_cannot_steer_the_terminal(
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None
+) -> None:
+    service = make_service()
+    service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)
+    settle(service)
+    folder = close(service)
+    assert shell("freeze", "hot \x1b[2J", "--state", folder).code == 0
+    for command in (("show", "0"), ("history",)):
+        out = shell(*command, "--state", folder).out
+        assert not any(character in out for character in "\x1b\x9b\u202e")
+
+
+def real(folder: Path, **settings: Any) -> list[Any]:
+    """Serve with a real model: some questions alone, some in a pass, with lessons between; and what was said."""
+    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate=-1, learning_rate=1e-3, **settings)
+    service = open_service(folder, recipe)
+    service.start()
+    said = []
+    questions = toy_stream(12)
+    for question in questions[:5]:
+        said.append(service.ask(question, 60))
+        settle(service)
+    said += [future.result(60) for future in [service.submit(question) for question in questions[5:]]]
+    settle(service)
+    close(service)
+    return said
+
+
+def test_answers_of_a_small_network_are_verified_and_brought_back(
+    shell: Shell, tiny_llama: Path, tmp_path: Path
+) -> None:
+    check_real(shell, tmp_path / "state", model=str(tiny_llama))
+
+
+@pytest.mark.slow
+def test_answers_of_the_embedded_model_are_verified_and_brought_back(
+    shell: Shell, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SECL_CACHE")
+    check_real(shell, tmp_path / "state", model=smollm2)
+
+
+def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
+    said = real(folder, **settings)
+    alone = [each.record.position for each in said if each.batch == 1]
+    assert len(alone) >= 5
+    assert any(each.batch > 1 for each in said)
+    assert said[4].record.reply.version > 0
+    ended = shell("verify", "--state", folder, "--last", 50, "--json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["findings"], found["environment"]) == (0, [], [])
+    verdicts = {each["position"]: each["verdict"] for each in found["rederived"]}
+    assert [verdicts[position] for position in alone] == ["same"] * len(alone)
+    assert set(verdicts.values()) <= {"same", "close", "together"}
+
+    told = json.loads(shell("history", "--state", folder, "--json").out)
+    norms = [used["norm"] for used in told["versions"]]
+    assert norms[0] == 0
+    assert all(norm > 0 for norm in norms[1:])
+
+    old = said[3].record
+    assert shell("rollback", old.reply.version, "--state", folder).code == 0
+    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate=-1, learning_rate=1e-3, **settings)
+    service = open_service(folder, recipe)
+    service.start()
+    assert service.ask(old.question, 60).record.reply == old.reply
+    close(service)
+    assert shell("verify", "--state", folder, "--last", 1).code == 0

@@ -1,0 +1,166 @@
+"""`secl serve` and `secl keys`, from the shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from secl.server.state import State
+from tests import processes
+from tests.cli.conftest import Shell
+
+ASKED = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
+
+
+def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    made = shell("keys", "add", "ops", "--role", "admin", "--state", state)
+    assert made.code == 0
+    token = made.out.strip()
+    assert token.startswith("secl_")
+    assert token not in (state / "keys.json").read_text()
+    listed = shell("keys", "list", "--state", state).out
+    assert "ops" in listed
+    assert "admin" in listed
+    assert token not in listed
+    removed = shell("keys", "remove", "ops", "--state", state)
+    assert (removed.code, "last key" in removed.err) == (0, True)
+    assert json.loads((state / "keys.json").read_text()) == []
+
+
+def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> None:
+    refused(("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "read, admin")
+    refused(("keys", "add", " ", "--state", tmp_path / "s"), "no name for a key")
+    refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")
+
+
+BAD: list[tuple[tuple[object, ...], str]] = [
+    (("--port", 70000), "--port is 70000"),
+    (("--host", "0.0.0.0", "--port", 0), "no API keys"),
+    (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
+    (("--host", "192.0.2.1", "--port", 0), "cannot listen at 192.0.2.1"),
+    (("--gate", "revolving"), "no gate 'revolving'"),
+    (("--gate", "always", "--threshold", 2), "has no threshold"),
+    (("--burst", 0), "burst"),
+    (("--tau", -1), "tau"),
+    (("--method", "magic"), "magic"),
+    (("--share", 1), "share of learning"),
+    (("--queue", 0), "length of the queue"),
+    (("--batch", -1), "largest batch"),
+    (("--drift", 0), "drift"),
+    (("--shift", 2), "shift"),
+    (("--patience", 0), "patience"),
+    (("--body", 0), "largest body"),
+    (("--keep-text", "some"), "keep-text is 'some'"),
+    (("--model", "no-such-folder/x"), "no-such-folder"),
+]
+
+
+@pytest.mark.parametrize(("flags", "word"), BAD)
+def test_bad_flags_are_refused_in_one_sentence(
+    refused: Any, tmp_path: Path, tiny_llama: Path, flags: tuple[object, ...], word: str
+) -> None:
+    model = () if "--model" in flags else ("--model", tiny_llama)
+    port = () if "--port" in flags else ("--port", 0)
+    refused(("serve", "--state", tmp_path / "state", *model, *port, *flags), word)
+
+
+def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused(("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
+
+
+def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('stream = ["capitals"]')
+    refused(("serve", "--state", tmp_path / "s", "--recipe", tmp_path / "r.toml", "--port", 0), "leave stream out")
+
+
+def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    refused(("serve", "--state", tmp_path / "full", "--model", tiny_llama, "--port", 0), "full")
+    refused(("serve", "--state", run, "--model", tiny_llama, "--port", 0), "no server's state")
+
+
+@contextmanager
+def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") -> Iterator[tuple[BaseProcess, str]]:
+    """A server in a process of its own, and its address."""
+    log = folder.parent / "log"
+    log.write_text("")
+    process = processes.start(
+        log, "serve", "--state", folder, "--model", model, "--host", host, "--port", 0, "--warmup", 3, *flags
+    )
+    try:
+        for _ in range(1200):
+            if "secl serves" in log.read_text() or not process.is_alive():
+                break
+            time.sleep(0.05)
+        said = log.read_text()
+        assert "secl serves" in said, said
+        yield process, said.split(" at ")[1].split("/ ")[0]
+    finally:
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+
+
+def ended(process: BaseProcess, number: signal.Signals) -> int | None:
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    process.join(60)
+    return process.exitcode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
+    tmp_path: Path, tiny_llama: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "state"
+    with serving(folder, tiny_llama) as (process, address):
+        with ThreadPoolExecutor(4) as pool:
+            replies = [pool.submit(httpx.post, f"{address}/v1/ask", json=ASKED, timeout=30) for _ in range(8)]
+            while httpx.get(f"{address}/v1/history").json()["answers"] == 0:
+                time.sleep(0.01)
+            assert ended(process, number) == 0
+        said = [reply.result().json()["secl"]["record_id"] for reply in replies if reply.exception() is None]
+    with State(folder) as state:
+        stored = len(state)
+    assert said
+    assert len(set(said)) == len(said) <= stored
+    with serving(folder, tiny_llama) as (process, address):
+        reply = httpx.post(f"{address}/v1/ask", json=ASKED, timeout=30).json()
+        assert reply["secl"]["record_id"] == f"rec_{stored:08d}"
+        assert ended(process, signal.SIGTERM) == 0
+
+
+def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_server_is_refused(
+    shell: Shell, tmp_path: Path, tiny_llama: Path
+) -> None:
+    folder = tmp_path / "state"
+    token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
+    with serving(folder, tiny_llama, "--freeze", "--name", "tiny", host="0.0.0.0") as (process, address):
+        assert address.startswith("http://0.0.0.0:")
+        local = address.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{local}/v1/models").status_code == 401
+        headers = {"authorization": f"Bearer {token}"}
+        assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
+        assert httpx.get(f"{local}/v1/history", headers=headers).json()["frozen"] == "at the start, by --freeze"
+        second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--warmup", 3)
+        assert (second.code, "is in use by another process" in second.err) == (2, True)
+        assert ended(process, signal.SIGTERM) == 0
+    log = (tmp_path / "log").read_text()
+    assert token not in log
+    assert log.count("\n") == 1, log

@@ -1,0 +1,426 @@
+"""The routes, asked by a plain HTTP client."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from secl.errors import QuestionError, RunError, StorageError
+from secl.gates import Always
+from secl.models import Answered
+from secl.records import Question
+from secl.runs.encoding import from_plain
+from secl.server.app import create_app
+from secl.server.guard import Settings
+from secl.server.service import Limits, Service
+from secl.server.state import State
+from secl.testing import ScriptedModel
+from tests.server.conftest import MakeService
+from tests.server.doors import opened
+
+OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
+
+
+class Slow(ScriptedModel):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = threading.Event()
+
+    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+        assert self.may.wait(10)
+        return super().answer(question, judge_next=judge_next)
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    return make_service()
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[httpx.Client]:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        yield client
+
+
+def error_of(reply: httpx.Response) -> dict[str, Any]:
+    """The error inside a reply, which must have OpenAI's shape."""
+    error: dict[str, Any] = reply.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"].endswith(".")
+    assert "\n" not in error["message"]
+    return error
+
+
+def test_a_question_with_options_gets_a_letter_an_option_and_a_confidence(client: httpx.Client) -> None:
+    said = client.post("/v1/ask", json=OPTIONS).json()
+    assert said["answer"] in "ABC"
+    assert said["option_text"] == OPTIONS["options"]["ABC".index(said["answer"])]
+    secl = said["secl"]
+    assert math.isclose(sum(secl["bins"]), 1)
+    assert math.isclose(secl["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(secl["bins"])))
+    assert secl["source"] == "stated"
+    assert (secl["stored"], secl["record_id"], secl["adapter_version"]) == (True, "rec_00000000", 0)
+
+
+def test_an_open_question_gets_a_text_and_no_option(client: httpx.Client) -> None:
+    said = client.post("/v1/ask", json={"question": "Why?", "form": "sentence"}).json()
+    assert (said["answer"], said["option_text"]) == ("no idea", None)
+
+
+def test_a_context_stands_ahead_of_the_question_that_is_recorded(client: httpx.Client, service: Service) -> None:
+    client.post("/v1/ask", json={"question": "What now?", "context": "It rains."})
+    assert service.state.served(0).record.question.text == "Context:\nIt rains.\n\nQuestion: What now?"
+
+
+def test_a_record_can_be_read_back_and_holds_what_the_reply_said(client: httpx.Client, service: Service) -> None:
+    secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
+    read = client.get(f"/v1/records/{secl['record_id']}").json()
+    assert from_plain(read["record"]) == service.state.served(0).record
+    assert read["record"]["reply"]["confidence"] == secl["confidence"]
+    assert (read["record_id"], read["batch"], read["feedback"]) == ("rec_00000000", 1, None)
+
+
+@pytest.mark.parametrize("name", ["rec_00000009", "rec_x", "9", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"])
+def test_a_record_that_is_not_there_is_not_found(client: httpx.Client, name: str) -> None:
+    reply = client.get(f"/v1/records/{name}")
+    assert reply.status_code == 404
+    assert error_of(reply)["code"] == "record_not_found"
+
+
+def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: httpx.Client, service: Service) -> None:
+    client.post("/v1/ask", json=OPTIONS)
+    for correct in (False, True):
+        reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
+        assert reply.json() == {"record_id": "rec_00000000", "correct": correct}
+    assert [correct for _, correct in service.state.labelled()] == [True]
+    assert service.state.served(0).record.correct is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"record_id": "rec_00000000"}, {"record_id": "rec_00000000", "correct": "yes"}, {"correct": True}, [], "x", None],
+)
+def test_feedback_that_says_nothing_clear_is_refused(client: httpx.Client, service: Service, body: Any) -> None:
+    client.post("/v1/ask", json=OPTIONS)
+    assert client.post("/v1/feedback", json=body).status_code == 400
+    assert service.state.labelled() == []
+
+
+def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Service) -> None:
+    assert client.post("/v1/freeze", json={"reason": "an audit"}).json() == {"frozen": "an audit"}
+    assert (service.learner.frozen, service.state.frozen) == ("an audit", "an audit")
+    assert client.get("/healthz").json()["learning"] == "frozen"
+    assert client.post("/v1/thaw").json() == {"frozen": None}
+    assert service.learner.active
+
+
+def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        seen: dict[int, float] = {}
+        while len(seen) < 3:
+            secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
+            seen[secl["adapter_version"]] = secl["confidence"]
+        assert len(set(seen.values())) == 3
+        assert client.post("/v1/freeze", json={}).status_code == 200
+        for version in sorted(seen):
+            assert client.post("/v1/rollback", json={"version": version}).json() == {"adapter_version": version}
+            secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
+            assert (secl["adapter_version"], secl["confidence"]) == (version, seen[version])
+        history = client.get("/v1/history").json()
+        assert [event["kind"] for event in history["events"]] == ["freeze", "rollback", "rollback", "rollback"]
+        assert set(seen) <= set(history["versions"])
+        assert history["answers"] == service.position
+        assert [(burst["first"], burst["last"]) for burst in history["bursts"]] == [(0, service.position - 1)]
+
+
+@pytest.mark.parametrize("version", [77, 2**53])
+def test_a_version_that_is_not_kept_is_not_found(client: httpx.Client, version: int) -> None:
+    reply = client.post("/v1/rollback", json={"version": version})
+    assert reply.status_code == 404
+    assert "kept are 0" in error_of(reply)["message"]
+
+
+@pytest.mark.parametrize("version", [-1, 1.5, "1", None, 2**53 + 1, 10**30, True])
+def test_what_is_no_version_is_refused(client: httpx.Client, version: Any) -> None:
+    reply = client.post("/v1/rollback", json={"version": version})
+    assert reply.status_code == 400
+    assert error_of(reply)["param"] == "version"
+
+
+def test_the_page_and_its_state_are_served(client: httpx.Client) -> None:
+    client.post("/v1/ask", json=OPTIONS)
+    assert client.get("/").headers["content-type"].startswith("text/html")
+    state = client.get("/v1/state?count=5")
+    assert state.status_code == 200
+    assert state.headers["cache-control"] == "no-store"
+    assert client.get("/v1/state?count=0").status_code == 400
+    assert client.get("/static/../app.py").status_code == 404
+
+
+def test_health_names_no_folder_and_says_what_the_disk_refuses(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "trouble": []}
+
+    def refuse(*_args: Any, **_named: Any) -> None:
+        raise StorageError(f"cannot write to {service.state.folder}: disk full.")
+
+    monkeypatch.setattr(service.state, "answered", refuse)
+    secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
+    assert (secl["stored"], secl["record_id"]) == (False, None)
+    health = client.get("/healthz")
+    assert health.status_code == 200
+    assert health.json()["trouble"] == ["answers are not stored: the disk refuses"]
+    assert str(service.state.folder) not in health.text
+    monkeypatch.setattr(service.state, "judged", refuse)
+    monkeypatch.undo()
+    assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["record_id"] == "rec_00000000"
+    assert client.get("/healthz").json()["status"] == "ok"
+
+
+def test_orders_that_the_disk_refuses_change_nothing(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: Any, **_named: Any) -> None:
+        raise StorageError(f"cannot write to {service.state.folder}: disk full.")
+
+    monkeypatch.setattr(service.state, "turned", refuse)
+    for path, body in (("freeze", {}), ("rollback", {"version": 0})):
+        reply = client.post(f"/v1/{path}", json=body)
+        assert reply.status_code == 503
+        assert str(service.state.folder) not in error_of(reply)["message"]
+    assert service.learner.frozen is None
+
+
+def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Client, service: Service) -> None:
+    assert client.get("/readyz").status_code == 200
+    service.stop()
+    assert client.get("/readyz").status_code == 503
+    reply = client.post("/v1/ask", json=OPTIONS)
+    assert (reply.status_code, error_of(reply)["code"]) == (503, "closing")
+    assert reply.headers["retry-after"] == "1"
+    assert client.get("/healthz").status_code == 200
+
+
+def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: MakeService) -> None:
+    model = Slow()
+    service = make_service(model=model, limits=Limits(batch=1, queue=1))
+    settings = Settings(patience=0.3)
+    with opened(create_app(service, settings=settings)) as address, httpx.Client(base_url=address) as client:
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
+        assert {reply.status_code for reply in replies} == {429, 503}
+        for reply in replies:
+            assert reply.headers["retry-after"] == "1"
+            assert error_of(reply)["type"] == ("rate_limit_error" if reply.status_code == 429 else "server_error")
+        model.may.set()
+        assert client.post("/v1/ask", json=OPTIONS).status_code == 200
+    # One was being answered when its time was up; the one behind it was taken back.
+    assert service.position == 2
+
+
+def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService) -> None:
+    model = Slow()
+    service = make_service(model=model, limits=Limits(batch=1))
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        first = threading.Thread(target=lambda: client.post("/v1/ask", json=OPTIONS))
+        first.start()
+        for _ in range(3):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{address}/v1/ask", json=OPTIONS, timeout=0.2)
+        model.may.set()
+        first.join()
+        assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["record_id"] == "rec_00000001"
+
+
+def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(ScriptedModel):
+        def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+            if "secret" in question.text:
+                raise RuntimeError(question.text)
+            return super().answer(question, judge_next=judge_next)
+
+    service = make_service(model=Failing())
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        reply = client.post("/v1/ask", json={"question": "My secret?"})
+        assert (reply.status_code, error_of(reply)["type"]) == (500, "server_error")
+        assert client.post("/v1/ask", json=OPTIONS).status_code == 200
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_numbers_that_no_gate_takes_are_not_the_clients_fault(make_service: MakeService) -> None:
+    service = make_service(model=ScriptedModel(entropy=lambda question: math.nan))
+    with opened(create_app(service)) as address:
+        reply = httpx.post(f"{address}/v1/ask", json=OPTIONS)
+        assert (reply.status_code, error_of(reply)["code"]) == (500, "model_failed")
+
+
+def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the_client(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(_state: State) -> None:
+        raise RunError("/srv/state/run.sqlite is damaged or no run.")
+
+    monkeypatch.setattr(State, "counts", damaged)
+    reply = client.get("/v1/history")
+    assert reply.status_code == 500
+    assert "/srv" not in error_of(reply)["message"]
+    assert "/srv/state/run.sqlite is damaged" in caplog.text
+
+
+def test_a_route_that_fails_is_one_500_whose_log_names_the_place_and_quotes_nothing(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.post("/v1/ask", json=OPTIONS)
+    monkeypatch.setattr(State, "counts", lambda _state: os.environ["A PRIVATE MATTER"])
+    reply = client.get("/v1/history")
+    assert (reply.status_code, error_of(reply)["code"]) == (500, "server_error")
+    assert "KeyError in <frozen os>, line" in caplog.text
+    assert "private" not in caplog.text.lower()
+
+
+def test_more_requests_at_a_time_than_allowed_are_turned_away(make_service: MakeService) -> None:
+    model = Slow()
+    service = make_service(model=model)
+    with opened(create_app(service, settings=Settings(crowd=3))) as address:
+        with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
+            asked = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
+            while sum(each.done() for each in asked) < 7:
+                time.sleep(0.01)
+            assert client.get("/healthz").status_code == 200
+            model.may.set()
+        assert sorted(each.result().status_code for each in asked) == [200] * 3 + [429] * 7
+
+
+def test_a_question_that_the_model_cannot_answer_is_the_clients_fault(make_service: MakeService) -> None:
+    class Short(ScriptedModel):
+        def check(self, question: Question) -> None:
+            if len(question.text) > 20:
+                raise QuestionError(f"question {question.id!r} takes 9000 tokens; shorten it.")
+
+    service = make_service(model=Short())
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        reply = client.post("/v1/ask", json={"question": "long " * 20})
+        assert reply.status_code == 400
+        assert error_of(reply)["message"] == "the question takes 9000 tokens; shorten it."
+    assert service.position == 0
+
+
+def test_eight_clients_lose_and_double_no_record(client: httpx.Client, service: Service) -> None:
+    def ask(number: int) -> tuple[str, str]:
+        question = f"What is {number}?"
+        reply = client.post("/v1/ask", json={"question": question})
+        assert reply.status_code == 200
+        return reply.json()["secl"]["record_id"], question
+
+    with ThreadPoolExecutor(8) as pool:
+        replies = dict(pool.map(ask, range(400)))
+    assert sorted(replies) == [f"rec_{n:08d}" for n in range(400)]
+    stored = {f"rec_{s.record.position:08d}": s.record.question.text for s in service.state.latest(400)}
+    assert stored == replies
+
+
+@pytest.mark.parametrize(
+    "text", ["Was heißt 日本? 🤷🏽", "\u202ereversed", "null\x00byte", "\\u0000", "a" * 5000, "É\u0301"]
+)
+def test_any_text_that_is_unicode_is_asked_and_recorded_as_it_is(
+    client: httpx.Client, service: Service, text: str
+) -> None:
+    reply = client.post("/v1/ask", json={"question": text, "options": [text, "no"]})
+    assert reply.status_code == 200
+    assert service.state.served(0).record.question.text == text
+
+
+BAD: list[tuple[Any, str]] = [
+    ({"question": ""}, "question"),
+    ({"question": " \n"}, "question"),
+    ({"question": 5}, "question"),
+    ({}, "question"),
+    ({"question": "Why?", "options": ["one"]}, "single option"),
+    ({"question": "Why?", "options": ["a", ""]}, "empty option"),
+    ({"question": "Why?", "options": [str(n) for n in range(27)]}, "27 options"),
+    ({"question": "Why?", "options": "ab"}, "options"),
+    ({"question": "Why?", "form": "essay"}, "form"),
+    ({"question": "Why?", "form": "choice"}, "no options"),
+    ({"question": "Why?", "options": ["a", "b"], "form": "number"}, "form"),
+    ({"question": "Why?", "option": ["a", "b"]}, "option"),
+    ([], "body"),
+    (None, "body"),
+]
+
+
+@pytest.mark.parametrize(("body", "word"), BAD)
+def test_a_bad_question_is_refused_in_one_sentence(
+    client: httpx.Client, service: Service, body: Any, word: str
+) -> None:
+    reply = client.post("/v1/ask", json=body)
+    assert reply.status_code == 400
+    assert word in error_of(reply)["message"]
+    assert service.position == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"question": "\\ud800"}',
+        b'{"question": NaN}',
+        b"[" * 200_000,
+        b'{"question": ' + b"9" * 5000 + b"}",
+        b'{"record_id": "\\ud800", "correct": true}',
+    ],
+    ids=["empty", "half", "no UTF-8", "half a character", "nan", "deep", "long number", "half a character in a name"],
+)
+@pytest.mark.parametrize("path", ["ask", "chat/completions", "feedback", "rollback", "freeze"])
+def test_a_body_that_is_no_json_of_ours_is_refused(client: httpx.Client, path: str, body: bytes) -> None:
+    reply = client.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == 400
+    assert error_of(reply)["type"] == "invalid_request_error"
+
+
+def test_addresses_and_methods_that_are_not_served_have_the_same_shape(client: httpx.Client) -> None:
+    assert (client.get("/v2").status_code, client.get("/v1/ask").status_code) == (404, 405)
+    assert error_of(client.get("/v2"))["code"] == "http_404"
+    assert error_of(client.delete("/v1/feedback"))["code"] == "http_405"
+
+
+def test_metrics_count_requests_by_route_and_show_the_service(client: httpx.Client) -> None:
+    client.post("/v1/ask", json=OPTIONS)
+    client.get("/v1/records/rec_00000000")
+    client.get("/v1/records/rec_00000001")
+    client.get("/no/such/place")
+    text = client.get("/metrics").text
+    for line in (
+        'secl_requests_total{route="/v1/ask",status="200"} 1.0',
+        'secl_requests_total{route="/v1/records/{record_id}",status="404"} 1.0',
+        'secl_requests_total{route="none",status="404"} 1.0',
+        "secl_records_total 1.0",
+        "secl_confidence_count 1.0",
+        "secl_ready 1.0",
+        "secl_learning 1.0",
+    ):
+        assert line in text, line
+
+
+def test_the_description_names_every_route_and_loads_nothing_from_elsewhere(client: httpx.Client) -> None:
+    described = client.get("/openapi.json").json()
+    assert {"/v1/chat/completions", "/v1/ask", "/v1/feedback", "/v1/rollback", "/metrics"} <= set(described["paths"])
+    assert "422" not in json.dumps(described)
+    assert client.get("/docs").status_code == 404

@@ -1,0 +1,351 @@
+"""History, explanation and verification, read off state folders."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from secl.errors import ParameterError, RunError
+from secl.models import Answered
+from secl.neural.adapter import Adapter
+from secl.neural.loading import load
+from secl.records import Question
+from secl.runs.store import FILE
+from secl.server import audit
+from secl.server.drift import change_norm
+from secl.server.examination import examine
+from secl.server.explanation import explain
+from secl.server.service import Limits, Service
+from secl.server.state import State
+from secl.server.verification import Verification, rederive, verify
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import MakeService
+
+
+def taught(service: Service, questions: Sequence[Question]) -> None:
+    """Ask one question after the other, each with its lesson held before the next."""
+    for question in questions:
+        service.ask(question, 10)
+        settle(service)
+
+
+def settle(service: Service) -> None:
+    until = time.monotonic() + 10
+    while service.learner.waiting or service.state.waiting():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def close(service: Service) -> Path:
+    service.stop()
+    service.state.close()
+    return service.state.folder
+
+
+@pytest.fixture
+def folder(make_service: MakeService) -> Path:
+    """The state of a stopped server: 40 answers, one burst with 10 lessons."""
+    service = make_service()
+    taught(service, toy_stream(40))
+    service.state.judged(3, True)
+    return close(service)
+
+
+def spoil(folder: Path, *statements: str) -> None:
+    with sqlite3.connect(folder / FILE) as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+def test_the_norm_of_a_version_is_that_of_the_matrices_it_adds() -> None:
+    rng = np.random.default_rng(0)
+    tensors, total = {}, 0.0
+    for layer in range(3):
+        a, b = rng.normal(size=(4, 24)).astype(np.float32), rng.normal(size=(16, 4)).astype(np.float32)
+        tensors[f"base.layers.{layer}.q_proj.lora_A.weight"] = a
+        tensors[f"base.layers.{layer}.q_proj.lora_B.weight"] = b
+        total += float(np.square(2.0 * b.astype(np.float64) @ a.astype(np.float64)).sum())
+    stored = save(tensors, metadata={"format": "pt"})
+    assert change_norm(stored, {"lora_alpha": 8}) == pytest.approx(math.sqrt(total), rel=1e-12)
+    assert change_norm(stored, {"lora_alpha": 4, "use_rslora": True}) == pytest.approx(math.sqrt(total), rel=1e-12)
+
+
+def test_the_norm_of_a_real_adapter_goes_with_its_drift(tiny_llama: Path) -> None:
+    import torch
+
+    adapter = Adapter(load(str(tiny_llama), dtype="fp32").model, (2, 3), ("q_proj", "v_proj"))
+    config = {"lora_alpha": 16, "r": 8}
+    assert change_norm(adapter.weights(), config) == 0.0
+    with torch.no_grad():
+        for parameter in adapter.parameters.values():
+            parameter.normal_(generator=torch.Generator().manual_seed(1))
+    base = sum(float(m.get_base_layer().weight.double().square().sum()) for m in adapter._switched)
+    assert change_norm(adapter.weights(), config) == pytest.approx(adapter.drift * math.sqrt(base), rel=1e-5)
+
+
+@pytest.mark.parametrize("stored", [b"", b"[0, 1, 1]", save({"other": np.zeros(3, dtype=np.float32)})])
+def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
+    with pytest.raises(RunError, match="damaged"):
+        change_norm(stored, {"lora_alpha": 16})
+
+
+def test_history_tells_what_the_records_tell(folder: Path) -> None:
+    with State(folder) as state:
+        told = audit.history(state)
+        records = list(state.records())
+    assert (told.answers, told.labelled, told.version, told.frozen) == (40, 1, 10, None)
+    assert told.lessons == Counter(record.lesson for record in records) == {"trained": 10, "idle": 30}
+    (burst,) = told.bursts
+    assert (burst.first, burst.last, burst.alarm, burst.remaining) == (0, 9, True, 0)
+    assert (burst.lessons, burst.versions) == ({"trained": 10}, (1, 10))
+    assert [used.number for used in told.versions] == list(range(11))
+    for used in told.versions:
+        mine = [record for record in records if record.reply.version == used.number]
+        assert used.answers == len(mine)
+        assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.shadow.confidence for r in mine]))
+        assert used.position == (mine[0].position if used.number else None)
+    assert told.began is not None
+    assert told.ended is not None
+    assert 0 <= told.ended - told.began < 60
+    json.dumps(told.to_json(), allow_nan=False)
+
+
+def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: MakeService) -> None:
+    service = make_service()
+    told = audit.history(service.state)
+    assert (told.answers, told.began, told.ended, told.version, told.bursts, told.events) == (0, None, None, 0, (), ())
+    assert [(used.number, used.shift, used.current) for used in told.versions] == [(0, None, True)]
+
+
+def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
+    spoil(folder, "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10")
+    with State(folder) as state:
+        assert [(b.first, b.last, b.statistic, b.remaining) for b in audit.bursts(state)] == [
+            (0, 9, None, 0),
+            (10, 10, 9.5, 3),
+        ]
+
+
+def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: MakeService) -> None:
+    service = make_service()
+    questions = toy_stream(20)
+    taught(service, questions[:6])
+    assert audit.version_now(service.state) == service.learner.model.version == 6
+    service.rollback(2)
+    assert audit.version_now(service.state) == 2
+    assert [used.number for used in audit.versions(service.state) if used.current] == [2]
+    taught(service, questions[6:8])
+    assert audit.version_now(service.state) == service.learner.model.version == 8
+    service.rollback(0)
+    assert audit.version_now(service.state) == 0
+
+
+def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> None:
+    with State(folder) as state:
+        told, quiet = explain(state, 3), explain(state, 30)
+        record = state.served(3).record
+    assert told.served.record == record
+    assert told.served.correct is True
+    assert told.prompt is not None
+    assert [role for role, _ in told.prompt] == ["user", "assistant"]
+    assert told.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
+    assert told.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
+    assert record.update is not None
+    assert record.signal is not None
+    assert (told.stated_bin, told.signal_bin) == (int(record.update.before * 10), int(record.signal * 10))
+    assert "version 4" in told.reason
+    assert (told.threshold, told.bin_gate) == (8.0, 1)
+    assert (quiet.reason, quiet.stated_bin, quiet.signal_bin) == ("it lies outside the bursts", None, None)
+    plain = json.loads(json.dumps(told.to_json(), allow_nan=False))
+    assert plain["record_id"] == "rec_00000003"
+    assert plain["reply"]["confidence"] == record.reply.confidence
+
+
+def test_the_prompt_of_an_open_answer_ends_where_the_digit_is_read(make_service: MakeService) -> None:
+    service = make_service()
+    service.ask(Question("Why is the sky blue?", form="sentence", reference="It scatters."), 10)
+    prompt = explain(service.state, 0).prompt
+    assert prompt is not None
+    assert [role for role, _ in prompt] == ["user", "assistant", "user", "assistant"]
+    assert prompt[-1][1] == "Confidence: "
+
+
+def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeService) -> None:
+    service = make_service()
+    questions = toy_stream(6)
+    taught(service, questions[:2])
+    service.freeze("maintenance")
+    service.ask(questions[2], 10)
+    service.thaw()
+    taught(service, questions[3:4])
+    assert explain(service.state, 2).reason == "learning was frozen: maintenance"
+    assert "taught version" in explain(service.state, 3).reason
+
+
+@pytest.mark.parametrize("keep", ["hash", "none"])
+def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_service: MakeService, keep: Any) -> None:
+    service = make_service(keep_text=keep)
+    taught(service, toy_stream(12))
+    told = explain(service.state, 3)
+    assert told.prompt is None
+    assert "plus" not in json.dumps(told.to_json())
+    outcome = verify(service.state, service.state.latest(5), None)
+    assert (outcome.verdicts, outcome.findings) == ({"not kept": 5}, ())
+
+
+def test_no_record_is_refused(folder: Path) -> None:
+    with State(folder) as state, pytest.raises(ParameterError, match="no record 40; the latest is 39"):
+        explain(state, 40)
+
+
+def test_a_state_is_examined_while_its_server_answers_and_learns(make_service: MakeService) -> None:
+    service = make_service()
+    questions = toy_stream(200)
+    futures = [service.submit(question) for question in questions]
+    with State(service.state.folder) as state:
+        seen: list[int] = []
+        while not seen or not all(future.done() for future in futures):
+            count, found = examine(state)
+            assert found == []
+            seen.append(count)
+    assert seen == sorted(seen)
+    settle(service)
+    assert examine(service.state) == (200, [])
+
+
+SPOILS = {
+    "UPDATE decisions SET entropy = 9 WHERE position = 20": ("integrity", "entropy"),
+    "UPDATE decisions SET entropy = -1 WHERE position = 20": ("gate", "cannot be replayed"),
+    "UPDATE decisions SET statistic = statistic + 1e-12 WHERE position = 20": ("gate", "statistic"),
+    "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
+    "DELETE FROM decisions WHERE position = 20": ("gate", "missing"),
+    "DELETE FROM served WHERE position = 20": ("integrity", "when it was answered is missing"),
+    "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
+    "DELETE FROM records WHERE position = 39": ("integrity", "speaks of a record that is not there"),
+    "DELETE FROM updates WHERE version = 5": ("integrity", "an update of it is missing"),
+    "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "not above the 50"),
+    "DELETE FROM versions WHERE version = 10": ("integrity", "version 10, which answered, is not kept"),
+    "UPDATE records SET confidence = 0.5 WHERE position = 20": ("integrity", "its confidence is"),
+    "UPDATE records SET version = 3 WHERE position = 1": ("integrity", "made by no earlier question"),
+    "UPDATE records SET lesson = 'trained' WHERE position = 20": ("integrity", "its lesson is 'trained'"),
+    "UPDATE records SET body = '{}' WHERE position = 20": ("integrity", "cannot be read"),
+    "UPDATE records SET body = replace(body, '\"position\": 20', '\"position\": 2') WHERE position = 20": (
+        "integrity",
+        "its position is 2 in the record and 20 beside it",
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", SPOILS)
+def test_whatever_is_changed_in_the_tables_is_found(folder: Path, statement: str) -> None:
+    check, words = SPOILS[statement]
+    with State(folder) as state:
+        assert examine(state) == (40, [])
+    spoil(folder, statement)
+    with State(folder) as state:
+        _, found = examine(state)
+    assert any(finding.check == check and words in finding.detail for finding in found), found
+
+
+class Rounding(ScriptedModel):
+    """A model whose passes over several questions round differently, as real ones do."""
+
+    def __init__(self, by: float, wording: bool = False) -> None:
+        super().__init__()
+        self.by, self.wording = by, wording
+        self.batch = 1
+
+    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:  # noqa: ARG002
+        self.batch = len(questions)
+
+    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+        answered = super().answer(question, judge_next=judge_next)
+        if self.batch == 1:
+            return answered
+        bins = list(answered.reply.bins)
+        bins[0], bins[8] = bins[0] + self.by, bins[8] - self.by
+        text = "D" if self.wording else answered.reply.text
+        return replace(answered, reply=replace(answered.reply, bins=tuple(bins), text=text, answer=text))
+
+
+def batched(make_service: MakeService, model: ScriptedModel) -> State:
+    """The state of a server that answered one question alone and twelve in passes."""
+    service = make_service(model=model, start=False, limits=Limits(batch=4))
+    futures = [service.submit(question) for question in toy_stream(13)]
+    service.start()
+    for future in futures:
+        future.result(10)
+    settle(service)
+    return service.state
+
+
+def outcome(state: State, model: ScriptedModel) -> Verification:
+    return verify(state, state.latest(100), model)
+
+
+def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) -> None:
+    state = batched(make_service, ScriptedModel())
+    assert outcome(state, ScriptedModel()).verdicts == {"same": 13}
+
+
+def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
+    state = batched(make_service, Rounding(0.004))
+    found = outcome(state, Rounding(0.004))
+    assert found.verdicts == {"same": 1, "close": 12}
+    assert found.tolerance == 0.05
+    assert max(each.difference or 0 for each in found.rederived) == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
+def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
+    state = batched(make_service, model)
+    assert outcome(state, model).verdicts == {"same": 1, "together": 12}
+
+
+def test_another_model_does_not_pass(make_service: MakeService) -> None:
+    state = batched(make_service, ScriptedModel())
+    found = outcome(state, ScriptedModel(stated=0.6))
+    assert found.verdicts == {"differs": 13}
+    assert {finding.check for finding in found.findings} == {"confidence"}
+    assert found.to_json()["agrees"] is False
+
+
+def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService) -> None:
+    service = make_service()
+    taught(service, toy_stream(20))
+    folder = close(service)
+    with State(folder) as state:
+        served = state.served(15)
+        before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
+        forged = replace(served, record=replace(served.record, reply=before))
+        assert rederive(state, ScriptedModel(), served, 0.05).verdict == "same"
+        assert rederive(state, ScriptedModel(), forged, 0.05).verdict == "differs"
+    spoil(folder, "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
+    with State(folder) as state:
+        assert rederive(state, ScriptedModel(), state.served(15), 0.05).verdict == "differs"
+    spoil(folder, "DELETE FROM versions WHERE version = 10")
+    with State(folder) as state:
+        lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
+    assert lost.verdict == "differs"
+    assert "does not keep adapter version 10" in lost.detail
+
+
+def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(make_service: MakeService) -> None:
+    service = make_service()
+    taught(service, toy_stream(3))
+    served = service.state.served(1)
+    near = ScriptedModel(stated=0.85 + 1e-6)
+    assert rederive(service.state, near, served, 1e-4, exact=True).verdict == "differs"
+    assert rederive(service.state, near, served, 1e-4, exact=False).verdict == "close"

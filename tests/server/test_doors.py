@@ -1,0 +1,236 @@
+"""Who may come in, with how much, and what a foreign page can do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from secl.server.app import create_app
+from secl.server.guard import Settings
+from secl.server.keys import FILE, Keys
+from secl.server.service import Service
+from tests.server.conftest import MakeService
+from tests.server.doors import opened
+
+ASKED = {"question": "Why?"}
+READS = ("/v1/models", "/v1/history", "/v1/state", "/metrics", "/v1/records/rec_00000000")
+ORDERS: tuple[tuple[str, Any], ...] = (("freeze", {"reason": "x"}), ("thaw", None), ("rollback", {"version": 0}))
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    return make_service()
+
+
+@pytest.fixture
+def address(service: Service) -> Iterator[str]:
+    with opened(create_app(service, settings=Settings(patience=2))) as address:
+        yield address
+
+
+@pytest.fixture
+def keys(service: Service) -> Keys:
+    return Keys(service.state.folder)
+
+
+def bearing(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_a_first_key_closes_the_doors_and_a_second_server_needs_no_start(
+    address: str, keys: Keys, service: Service
+) -> None:
+    assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 200
+    token = keys.add("a", "read")
+    refused = httpx.post(f"{address}/v1/ask", json=ASKED)
+    assert refused.status_code == 401
+    assert refused.json()["error"]["code"] == "invalid_api_key"
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
+    keys.remove("a")
+    keys.add("b", "read")
+    assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 401
+    assert service.position == 2
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer secl_wrong", "Basic YTpi", "secl_wrong", "bearer é"])
+def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, header: str, service: Service) -> None:
+    keys.add("a", "admin")
+    headers = {b"authorization": header.encode("latin-1")} if header else {}
+    with httpx.Client(base_url=address, headers=headers) as client:
+        for path in READS:
+            assert client.get(path).status_code == 401
+        for path, body in (("ask", ASKED), ("feedback", {"record_id": "rec_00000000", "correct": True}), *ORDERS):
+            assert client.post(f"/v1/{path}", json=body).status_code == 401
+    assert service.position == 0
+
+
+def test_without_a_key_only_health_description_and_the_empty_page_are_seen(address: str, keys: Keys) -> None:
+    keys.add("a", "read")
+    for path in ("/healthz", "/readyz", "/openapi.json", "/", "/static/style.css"):
+        assert httpx.get(f"{address}{path}").status_code == 200
+    assert 'data-locked="' in httpx.get(f"{address}/").text
+
+
+def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys: Keys, service: Service) -> None:
+    keys.add("b", "admin")
+    with httpx.Client(base_url=address, headers=bearing(keys.add("a", "read"))) as client:
+        assert client.post("/v1/ask", json=ASKED).status_code == 200
+        for path in READS:
+            assert client.get(path).status_code == 200
+        assert client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": True}).status_code == 200
+        for path, body in ORDERS:
+            refused = client.post(f"/v1/{path}", json=body)
+            assert refused.status_code == 403
+            assert refused.json()["error"]["type"] == "permission_error"
+    assert service.state.events() == []
+
+
+def test_an_admin_key_steers(address: str, keys: Keys) -> None:
+    with httpx.Client(base_url=address, headers=bearing(keys.add("a", "admin"))) as client:
+        for path, body in ORDERS:
+            assert client.post(f"/v1/{path}", json=body).status_code == 200
+
+
+def test_a_broken_key_file_lets_nobody_in(address: str, service: Service) -> None:
+    (service.state.folder / FILE).write_text("?")
+    refused = httpx.post(f"{address}/v1/ask", json=ASKED)
+    assert refused.status_code == 503
+    assert str(service.state.folder) not in refused.text
+
+
+def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service) -> None:
+    with opened(create_app(service, settings=Settings(loopback=False))) as address:
+        assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 401
+        assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing("x")).status_code == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "10.0.0.1", "[::2]"])
+def test_a_foreign_name_of_this_machine_is_refused_without_keys(address: str, host: str) -> None:
+    for method, path in (("GET", "/"), ("GET", "/v1/state"), ("POST", "/v1/ask")):
+        reply = httpx.request(method, f"{address}{path}", headers={"host": host}, json=ASKED)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "host_not_allowed")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:80", "127.8.9.1"])
+def test_the_names_of_this_machine_are_taken(address: str, host: str) -> None:
+    assert httpx.get(f"{address}/v1/models", headers={"host": host}).status_code == 200
+
+
+def test_a_page_of_another_origin_cannot_ask_or_steer(address: str, service: Service) -> None:
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": address + "1"},
+        {"sec-fetch-site": "cross-site"},
+    ):
+        for path, body in (("ask", ASKED), *ORDERS):
+            reply = httpx.post(f"{address}/v1/{path}", json=body, headers=headers)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (403, "origin_not_allowed")
+    assert service.position == 0
+    assert httpx.post(f"{address}/v1/ask", json=ASKED, headers={"origin": address}).status_code == 200
+
+
+def test_a_form_of_a_foreign_page_is_no_json(address: str) -> None:
+    reply = httpx.post(f"{address}/v1/ask", content=b'{"question": "Why?"}', headers={"content-type": "text/plain"})
+    assert reply.status_code == 400
+
+
+def test_ten_megabytes_are_refused_and_the_client_hears_why(address: str, service: Service) -> None:
+    large = b'{"question": "' + b"a" * 10_000_000 + b'"}'
+    pieces = (large[i : i + 65536] for i in range(0, len(large), 65536))
+    for content in (large, pieces):
+        reply = httpx.post(f"{address}/v1/ask", content=content, headers={"content-type": "application/json"})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+    assert service.position == 0
+
+
+def test_a_client_that_asks_for_leave_is_told_before_it_sends(address: str) -> None:
+    at = urlsplit(address)
+    with socket.create_connection((at.hostname, at.port), timeout=5) as connection:
+        head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_long_prompt_is_refused_with_both_numbers(address: str, service: Service) -> None:
+    reply = httpx.post(f"{address}/v1/ask", json={"question": "a" * 100_001})
+    assert reply.status_code == 413
+    assert "100001 characters, more than the 100000" in reply.json()["error"]["message"]
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "a" * 100_001}]}
+    reply = httpx.post(f"{address}/v1/chat/completions", json=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "context_length_exceeded")
+    assert service.position == 0
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(address: str) -> None:
+    at, began = urlsplit(address), time.monotonic()
+    with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
+        connection.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+    assert 1.5 < time.monotonic() - began < 8
+
+
+def test_replies_are_not_kept_by_caches_and_not_guessed_at(address: str) -> None:
+    reply = httpx.post(f"{address}/v1/ask", json=ASKED)
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_nothing_that_was_asked_and_no_key_is_logged(
+    address: str, keys: Keys, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("DEBUG")
+    token = keys.add("a", "admin")
+    for headers in (bearing(token), bearing(token + "x"), {}):
+        httpx.post(f"{address}/v1/ask", json={"question": "a private matter"}, headers=headers)
+        httpx.post(f"{address}/v1/ask", json={"question": {"a private": "matter"}}, headers=headers)
+    written = caplog.text + "".join(capfd.readouterr())
+    assert "private" not in written
+    assert token not in written
+
+
+def test_a_refused_body_is_not_quoted_back(address: str) -> None:
+    assert "private" not in httpx.post(f"{address}/v1/ask", json={"question": {"a private": "matter"}}).text
+
+
+def test_many_slow_clients_do_not_keep_others_out(address: str) -> None:
+    at = urlsplit(address)
+    slow = [socket.create_connection((at.hostname, at.port)) for _ in range(100)]
+    try:
+        for connection in slow:
+            connection.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+        assert httpx.post(f"{address}/v1/ask", json=ASKED, timeout=5).status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_keys_that_come_and_go_under_load_never_open_the_door(service: Service, tmp_path: Path) -> None:
+    keys = Keys(service.state.folder)
+    keys.add("always", "read")
+    ended = threading.Event()
+
+    def change() -> None:
+        for number in range(50):
+            keys_of_shell = Keys(service.state.folder)
+            keys_of_shell.add(str(number), "read")
+            keys_of_shell.remove(str(number))
+        ended.set()
+
+    with opened(create_app(service, settings=Settings(loopback=True))) as address:
+        thread = threading.Thread(target=change)
+        thread.start()
+        seen = set()
+        while not ended.is_set():
+            seen.add(httpx.get(f"{address}/v1/models").status_code)
+        thread.join()
+    assert seen == {401}

@@ -1,0 +1,88 @@
+"""API keys: made, found, removed, and never kept in clear."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from secl.errors import ParameterError, StorageError
+from secl.server.keys import FILE, Keys
+
+
+def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "state")
+    token = keys.add("ops", "admin")
+    found = keys.find(token)
+    assert found is not None
+    assert (found.name, found.role) == ("ops", "admin")
+    text = (tmp_path / "state" / FILE).read_text()
+    assert token not in text
+    assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
+
+
+def test_tokens_hold_32_random_bytes_and_differ(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    tokens = {keys.add(str(number), "read") for number in range(20)}
+    assert len(tokens) == 20
+    assert {len(token) for token in tokens} == {len("secl_") + 43}
+
+
+def test_nobody_else_on_the_machine_may_read_the_file(tmp_path: Path) -> None:
+    Keys(tmp_path).add("a", "read")
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "secl_", "\ud800", "é" * 50])
+def test_a_wrong_token_finds_nothing(tmp_path: Path, wrong: str) -> None:
+    keys = Keys(tmp_path)
+    token = keys.add("a", "read")
+    assert keys.find(wrong) is None
+    assert keys.find(token[:-1]) is None
+    assert keys.find(token + "x") is None
+
+
+def test_another_process_sees_new_and_removed_keys_at_once(tmp_path: Path) -> None:
+    server, shell = Keys(tmp_path), Keys(tmp_path)
+    assert server.all() == ()
+    first, second = shell.add("a", "read"), shell.add("b", "admin")
+    assert server.find(first) is not None
+    shell.remove("a")
+    assert server.find(first) is None
+    assert server.find(second) is not None
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "x" * 65, "\x1b[31m"])
+def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ParameterError, match="no name for a key"):
+        Keys(tmp_path).add(name, "read")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_name_counts_once_and_an_unknown_one_or_role_is_refused(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.add("a", "read")
+    with pytest.raises(ParameterError, match="'a' already"):
+        keys.add("a", "admin")
+    with pytest.raises(ParameterError, match="no role 'root'"):
+        keys.add("b", "root")
+    with pytest.raises(ParameterError, match="no key 'c'; there are a"):
+        keys.remove("c")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}x", "[1]", '[{"name": "a"}]', '[{"name": "a", "role": "root", "sha256": "0"}]', '{"a": 1}', "5"]
+)
+def test_a_file_that_holds_something_else_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ParameterError, match="holds no list of keys"):
+        Keys(tmp_path).find("x")
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((StorageError, ParameterError)):
+        Keys(tmp_path / "file").add("a", "read")

@@ -1,0 +1,122 @@
+"""A server that is killed at random moments under load, again and again, with one state folder.
+
+SECL_KILLS=50 python -m pytest tests/server/test_kill.py        # with SECL_KILL_MODEL=smollm2 on the real model
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from secl.gates import replay
+from secl.runs.recipe import Recipe
+from secl.server.examination import examine
+from secl.server.state import State, position_of
+from tests import processes
+
+KILLS = int(os.environ.get("SECL_KILLS", "2"))
+CLIENTS = 4
+
+
+class Server:
+    """`secl serve` in a process of its own."""
+
+    def __init__(self, state: Path, model: str, log: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        recipe = log.with_suffix(".toml")
+        recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = -1\n', encoding="utf-8")
+        self.process: BaseProcess = processes.start(
+            log, "serve", "--model", model, "--state", state, "--port", self.port, "--recipe", recipe
+        )
+        end = time.monotonic() + 120
+        while not self._ready():
+            assert self.process.is_alive(), log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5) as reply:
+                return bool(reply.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def ask(self, text: str) -> dict[str, Any]:
+        body = json.dumps({"question": text, "options": ["yes", "no", "perhaps"]}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/ask", body, headers)
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            found: dict[str, Any] = json.load(reply)
+            return found
+
+
+def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: threading.Lock) -> None:
+    """Ask until the server dies; every reply is remembered by the number of its record."""
+    count = 0
+    while True:
+        try:
+            said = server.ask(f"Is {number} times {count} an even number?")
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):  # it was killed
+            return
+        count += 1
+        with lock:
+            position = position_of(said["secl"]["record_id"])
+            assert position not in replies, "one record for two replies"
+            replies[position] = said
+
+
+def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Path) -> None:
+    model = os.environ.get("SECL_KILL_MODEL") or str(tiny_llama)
+    chance = random.Random(4)
+    state, log = tmp_path / "state", tmp_path / "log"
+    replies: dict[int, dict[str, Any]] = {}
+    lock = threading.Lock()
+    before = 0
+    for _ in range(KILLS):
+        server = Server(state, model, log)
+        clients = [threading.Thread(target=load, args=(server, i, replies, lock)) for i in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        time.sleep(chance.uniform(0.05, 1.5))
+        server.process.kill()
+        assert processes.finish(server.process) == -signal.SIGKILL
+        for client in clients:
+            client.join(120)
+        before = check(state, replies, before)
+    last = Server(state, model, log)
+    last.process.terminate()  # and a polite end
+    assert processes.finish(last.process) == 0, log.read_text()
+    assert len(replies) > KILLS
+
+
+def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:
+    """The state after a death: every reply is on record, decisions follow from entropies, versions are kept."""
+    with State(folder) as state:
+        records = list(state.records())
+        assert [record.position for record in records] == list(range(len(records)))
+        for position, said in replies.items():
+            reply = records[position].reply
+            assert said["secl"]["bins"] == list(reply.bins)
+            assert said["secl"]["adapter_version"] == reply.version
+        gate = Recipe.from_json(state.manifest["recipe"]).build_gate()
+        assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
+        kept = {0, *state.versions()}
+        assert {record.reply.version for record in records} <= kept
+        updates = [record.update.version for record in records if record.update is not None]
+        assert sorted(updates) == list(range(1, len(updates) + 1))
+        assert len(updates) >= before, "an update was lost"
+        assert not examine(state)[1]
+        return len(updates)

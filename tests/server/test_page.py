@@ -1,0 +1,404 @@
+"""The page: whole without a script, safe whatever it shows, and driven in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+
+from secl.models import Answered
+from secl.records import Question
+from secl.server.app import create_app
+from secl.server.keys import Keys
+from secl.server.page import FILES, headline, render
+from secl.server.pictures import UNIT, axis_for, dots, histogram, line, reliability_picture, timeline
+from secl.server.service import Service
+from secl.server.view import feedback, view
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import MakeService
+from tests.server.test_service import settled, until
+
+HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00\x0b\u202e 日本 </li></main>"
+TIMEOUT = 30_000
+"""Milliseconds that a browser on a busy machine may take for anything."""
+
+
+def served(service: Service, count: int = 40) -> Service:
+    """The service after some answers, lessons and judgements."""
+    for place, question in enumerate(toy_stream(count)):
+        service.ask(question, 20)
+        if place % 4 == 0:
+            service.state.judged(place, place % 8 == 0)
+    settled(service)
+    return service
+
+
+class Page(HTMLParser):
+    """What tests want to know of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += f" {data}"
+
+
+def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
+    service = served(make_service())
+    seen = view(service)
+    text = render(seen, now=0.0)
+    page = Page(text)
+    said = " ".join(page.text.split())
+    assert "1970-01-01 00:00:00" in said
+    assert f"Version {seen['newest']}" in said
+    assert f"ECE {seen['feedback']['ece']:.3f}" in said
+    assert f"Trained {seen['lessons']['trained']}" in said
+    for point in seen["timeline"][-8:]:
+        assert f"rec_{point['position']:08d}" in said
+    pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
+    assert len(pictures) == 6
+    identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    for picture in pictures:
+        assert set(str(picture["aria-labelledby"]).split()) <= set(identifiers)
+    live = [attributes for _, attributes in page.tags if "data-live" in attributes]
+    assert len(live) >= 10
+    assert all("id" in attributes for attributes in live)
+
+
+def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: MakeService) -> None:
+    service = served(make_service())
+    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    reply = client.get("/")
+    policy = reply.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    assert reply.headers["cache-control"] == "no-store"
+    for tag, attributes in Page(reply.text).tags:
+        assert tag not in ("style", "iframe", "object", "base", "img")
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        for name in ("src", "href"):
+            if name in attributes:
+                assert str(attributes[name]).startswith("static/")
+    assert re.findall(r"<script(?![^>]*\bsrc=)", reply.text) == []
+    for name, kind in FILES.items():
+        file = client.get(f"/static/{name}")
+        assert file.status_code == 200
+        assert file.headers["content-type"].startswith(kind)
+        assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
+        assert "@import" not in file.text
+        assert "innerHTML" not in file.text
+    for name in ("index.html", "..%2fpage.py", "nothing"):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: MakeService) -> None:
+    model = ScriptedModel()
+    model.name = HOSTILE
+    service = served(make_service(model=model))
+    service.freeze(HOSTILE)
+    text = render(view(service))
+    assert "<script>" not in text
+    assert text.count("<script ") == 1
+    assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in text
+    assert HOSTILE.replace("\x00\x0b", "\ufffd\ufffd") in Page(text).text
+
+
+def test_who_may_not_see_gets_a_page_that_asks_for_a_key_and_says_nothing(make_service: MakeService) -> None:
+    service = served(make_service())
+    token = Keys(service.state.folder).add("reader", "read")
+    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    locked = client.get("/")
+    assert locked.status_code == 200
+    assert 'data-locked="yes"' in locked.text
+    assert "scripted" not in locked.text
+    assert "rec_" not in locked.text
+    assert locked.headers["vary"] == "Authorization"
+    opened = client.get("/", headers={"Authorization": f"Bearer {token}"})
+    assert "data-locked" not in opened.text
+    assert "scripted" in opened.text
+
+
+def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> None:
+    said = " ".join(Page(render(view(make_service()))).text.split())
+    assert "Nobody has asked anything yet." in said
+    assert "The first answers will be drawn here." in said
+    assert "Nobody has said yet whether an answer was right." in said
+    assert "nan" not in said
+    assert "None" not in said
+
+
+def test_the_headline_says_what_the_server_does() -> None:
+    learning = {"on": True, "active": True, "frozen": None, "waiting": 0, "backlog": 9}
+    seen: dict[str, Any] = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
+    assert headline(seen) == "The gate is quiet: it answers, and watches its uncertainty."
+    burst = {**seen, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
+    assert headline(burst).endswith("learns from the next question, behind the answers. 1 lesson waits.")
+    assert headline({**burst, "remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
+    assert headline({**seen, "learning": {**learning, "frozen": "x"}}) == "It answers; learning is frozen."
+    assert "does not learn" in headline({**seen, "learning": {**learning, "on": False}})
+
+
+def test_pictures_put_values_where_they_belong() -> None:
+    assert axis_for([2.0, 2.0]).ticks[0] <= 2.0 <= axis_for([2.0, 2.0]).ticks[-1]
+    for low, high in ((0.0, 1e-9), (0.1, 7.3), (1.02, 1.19), (3.0, 999.0)):
+        axis = axis_for([low, high])
+        assert 2 <= len(axis.ticks) <= 5
+        assert axis.ticks[0] <= low < high <= axis.ticks[-1] + 1e-12
+        assert len(set(axis.labels)) == len(axis.ticks)
+    assert dots([1.0, 0.0], UNIT) == "M250.0 0.0h0M750.0 100.0h0"
+    assert line([float("nan")], UNIT) == ""
+    point = {"position": 7, "confidence": 0.62, "frozen_confidence": 0.9, "entropy": None, "alarm": True}
+    points = [{**point, "in_burst": True}, {**point, "position": 8, "alarm": False, "in_burst": False}]
+    drawn = timeline(points)
+    assert (drawn.bursts, drawn.alarms, drawn.places) == ([(0.0, 500.0)], [250.0], [7])
+    assert drawn.entropies == drawn.entropy_mean == ""
+    assert "Answers 7 to 8: stated confidence 0.62 on average, frozen model 0.90; 1 alarm, 1 answer in" in drawn.told
+    bars = histogram(points)
+    assert bars.bars == [(605.0, 0.0, 40.0, 100.0)]
+    assert (bars.outline, bars.most) == ("M900 100V0.0H950V100", 2)
+    assert bars.told == "Latest 2: the median of the stated confidence is 0.62, that of the frozen model 0.90."
+    picture = reliability_picture(feedback([(0.72, True), (0.78, False)]))
+    assert picture.bars == [(708.0, 50.0, 84.0, 50.0)]
+    assert picture.stated == "M708.0 25.00h84.0"
+    assert picture.counts == [0, 0, 0, 0, 0, 0, 0, 2, 0, 0]
+
+
+# From here on with a browser.
+
+
+class Smooth(ScriptedModel):
+    """Like a real model in that its bins are spread, and that a question without a reference gets an answer."""
+
+    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+        answered = super().answer(question, judge_next=judge_next)
+        bins = tuple(0.9 * p + 0.01 for p in answered.reply.bins)
+        return replace(answered, reply=replace(answered.reply, bins=bins))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def host() -> Iterator[Callable[[Service], str]]:
+    """Puts services behind HTTP on a free port, and gives the address."""
+    running: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def start(service: Service) -> str:
+        free = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(create_app(service), log_level="error", ws="none", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]}, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        until(lambda: server.started)
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    """A page in a browser window of its own; a problem in its console fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(TIMEOUT)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda problem: problems.append(str(problem)))
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.problems = problems
+    yield page
+    context.close()
+
+
+def shown(tab: Any, selector: str, text: str) -> None:
+    """Wait until an element holds a text."""
+    tab.locator(selector).filter(has_text=text).first.wait_for()
+
+
+@pytest.mark.slow
+def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = served(make_service(model=Smooth(), twin=Smooth()))
+    tab.goto(host(service))
+    before = view(service)["feedback"]["n"]
+    shown(tab, "#labelled", str(before))
+    tab.fill("#question", "What is <b>3</b> plus 4?")
+    tab.fill("#options", "seven\n\n <i>eight</i> \n")
+    tab.keyboard.press("Control+Enter")
+    tab.locator("#answer").wait_for()
+    record = service.state.served(40).record
+    assert record.question.options == ("seven", "<i>eight</i>")
+    answer = str(record.reply.answer)
+    assert tab.inner_text("#said") == f"{answer}. {record.question.option(answer)}"
+    assert tab.inner_text("#confidence") == f"{record.reply.confidence:.2f}"
+    bars = tab.locator("#answer [data-bin]")
+    assert bars.count() == 10
+    heights = [float(bars.nth(k).get_attribute("height")) for k in range(10)]
+    most = max(record.reply.bins)
+    assert heights == pytest.approx([100 * p / most for p in record.reply.bins])
+    assert f"Version {record.reply.version}, rec_00000040." in tab.inner_text("#origin")
+    tab.click("button:text-is('Right')")
+    shown(tab, "#thanks", "nothing is learned from it")
+    shown(tab, "#labelled", str(before + 1))
+    assert service.state.served(40).correct is True
+    tab.click("button:text-is('Wrong')")
+    until(lambda: service.state.served(40).correct is False)
+    shown(tab, "button[aria-pressed=true]", "Wrong")
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_answers_to_others_appear_by_themselves_and_typing_is_left_alone(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = make_service()
+    tab.goto(host(service))
+    shown(tab, "#timeline", "The first answers will be drawn here.")
+    tab.fill("#question", "half a ques")
+    tab.click("summary >> text=The latest answers")
+    for question in toy_stream(12):
+        service.ask(question, 20)
+    shown(tab, "#latest", "rec_00000011")
+    assert tab.locator("#latest time").last.is_visible()  # what was opened stays open
+    shown(tab, "#timeline", "Answers 0 to 11")
+    assert tab.input_value("#question") == "half a ques"
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_an_admin_rolls_back_freezes_and_thaws(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = served(make_service())
+    tab.goto(host(service))
+    newest = service.learner.model.version
+    tab.once("dialog", lambda dialog: dialog.dismiss())
+    tab.click("#rollback-0")
+    assert service.learner.model.version == newest
+    tab.once("dialog", lambda dialog: dialog.accept())
+    tab.click("#rollback-0")
+    shown(tab, "#done", "Answers come from version 0 now.")
+    shown(tab, "#versions tr.current", "untouched model")
+    shown(tab, "#events", "Rolled back")
+    assert service.learner.model.version == 0
+    tab.click("#freeze")
+    shown(tab, "#header", "Learning is frozen. by hand, on the page")
+    assert service.learner.frozen == "by hand, on the page"
+    tab.click("#thaw")
+    tab.locator("#freeze").wait_for()
+    assert view(service)["learning"]["active"]
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = served(make_service())
+    keys = Keys(service.state.folder)
+    reader, admin = keys.add("reader", "read"), keys.add("admin", "admin")
+    address = host(service)
+    tab.goto(address)
+    tab.fill("#key", "wrong")
+    tab.click("#key-form button[type=submit]")
+    shown(tab, "#trouble", "That key opens nothing here.")
+    tab.fill("#key", reader)
+    tab.keyboard.press("Enter")
+    shown(tab, "h1", "scripted")
+    tab.fill("#question", "Capital of France?")
+    tab.click("#ask button")
+    tab.locator("#answer").wait_for()
+    tab.once("dialog", lambda dialog: dialog.accept())
+    tab.click("#rollback-0")
+    shown(tab, "#done", "this needs a key with the role admin.")
+    assert service.learner.model.version != 0
+    tab.fill("#key", admin)  # its box has opened by itself
+    tab.click("#key-form button[type=submit]")
+    shown(tab, "#done", "The key is in use.")
+    tab.once("dialog", lambda dialog: dialog.accept())
+    tab.click("#rollback-0")
+    shown(tab, "#done", "Answers come from version 0 now.")
+    tab.reload()
+    shown(tab, "h1", "scripted")  # the tab still has the key
+    assert tab.evaluate("localStorage.length") == 0
+    assert tab.evaluate("document.cookie") == ""
+    tab.click("#key-box summary")
+    tab.click("#key-forget")
+    shown(tab, ".verdict", "to those who have a key")
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_refusal_and_a_lost_server_are_said_in_words(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = served(make_service(), 12)
+    tab.goto(host(service))
+    tab.fill("#question", "Which?")
+    tab.fill("#options", "only one")
+    tab.click("#ask button")
+    shown(tab, "#trouble", "has a single option")
+    tab.route("**/*", lambda route: route.abort())
+    shown(tab, "#offline", "The server does not answer; below is the last that was seen of it.")
+    tab.click("#ask button")
+    shown(tab, "#trouble", "The server does not answer.")
+    tab.unroute("**/*")
+    tab.locator("#offline").wait_for(state="hidden")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 768, 1200])
+def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
+    make_service: MakeService, host: Callable[[Service], str], browser: Any, width: int
+) -> None:
+    model = ScriptedModel()
+    model.name = "a-very-long-name-of-a-model-without-any-place-to-break-" * 3
+    service = served(make_service(model=model))
+    service.freeze("x" * 300)
+    context = browser.new_context(viewport={"width": width, "height": 800}, java_script_enabled=False)
+    context.set_default_timeout(TIMEOUT)
+    tab = context.new_page()
+    tab.goto(host(service))
+    assert tab.locator("svg[role=img]").first.is_visible()
+    assert not tab.locator("#ask").is_visible()
+    assert tab.locator("noscript").first.inner_text().startswith("Asking")
+    widest = tab.locator("body *:not(.scroll *)").evaluate_all(
+        "all => Math.max(...all.map(e => e.getBoundingClientRect().right))"
+    )
+    assert widest <= width + 1
+    context.close()
+
+
+def test_every_file_of_the_page_is_packaged() -> None:
+    import secl.server
+
+    folder = Path(secl.server.__file__).parent / "page"
+    assert {path.name for path in folder.iterdir()} == {*FILES, "index.html"}

@@ -1,0 +1,66 @@
+"""Whatever the description allows, and much that it does not, ends in a reply that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from secl.server.app import create_app
+from tests.server.conftest import MakeService
+from tests.server.doors import opened
+
+schemathesis = pytest.importorskip("schemathesis")
+
+EXAMPLES = 25
+"""Requests of each kind to each route."""
+
+
+@pytest.fixture
+def operations(make_service: MakeService) -> Iterator[list[Any]]:
+    """All operations in the description of a running server."""
+    with opened(create_app(make_service())) as address:
+        schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+        yield [found.ok() for found in schema.get_all_operations()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["POSITIVE", "NEGATIVE"])
+def test_no_request_breaks_the_server_and_every_reply_is_as_described(operations: list[Any], kind: str) -> None:
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    seen: dict[str, set[int]] = {}
+
+    def check(operation: Any) -> None:
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=GenerationMode[kind]))
+        def ask(case: Any) -> None:
+            reply = case.call()
+            seen.setdefault(operation.label, set()).add(reply.status_code)
+            case.validate_response(reply, checks=checks)
+
+        ask()
+
+    assert len(operations) >= 13
+    for operation in operations:
+        if kind == "POSITIVE" or operation.body or operation.query or operation.path_parameters:
+            check(operation)
+    wanted = {200} if kind == "POSITIVE" else {400}
+    for label in ("POST /v1/ask", "POST /v1/freeze", "GET /v1/history"):
+        assert wanted <= seen[label], (label, seen[label])

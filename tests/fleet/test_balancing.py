@@ -182,7 +182,7 @@ def test_without_any_endpoint_one_sentence_names_them_all(fakes: Fakes, make_fle
     fleet = make_fleet(*servers)
     for server in servers:
         server.kill()
-    with pytest.raises(ModelError, match="none of the 2 vLLM endpoints can be used") as refused:
+    with pytest.raises(UnavailableError, match="none of the 2 vLLM endpoints can be used") as refused:
         said(fleet, 0, [1])
     assert all(server.url in str(refused.value) for server in servers)
     servers[1].start()

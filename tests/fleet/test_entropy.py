@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from secl.data.quiz import quiz
 from secl.fleet.entropy import entropy_of
+from secl.neural.engine import LocalModel
+from secl.records import Question
 
 
 def exact(p: NDArray[np.floating[Any]]) -> float:
@@ -53,3 +56,25 @@ def test_a_uniform_distribution_is_found() -> None:
     found = entropy_of([-math.log(1000)] * 20, 1000)
     assert found.low == pytest.approx(math.log(1000))
     assert found.value == pytest.approx(math.log(1000), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_the_entropy_of_a_real_model_is_found_from_its_head(smollm2: str) -> None:
+    model = LocalModel.load(smollm2, dtype="fp32")
+    choices = [question for domain in ("capitals", "science", "misconceptions") for question in quiz(domain, 14, 1)]
+    texts = [Question(question.text, id=question.id) for question in choices[:14]]
+    for questions, top, largest in ((choices, 20, 0.05), (choices, 64, 0.05), (texts, 20, 0.3), (texts, 64, 0.15)):
+        errors, bounds = [], []
+        for question in questions:
+            (look,) = model.ahead.look([question], [False])
+            states = look.frozen.answering.frozen(look.frozen.nodes)
+            # Before the letter and a digit, or before each token of the text and the digit.
+            rows = [0, 1] if question.options else [*range(len(states) - 2), len(states) - 1]
+            log_p = model.network.head.logits(states[rows], model.reader.digits).log_softmax(-1).double()
+            found = [entropy_of(row.topk(top).values.tolist(), log_p.shape[-1]) for row in log_p]
+            expected = float(-(log_p.exp() * log_p).sum(-1).mean())
+            errors.append(float(np.mean([each.value for each in found])) - expected)
+            bounds.append(float(np.mean([each.low for each in found])) - expected)
+        print(f"top {top}: lower bound {np.mean(bounds):+.3f}, tail {np.mean(errors):+.3f}, at most {max(errors):.3f}")
+        assert max(map(abs, errors)) < largest
+        assert max(bounds) < 1e-4

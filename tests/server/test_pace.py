@@ -3,85 +3,99 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
-from secl.server.pace import MOST_CREDIT, GivenUpError, Pace
+from secl.server.pace import GivenUpError, Pace
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+class Lesson:
+    """A learner that goes through layers until it is told to end."""
 
-    def __call__(self) -> float:
-        return self.now
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.layers = 0
+        self.ended = ""
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._go)
+        self._thread.start()
 
-
-def learner(pace: Pace) -> tuple[threading.Thread, list[str]]:
-    """A learner that calls `wait` once and says how that ended."""
-    ended: list[str] = []
-
-    def once() -> None:
+    def _go(self) -> None:
         try:
-            pace.wait()
-            ended.append("went on")
+            with self.pace.teaching():
+                while not self._end.is_set():
+                    self.pace.wait()
+                    self.layers += 1
+                    time.sleep(0.001)
+            self.ended = "held"
         except GivenUpError:
-            ended.append("gave up")
+            self.ended = "given up"
 
-    thread = threading.Thread(target=once)
-    thread.start()
-    return thread, ended
+    def moves(self, seconds: float = 0.1) -> bool:
+        """Whether it goes through layers now."""
+        time.sleep(0.02)
+        before = self.layers
+        time.sleep(seconds)
+        return self.layers > before
+
+    def end(self) -> str:
+        self._end.set()
+        self._thread.join(30)
+        return self.ended
 
 
-def test_idle_time_is_free() -> None:
-    pace = Pace(0.0)
-    for _ in range(100):
-        pace.wait()
-
-
-def test_without_a_share_learning_waits_for_the_answers() -> None:
-    pace = Pace(0.0)
+def test_idle_time_is_free_and_answers_go_first() -> None:
+    pace = Pace(0.5)
+    lesson = Lesson(pace)
+    assert lesson.moves()
     with pace.answering():
-        thread, ended = learner(pace)
-        thread.join(0.1)
-        assert thread.is_alive()
-    thread.join(10)
-    assert ended == ["went on"]
+        assert not lesson.moves()
+    assert lesson.moves()
+    assert lesson.end() == "held"
 
 
-def test_beside_answers_learning_gets_its_share_of_their_time() -> None:
-    clock = Clock()
-    pace = Pace(0.25, clock)
-    learned = 0.0
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_last_one(share: float) -> None:
+    pace = Pace(share)
+    lesson = Lesson(pace)
     with pace.answering():
-        for _ in range(4000):
-            clock.now += 0.01
-            pace._settle(learning=False)
-            if pace._credit > 0:
-                pace.wait()
-                clock.now += 0.01
-                learned += 0.01
-                pace._settle(learning=True)
-    assert learned / clock.now == pytest.approx(0.25, abs=0.01)
+        time.sleep(0.2)
+        before, began = lesson.layers, time.monotonic()
+        pace.between()
+        took = time.monotonic() - began
+        assert (lesson.layers > before + 10) is (share > 0)
+        assert took == pytest.approx(0.2 * share, abs=0.08)
+        assert not lesson.moves()
+    assert lesson.end() == "held"
 
 
-def test_credit_does_not_pile_up() -> None:
-    clock = Clock()
-    pace = Pace(0.25, clock)
+def test_nobody_waits_between_batches_while_no_lesson_is_held() -> None:
+    pace = Pace(0.9)
     with pace.answering():
-        clock.now += 3600
-        pace._settle(learning=False)
-        assert pace._credit == MOST_CREDIT
+        time.sleep(0.2)
+        began = time.monotonic()
+        pace.between()
+        assert time.monotonic() - began < 0.1
+
+
+def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
+    pace = Pace(0.9)
+    lesson = Lesson(pace)
+    with pace.answering():
+        time.sleep(0.5)
+        threading.Timer(0.05, lesson.end).start()
+        began = time.monotonic()
+        pace.between()
+        assert time.monotonic() - began < 0.4
 
 
 def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:
     pace = Pace(0.0)
     with pace.answering():
-        thread, ended = learner(pace)
+        lesson = Lesson(pace)
         pace.interrupt()
-        thread.join(10)
-        assert ended == ["gave up"]
-    with pytest.raises(GivenUpError):
-        pace.wait()
-    pace.begin()
-    pace.wait()
+        assert lesson.end() == "given up"
+    again = Lesson(pace)
+    assert again.moves()
+    assert again.end() == "held"

@@ -45,7 +45,7 @@ def serve(
     tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
     learning_rate: Annotated[float | None, flag("Of AdamW.", "5e-5")] = None,
     keep_text: Annotated[str, flag("What is stored of texts: none, hash or full.", "full")] = "full",
-    share: Annotated[float | None, flag("Of the answering time, for learning beside answers.", "0.2")] = None,
+    share: Annotated[float | None, flag("Of the answering time, for learning between batches.", "0.2")] = None,
     queue: Annotated[int | None, flag("Most questions that wait.", "256")] = None,
     batch: Annotated[int | None, flag("Most questions in one pass.", "16")] = None,
     backlog: Annotated[int | None, flag("Most questions that wait for their lesson.", "1000")] = None,

@@ -100,7 +100,7 @@ class Fleet:
         """Ask every endpoint that is not well whether it is there.
 
         Raises:
-            ModelError: none is.
+            UnavailableError: none is.
         """
         called = self._clock()
         for post in self._posts:
@@ -114,7 +114,8 @@ class Fleet:
         """Let a version (0 for the frozen model) go on behind each prompt, on whichever endpoint can.
 
         Raises:
-            ModelError: no endpoint answers, or the request is refused.
+            UnavailableError: no endpoint answers.
+            ModelError: the request is refused.
         """
         failed = 0
         while True:
@@ -203,6 +204,6 @@ class Fleet:
             self.failures += 1
             post.well, post.again, post.why = False, again, str(problem)
 
-    def _nobody(self) -> ModelError:
+    def _nobody(self) -> UnavailableError:
         said = " ".join(post.why for post in self._posts)
-        return ModelError(f"none of the {len(self._posts)} vLLM endpoints can be used: {said}")
+        return UnavailableError(f"none of the {len(self._posts)} vLLM endpoints can be used: {said}")

@@ -128,11 +128,12 @@ class Endpoint:
             "POST": httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None),
         }
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        # No limit of connections here: how many requests are under way is decided by those who ask.
+        # No limit of connections: how many requests are under way is decided by those who ask. Idle ones are closed
+        # before the server closes them after five seconds; a request that meets such an end would look like a failure.
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=2.0),
         )
 
     def close(self) -> None:

@@ -146,7 +146,7 @@ class FleetModel:
 
         Raises:
             QuestionError: the question has more options than letters, or is longer than the model can read.
-            ModelError: no server answers.
+            UnavailableError: no server answers (a `ModelError`; later one may).
         """
         with self.versions.holding() as version:
             look = self._looks.get(question)

@@ -160,9 +160,9 @@ class Learner:
     def _teach(self, asked: Record) -> None:
         """Hold one lesson; whatever goes wrong leaves the weights as they were."""
         before, version = self.model.snapshot(), self.model.version
-        self.pace.begin()
         try:
-            taught = self._lesson(asked)
+            with self.pace.teaching():
+                taught = self._lesson(asked)
             changed = taught.update is not None
             self.state.taught(taught, snapshot=self.model.snapshot() if changed else None)
         except GivenUpError:

@@ -1,4 +1,8 @@
-"""When learning may use the machine: on idle time, and beside answers for a bounded share of theirs."""
+"""When learning may use the machine: on idle time, and between two batches for a share of the time that answers took.
+
+Answers and lessons never compute at the same time. Two passes at once share the cores badly: each takes several times as
+long as alone.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-MOST_CREDIT = 0.5
-"""Seconds of learning that may be saved up while answers are computed."""
-
 
 class Pace:
-    """Lets one thread learn while others answer.
+    """Lets one thread learn while another answers.
 
     Args:
-        share: of the time in which answers are computed, how much may be spent on learning, in [0, 1).
+        share: while questions keep coming, how long a lesson may go on between two batches, as a part of the time that
+            the last batch took, in [0, 1).
         clock: seconds, ever growing.
     """
 
@@ -24,13 +26,13 @@ class Pace:
         self._clock = clock
         self._changed = threading.Condition()
         self._answering = False
+        self._teaching = False
         self._interrupted = False
-        self._credit = 0.0
-        self._since = clock()
+        self._began = clock()
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Within the block answers are computed, or are waited for by someone."""
+        """Within the block answers are computed, and a lesson stands still from its next layer on."""
         self._turn(True)
         try:
             yield
@@ -39,40 +41,48 @@ class Pace:
 
     def _turn(self, answering: bool) -> None:
         with self._changed:
-            self._settle(learning=False)
-            self._answering = answering
+            self._answering, self._began = answering, self._clock()
             self._changed.notify_all()
 
-    def _settle(self, *, learning: bool) -> None:
-        """Bring the credit up to date: it grows while answers are computed and shrinks while one learns beside them."""
-        now = self._clock()
-        passed, self._since = now - self._since, now
-        if self._answering:
-            self._credit = min(MOST_CREDIT, self._credit + passed * self.share - (passed if learning else 0.0))
+    def between(self) -> None:
+        """Called between two batches, within `answering`: lets a lesson go on for its share of the last one's time."""
+        with self._changed:
+            now = self._clock()
+            until = now + self.share * (now - self._began)
+            if self._teaching:
+                self._answering = False
+                self._changed.notify_all()
+                while self._teaching and (left := until - self._clock()) > 0:
+                    self._changed.wait(left)
+                self._answering = True
+            self._began = self._clock()
+
+    @contextmanager
+    def teaching(self) -> Iterator[None]:
+        """Within the block a lesson is held."""
+        with self._changed:
+            self._interrupted, self._teaching = False, True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._teaching = False
+                self._changed.notify_all()
 
     def wait(self) -> None:
-        """Called by the learner before every layer: comes back when it may go on.
+        """Called by a lesson before every layer: comes back when it may go on.
 
         Raises:
             GivenUpError: the lesson is to be given up.
         """
         with self._changed:
-            self._settle(learning=True)
-            while self._answering and self._credit <= 0 and not self._interrupted:
-                # What is missing grows at the rate of the share, unless the answers are done before.
-                self._changed.wait(max(0.005, -self._credit / self.share) if self.share else None)
-                self._settle(learning=False)
+            while self._answering and not self._interrupted:
+                self._changed.wait()
             if self._interrupted:
                 raise GivenUpError
 
-    def begin(self) -> None:
-        """A lesson begins."""
-        with self._changed:
-            self._interrupted = False
-            self._settle(learning=False)
-
     def interrupt(self) -> None:
-        """Make the learner give up its lesson at the next layer."""
+        """Make the lesson give up at its next layer."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

@@ -76,7 +76,8 @@ class Limits:
         batch: most questions in one pass.
         queue: most questions that wait.
         backlog: most questions that wait for their lesson; the oldest are dropped beyond it.
-        share: of the time in which answers are computed, how much may be spent on learning, in [0, 1).
+        share: while questions keep coming, how long learning may go on between two batches, as a part of the time that
+            the last one took, in [0, 1).
     """
 
     batch: int = 16
@@ -218,10 +219,17 @@ class Service:
                     self._changed.wait()
                 if not self._asked:
                     return
-                taken = [self._asked.popleft() for _ in range(min(self.limits.batch, len(self._asked)))]
-            batch = [each for each in taken if each[2].set_running_or_notify_cancel()]
             with self.pace.answering():
-                self._answer(batch)
+                self._answer(self._take())
+                while self._asked:
+                    self.pace.between()
+                    self._answer(self._take())
+
+    def _take(self) -> list[tuple[Question, float, Future[Said]]]:
+        """The next batch, without what was cancelled."""
+        with self._changed:
+            taken = [self._asked.popleft() for _ in range(min(self.limits.batch, len(self._asked)))]
+        return [each for each in taken if each[2].set_running_or_notify_cancel()]
 
     def _answer(self, batch: list[tuple[Question, float, Future[Said]]]) -> None:
         """Answer a batch under one version; a question that cannot be answered does not spoil it."""

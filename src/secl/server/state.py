@@ -29,6 +29,9 @@ Keep = Literal["none", "hash", "full"]
 
 KEEPS: tuple[Keep, ...] = ("none", "hash", "full")
 
+PATIENCE = 1.0
+"""Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
+
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
@@ -104,6 +107,7 @@ class State(Store):
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         super().__init__(folder, writable=writable)
         self.lock = threading.RLock()
+        self._db.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
         try:
             next(self._read("SELECT count(*) FROM served"))
         except RunError:

@@ -131,6 +131,7 @@ def test_spoiled_answers_are_asked_for_again(endpoint: Endpoint, fake: FakeVllm)
     right = endpoint.complete("base", [[1], [2]], Wish(top=5))
     fake.spoil = 3
     assert endpoint.complete("base", [[1], [2]], Wish(top=5)) == right
+    assert endpoint.spoiled == 3
     fake.spoil = 99
     with pytest.raises(UnavailableError, match="logprob_token_ids"):
         endpoint.complete("base", [[1]], Wish(top=5))

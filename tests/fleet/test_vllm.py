@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -235,37 +234,3 @@ def test_how_many_replies_a_second(fleet: FleetModel, say: Say) -> None:
         rates.append(len(questions) / (time.perf_counter() - began))
         assert {reply.version for reply in replies} == {version}
     say(f"replies a second on two endpoints: {rates[0]:.1f} frozen, {rates[1]:.1f} with the adapted reply beside it")
-
-
-def test_what_other_clients_spoil_is_asked_for_again(fleet: FleetModel, servers: list[Server], say: Say) -> None:
-    stream = choices(16)
-    right = [fleet.answer(question).reply for question in stream]
-    common = {"model": "base", "max_tokens": 1, "temperature": 0.0}
-    done = threading.Event()
-
-    def disturb(url: str) -> None:
-        with httpx.Client(base_url=url, timeout=60) as client:
-            while not done.is_set():
-                body = {**common, "prompt": [[1, 2, 3]], "logprobs": 2, "logprob_token_ids": [32, 33]}
-                client.post("/v1/completions", json=body).raise_for_status()
-
-    def spoiled(number: int) -> bool:
-        body = {**common, "prompt": [[1, 2, number]], "logprobs": 20, "return_tokens_as_token_ids": True}
-        answer = httpx.post(f"{servers[0].url}/v1/completions", json=body, timeout=60).json()
-        return len(answer["choices"][0]["logprobs"]["top_logprobs"][0]) < 20
-
-    with ThreadPoolExecutor(4) as pool:
-        others = [pool.submit(disturb, server.url) for server in servers * 2]
-        try:
-            count = sum(spoiled(number) for number in range(40))
-            fleet.prepare(stream, [False] * len(stream), stands_still=True)
-            found = [fleet.answer(question).reply for question in stream]
-        finally:
-            done.set()
-        for other in others:
-            other.result()
-    worst = max(apart(one, other)[0] for one, other in zip(found, right, strict=True))
-    say(
-        f"{count} of 40 plain requests were spoiled by logprob_token_ids; bins of the fleet differ by at most {worst:.1e}"
-    )
-    assert worst < 1e-3

@@ -56,13 +56,14 @@ def test_idle_time_is_free_and_answers_go_first() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_last_one(share: float) -> None:
+def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: float) -> None:
     pace = Pace(share)
     lesson = Lesson(pace)
     with pace.answering():
         time.sleep(0.2)
-        before, began = lesson.layers, time.monotonic()
-        pace.between()
+        before = lesson.layers
+    began = time.monotonic()
+    with pace.answering():
         took = time.monotonic() - began
         assert (lesson.layers > before + 10) is (share > 0)
         assert took == pytest.approx(0.2 * share, abs=0.08)
@@ -70,13 +71,19 @@ def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_last_one(shar
     assert lesson.end() == "held"
 
 
-def test_nobody_waits_between_batches_while_no_lesson_is_held() -> None:
+def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> None:
     pace = Pace(0.9)
-    with pace.answering():
-        time.sleep(0.2)
+    for _ in range(2):
         began = time.monotonic()
-        pace.between()
+        with pace.answering():
+            assert time.monotonic() - began < 0.1
+            time.sleep(0.2)
+    lesson = Lesson(pace)
+    time.sleep(0.2)
+    began = time.monotonic()
+    with pace.answering():
         assert time.monotonic() - began < 0.1
+    assert lesson.end() == "held"
 
 
 def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
@@ -84,9 +91,9 @@ def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
     lesson = Lesson(pace)
     with pace.answering():
         time.sleep(0.5)
-        threading.Timer(0.05, lesson.end).start()
-        began = time.monotonic()
-        pace.between()
+    threading.Timer(0.05, lesson.end).start()
+    began = time.monotonic()
+    with pace.answering():
         assert time.monotonic() - began < 0.4
 
 

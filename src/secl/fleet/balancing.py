@@ -96,6 +96,11 @@ class Fleet:
         """Tokens that a prompt with its answer may have on all endpoints that have been met; 0 if none said."""
         return min((post.endpoint.window for post in self._posts if post.endpoint.window), default=0)
 
+    @property
+    def spoiled(self) -> int:
+        """Answers that were asked for again, because another client's request had spoiled them."""
+        return sum(post.endpoint.spoiled for post in self._posts)
+
     def meet(self) -> None:
         """Ask every endpoint that is not well whether it is there.
 

@@ -16,7 +16,7 @@ TOKEN = "token_id:"
 
 CONNECT_SECONDS, HEALTH_SECONDS = 3.0, 10.0
 
-TRIES = 5
+TRIES = 8
 """How often a spoiled answer is asked for."""
 
 # A server adds the defaults of its model's generation_config.json to what a request leaves out.
@@ -103,6 +103,7 @@ class Endpoint:
         base: the name of its base model; empty before the first `refresh`.
         window: tokens that a prompt with its answer may have; 0 where the server does not say.
         loaded: adapters that it has, as far as is known here: folder by name.
+        spoiled: answers that another client's request had spoiled, and that were asked for again.
         lock: for those who change `loaded`.
 
     Raises:
@@ -121,6 +122,7 @@ class Endpoint:
         self.base = ""
         self.window = 0
         self.loaded: dict[str, str] = {}
+        self.spoiled = 0
         self.lock = threading.Lock()
         self._trouble = (httpx.TransportError, httpx.DecodingError)
         self._times = {
@@ -172,6 +174,7 @@ class Endpoint:
                 raise ModelError(f"{self.url} answered {len(found)} of {len(prompts)} prompts.")
             if all(len(step.log_p) >= wish.top for steps in found for step in steps):
                 return found
+            self.spoiled += 1
         raise UnavailableError(
             f"{self.url} reports fewer probable tokens than it was asked for, {TRIES} times; another client asks it "
             "for logprob_token_ids, which spoils the answers to others."

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from secl.errors import QuestionError, SeclError
+from secl.fleet.endpoint import UnavailableError
 from secl.records import Question
 from secl.server.conversation import make_question, question_text, turns_of, with_context
 from secl.server.guard import Settings
@@ -145,6 +146,8 @@ async def wait_for(service: Service, question: Question, request: Request, patie
             return waiting.result()
     except QuestionError:
         raise
+    except UnavailableError as problem:
+        raise RequestError(503, str(problem), "no_endpoint", headers=AGAIN) from None
     except Exception as problem:  # also a SeclError is not the client's fault here
         log.error("the model failed on a question: %s", traced(problem))
         raise refusal(SeclError()) from None

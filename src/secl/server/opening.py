@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,7 +110,9 @@ def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetM
         raise ParameterError(
             f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
         ) from None
-    return FleetModel(learner, endpoints, folder)
+    # Servers may answer for several learners, so versions are named after the folder that they come from.
+    name = f"secl{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]}"
+    return FleetModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
 
 
 def note_environment(state: State, now: dict[str, Any]) -> None:

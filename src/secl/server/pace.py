@@ -28,34 +28,26 @@ class Pace:
         self._answering = False
         self._teaching = False
         self._interrupted = False
-        self._began = clock()
+        self._ended, self._took = clock(), 0.0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Within the block answers are computed, and a lesson stands still from its next layer on."""
-        self._turn(True)
+        """Within the block answers are computed, and a lesson stands still from its next layer on.
+
+        A block that follows closely upon another one begins when the lesson in between has had its share.
+        """
+        with self._changed:
+            until = self._ended + self.share * self._took
+            while self._teaching and (left := until - self._clock()) > 0:
+                self._changed.wait(left)
+            self._answering, began = True, self._clock()
         try:
             yield
         finally:
-            self._turn(False)
-
-    def _turn(self, answering: bool) -> None:
-        with self._changed:
-            self._answering, self._began = answering, self._clock()
-            self._changed.notify_all()
-
-    def between(self) -> None:
-        """Called between two batches, within `answering`: lets a lesson go on for its share of the last one's time."""
-        with self._changed:
-            now = self._clock()
-            until = now + self.share * (now - self._began)
-            if self._teaching:
-                self._answering = False
+            with self._changed:
+                self._answering, self._ended = False, self._clock()
+                self._took = self._ended - began
                 self._changed.notify_all()
-                while self._teaching and (left := until - self._clock()) > 0:
-                    self._changed.wait(left)
-                self._answering = True
-            self._began = self._clock()
 
     @contextmanager
     def teaching(self) -> Iterator[None]:

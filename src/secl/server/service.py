@@ -31,6 +31,10 @@ from secl.server.safety import Bounds, Watch
 from secl.server.state import State
 
 
+GATHER = 0.005
+"""Seconds that the first question of a batch waits for others: those who were answered together ask again together."""
+
+
 class BusyError(SeclError):
     """The queue is full; ask again later."""
 
@@ -127,6 +131,7 @@ class Service:
         for served in state.latest(self.watch.bounds.window):
             self.watch.see(served.record)
         self._kept = set(state.versions())
+        self._coming: bytes | None = None
         self.learner = Learner(calibrator, state, self.watch, self.pace, self.limits.backlog)
         self._asked: deque[tuple[Question, float, Future[Said]]] = deque()
         self._changed = threading.Condition()
@@ -219,11 +224,9 @@ class Service:
                     self._changed.wait()
                 if not self._asked:
                     return
+                self._changed.wait_for(lambda: self._closing or len(self._asked) >= self.limits.batch, GATHER)
             with self.pace.answering():
                 self._answer(self._take())
-                while self._asked:
-                    self.pace.between()
-                    self._answer(self._take())
 
     def _take(self) -> list[tuple[Question, float, Future[Said]]]:
         """The next batch, without what was cancelled."""
@@ -296,7 +299,7 @@ class Service:
         except StorageError as problem:
             self.trouble = str(problem)
             return False
-        self.trouble = None
+        self.trouble = None if self._coming is None else self.trouble
         self._kept.add(number)
         self._gate_state, self._decision = self._coming_state, records[-1].decision
         self.position += len(records)
@@ -308,9 +311,15 @@ class Service:
 
     def _swap(self) -> None:
         """Take over the learner's newest version; called between two batches."""
-        snapshot = self.learner.newest()
-        if snapshot is not None:
-            self.model.restore(snapshot)
+        self._coming = self.learner.newest() or self._coming
+        if self._coming is None:
+            return
+        try:
+            self.model.restore(self._coming)
+        except StorageError as problem:  # a fleet publishes versions as files; the next batch tries again
+            self.trouble = str(problem)
+        else:
+            self._coming = None
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from secl.server.pace import Pace
 from secl.server.safety import Bounds, Watch
 from secl.server.state import State
 
-
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: those who were answered together ask again together."""
 

@@ -131,7 +131,7 @@ def test_equivalents_of_no_records_are_undefined() -> None:
 
 def test_a_confidence_is_compared_with_plain_generation_of_the_same_answers(tiny: Setting) -> None:
     found = overhead.measure(tiny, hush)
-    assert set(found["overhead"]) == {"choice", "short", "sentence"}
+    assert set(found["overhead"]) == {"choice", "short", "sentence", "number"}
     choice = found["overhead"]["choice"]
     assert set(choice["over"]) == {"untouched", "adapted", "generated_confidence"}
     seconds = choice["seconds"]

@@ -35,7 +35,7 @@ def passes(network: Network, bundles: Sequence[Bundle]) -> list[tuple[Pass, list
 def groups(sizes: Sequence[int]) -> list[list[int]]:
     """Neighbouring places, together as long as their sizes add up to at most `GROUP_TOKENS`.
 
-    >>> groups([200, 100, 100, 400])
+    >>> groups([600, 300, 300, 1200])
     [[0, 1], [2], [3]]
     """
     found: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""What a token costs in a pass that holds one question, or several in one tree: why groups of questions stay small.
+"""What a pass costs that holds one question, or several in one tree, with attention in blocks and with a dense mask.
 
 python -m benchmarks.tree_size [--model smollm2]
 """
@@ -6,12 +6,13 @@ python -m benchmarks.tree_size [--model smollm2]
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
+from functools import partial
 
+from benchmarks.timing import alternate, medians
 from secl.asking.prompts import answer_prompt, choice_with_confidence
 from secl.data.quiz import quiz
 from secl.neural.engine import LocalModel
+from secl.neural.trie import Trie
 from secl.neural.words import render
 
 ROUNDS = 5
@@ -26,15 +27,19 @@ def main() -> None:
         for question in quiz("science", count, 1):
             prompt = render(model.words.tokenizer, answer_prompt(question))
             sequences += [model.words.before(prompt + choice_with_confidence(letter), "0") for letter in "ABCD"]
-        tokens = len(model.network.run(sequences).trie.tokens)
-        taken = []
-        for _ in range(ROUNDS):
-            start = time.perf_counter()
-            model.network.run(sequences)
-            taken.append(time.perf_counter() - start)
-        cost = statistics.median(taken)
-        each = f"{1e3 * cost / tokens:.2f} ms a token, {cost / count:.3f} s a question"
-        print(f"{count} questions: {tokens} tokens, {each}")
+            sequences += model.ahead.verdicts(question, question.options)
+        tokens = len(Trie.of(sequences).tokens)
+        taken = alternate(
+            ROUNDS, {"blocks": partial(run, model, sequences, True), "dense": partial(run, model, sequences, False)}
+        )
+        told = ", ".join(f"{name} {took:.3f} s" for name, took in medians(taken, count).items())
+        print(f"{count} scored questions, {tokens} tokens: {told} a question")
+
+
+def run(model: LocalModel, sequences: list[list[int]], sparse: bool) -> None:
+    """One pass, with or without attention in blocks."""
+    model.network.sparse = sparse  # type: ignore[attr-defined]
+    model.network.run(sequences)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from secl.calibrator import Calibrator
 from secl.fleet.engine import FleetModel
 from secl.gates import Always
 from secl.records import Question
+from secl.server.limits import Limits
 from secl.server.opening import serving_recipe, take_up
 from secl.server.safety import Bounds
-from secl.server.service import Limits, Service
+from secl.server.service import Service
 from tests.fleet.conftest import Fakes, MakeLearner
 
 

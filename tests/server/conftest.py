@@ -11,9 +11,10 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.gates import Always, EntropyShift, Gate
 from secl.runs.recipe import Recipe
+from secl.server.limits import Limits
 from secl.server.opening import serving_recipe, take_up
 from secl.server.safety import Bounds
-from secl.server.service import Limits, Service
+from secl.server.service import Service
 from secl.server.state import Keep
 from secl.testing import ScriptedModel
 

@@ -21,7 +21,8 @@ from secl.records import Question
 from secl.runs.encoding import from_plain
 from secl.server.app import create_app
 from secl.server.guard import Settings
-from secl.server.service import Limits, Service
+from secl.server.limits import Limits
+from secl.server.service import Service
 from secl.server.state import State
 from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService

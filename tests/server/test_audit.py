@@ -26,7 +26,8 @@ from secl.server import audit
 from secl.server.drift import change_norm
 from secl.server.examination import examine
 from secl.server.explanation import explain
-from secl.server.service import Limits, Service
+from secl.server.limits import Limits
+from secl.server.service import Service
 from secl.server.state import State
 from secl.server.verification import Verification, rederive, verify
 from secl.testing import ScriptedModel, toy_stream

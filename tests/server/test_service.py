@@ -16,8 +16,9 @@ from secl.gates import Always, EntropyShift, Never, replay
 from secl.models import Answered
 from secl.records import Question, Reply, Update
 from secl.runs.store import FILE
+from secl.server.limits import BusyError, ClosingError, Limits
 from secl.server.safety import Bounds
-from secl.server.service import BusyError, ClosingError, Limits, Service
+from secl.server.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from secl.gates import Never
-from secl.server.service import Limits
+from secl.server.limits import Limits
 from secl.server.view import VERSIONS, feedback, view
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService

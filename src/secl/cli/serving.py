@@ -64,9 +64,9 @@ def serve(
     try:
         from secl.server.guard import Settings
         from secl.server.keys import Keys
+        from secl.server.limits import Limits
         from secl.server.opening import open_service, serving_recipe
         from secl.server.safety import Bounds
-        from secl.server.service import Limits
     except ModuleNotFoundError as problem:
         raise ParameterError(f"secl serve needs {problem.name}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.recipe import read_toml

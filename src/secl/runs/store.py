@@ -310,11 +310,11 @@ def _lock(folder: Path) -> Any:
 
 
 @contextmanager
-def storage_errors(folder: Path) -> Iterator[None]:
+def storage_errors(folder: Path, then: str = "go on with --resume {folder}") -> Iterator[None]:
     """A disk that is full or refuses becomes one sentence that says how to go on."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:
         raise StorageError(
-            f"cannot write to {folder}: {problem}; free space or permissions, then go on with --resume {folder}."
+            f"cannot write to {folder}: {problem}; free space or permissions, then {then.format(folder=folder)}."
         ) from problem

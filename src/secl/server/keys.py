@@ -108,7 +108,7 @@ class Keys:
     def _write(self, keys: list[Key]) -> None:
         """Replace the file in one step; nobody else on the machine may read it."""
         fresh = self.path.with_name(f"{FILE}.new")
-        with storage_errors(self.path.parent):
+        with storage_errors(self.path.parent, "try again"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fresh.unlink(missing_ok=True)
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.errors import SeclError, StorageError
+from secl.errors import StorageError
 from secl.records import Record
 from secl.server.pace import GivenUpError, Pace
 from secl.server.safety import Watch, failure
@@ -53,10 +53,10 @@ class Learner:
             self.model.restore(snapshot)
             self._fresh, self.drift = snapshot, self.model.drift
         left = self.state.waiting()
-        if self.state.keep_text == "full":
+        if self.state.keep_text == "full" and self.frozen is None:
             self._waiting.extend(left)
         else:
-            self._drop(left)  # what was asked is not known any more
+            self._drop(left)  # learning is frozen, or what was asked is not known any more
 
     def start(self) -> None:
         """Begin to teach."""
@@ -82,10 +82,16 @@ class Learner:
         return len(self._waiting)
 
     def take(self, records: Sequence[Record]) -> None:
-        """Line up questions of a burst; beyond the backlog the oldest are dropped."""
+        """Line up questions of a burst; beyond the backlog the oldest are dropped, and all while learning is frozen."""
         with self._changed:
-            self._waiting.extend(records)
-            late = [self._waiting.popleft() for _ in range(len(self._waiting) - self.backlog)]
+            if self.frozen is not None:  # since the gate was asked
+                late = list(records)
+            else:
+                self._waiting.extend(records)
+                # The first one may be having its lesson now.
+                late = list(self._waiting)[1 : 1 + max(0, len(self._waiting) - self.backlog)]
+                for record in late:
+                    self._waiting.remove(record)
             self._changed.notify_all()
         self._drop(late)
 
@@ -182,8 +188,12 @@ class Learner:
             self.drift = self.model.drift  # kept, because it is looked at often and takes a while to compute
         alarm = self.watch.alarm(self.drift)
         if alarm is not None:
-            self._warn("alert", alarm)
-            self._freeze(alarm)
+            self.frozen = alarm  # also if the disk refuses to keep it
+            try:
+                self.state.turned("alert", self.model.version, alarm)
+                self._freeze(alarm)
+            except StorageError as problem:
+                self.trouble = str(problem)
 
     def _lesson(self, asked: Record) -> Record:
         """The record with its lesson; a failed update is taken back."""
@@ -191,11 +201,14 @@ class Learner:
         try:
             taught = self.calibrator.ask(asked.question)
             failed = failure(taught.update) if taught.update is not None else None
-        except SeclError as problem:
-            taught, failed = None, str(problem)
+        except GivenUpError:
+            raise
+        except Exception as problem:  # whatever it is, answers go on and so does the next lesson
+            # Its own words may hold what was asked, which may not be kept.
+            taught, failed = None, f"the lesson of record {asked.position} ended with {type(problem).__name__}"
         if taught is None or failed is not None:
             self.model.restore(before)
-            self._warn("failed_update", str(failed))
+            self.state.turned("failed_update", self.model.version, str(failed))
             return replace(asked, lesson="failed")
         spent = taught.ledger
         learning = round(spent.total - spent.judging, 6)
@@ -207,9 +220,6 @@ class Learner:
             update=taught.update,
             ledger=replace(asked.ledger, judging=spent.judging, learning=learning),
         )
-
-    def _warn(self, kind: str, detail: str) -> None:
-        self.state.turned("alert" if kind == "alert" else "failed_update", self.model.version, detail)
 
     def _drop(self, late: Sequence[Record]) -> None:
         for record in late:

@@ -17,8 +17,9 @@ from secl.runs.adapters import plain_config
 from secl.runs.recipe import Recipe, anchored
 from secl.runs.runner import environment, load_model
 from secl.runs.store import FILE, check_free
+from secl.server.limits import Limits
 from secl.server.safety import Bounds
-from secl.server.service import Limits, Service
+from secl.server.service import Service
 from secl.server.state import KEEPS, TABLES, Keep, State
 from secl.signals import signal_called
 

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from secl.errors import ParameterError, QuestionError, SeclError, StorageError
-from secl.server.service import BusyError, ClosingError
+from secl.server.limits import BusyError, ClosingError
 
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """What clients know a status as; other statuses below 500 are the request's own fault."""

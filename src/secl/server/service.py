@@ -19,27 +19,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secl.calibrator import Calibrator
-from secl.errors import QuestionError, SeclError, StorageError
+from secl.errors import SeclError, StorageError
 from secl.gates import Gate
-from secl.maths.ranges import check_finite, check_whole
 from secl.models import Answered, Model
 from secl.records import Decision, Evidence, Ledger, Question, Record
 from secl.runs.store import Version
 from secl.server.learner import Learner
+from secl.server.limits import BusyError, ClosingError, Limits
 from secl.server.pace import Pace
 from secl.server.safety import Bounds, Watch
 from secl.server.state import State
 
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: those who were answered together ask again together."""
-
-
-class BusyError(SeclError):
-    """The queue is full; ask again later."""
-
-
-class ClosingError(SeclError):
-    """The server is about to stop, or has stopped."""
 
 
 class Answering(Model, Protocol):
@@ -69,30 +61,6 @@ class Said:
     stored: bool
     batch: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the service takes on.
-
-    Attributes:
-        batch: most questions in one pass.
-        queue: most questions that wait.
-        backlog: most questions that wait for their lesson; the oldest are dropped beyond it.
-        share: while questions keep coming, how long learning may go on between two batches, as a part of the time that
-            the last one took, in [0, 1).
-    """
-
-    batch: int = 16
-    queue: int = 256
-    backlog: int = 1000
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_whole("largest batch", self.batch, 1)
-        check_whole("length of the queue", self.queue, 1)
-        check_whole("length of the backlog", self.backlog, 1)
-        check_finite("share of learning", self.share, 0 <= self.share < 1, "be 0 or more and below 1")
 
 
 class Service:
@@ -315,7 +283,7 @@ class Service:
             return
         try:
             self.model.restore(self._coming)
-        except StorageError as problem:  # a fleet publishes versions as files; the next batch tries again
+        except SeclError as problem:  # a fleet publishes versions as files; the next batch tries again
             self.trouble = str(problem)
         else:
             self._coming = None
@@ -323,8 +291,8 @@ class Service:
 
 @contextmanager
 def _problems_to(future: Future[Said]) -> Iterator[None]:
-    """What is wrong with a question belongs to the one who asked it."""
+    """What goes wrong with a question belongs to the one who asked it."""
     try:
         yield
-    except QuestionError as problem:
+    except Exception as problem:
         future.set_exception(problem)

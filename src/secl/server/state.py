@@ -29,6 +29,9 @@ Keep = Literal["none", "hash", "full"]
 
 KEEPS: tuple[Keep, ...] = ("none", "hash", "full")
 
+THEN = "the server goes on by itself"
+"""What follows when the disk takes records again."""
+
 PATIENCE = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
@@ -135,7 +138,7 @@ class State(Store):
             StorageError: the disk is full or refuses; nothing of them is kept.
         """
         keep = self.keep_text
-        with self.lock, storage_errors(self.folder), self._db:
+        with self.lock, storage_errors(self.folder, THEN), self._db:
             for record in records:
                 self._add(redacted(record, keep), seconds / len(records))
                 self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
@@ -155,7 +158,7 @@ class State(Store):
         body = to_plain(redacted(record, self.keep_text))
         del body["decision"]
         update = body.pop("update")
-        with self.lock, storage_errors(self.folder), self._db:
+        with self.lock, storage_errors(self.folder, THEN), self._db:
             self._db.execute(
                 "UPDATE records SET signal = ?, lesson = ?, body = ? WHERE position = ?",
                 (record.signal, record.lesson, json.dumps(body), record.position),
@@ -174,7 +177,7 @@ class State(Store):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with self.lock, storage_errors(self.folder), self._db:
+        with self.lock, storage_errors(self.folder, THEN), self._db:
             latest = len(self) - 1
             self._db.execute(
                 "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
@@ -198,7 +201,7 @@ class State(Store):
         """
         with self.lock:
             self.served(position)
-            with storage_errors(self.folder), self._db:
+            with storage_errors(self.folder, THEN), self._db:
                 self._db.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?)", (position, correct, time.time()))
 
     def served(self, position: int) -> Served:

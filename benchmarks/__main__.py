@@ -23,7 +23,7 @@ from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, serv
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, keep, write_page
-from secl.neural.loading import choose_dtype
+from secl.backends.local.loading import choose_dtype
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,

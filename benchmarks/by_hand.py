@@ -16,8 +16,8 @@ import torch
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Taken, alternate, medians
 from examples.secl_by_hand import ByHand
-from secl.maths.probability import directional_target
-from secl.neural.engine import LocalModel
+from secl.backends.local.model import LocalModel
+from secl.metrics.probability import directional_target
 from secl.records import Question
 
 PARTS = ("answered", "scored", "trained")

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import resident, seconds
-from secl.cli.reports import changed, command
+from secl.cli.report import changed, command
 from secl.records import Question
-from secl.reports.account import RunReport
 from secl.reports.folder import write_report
+from secl.reports.run_report import RunReport
 from secl.reports.summary import summarise
-from secl.runs.recipe import Recipe
 from secl.runs.runner import Run, build_calibrator, readings_of
+from secl.runs.settings import Recipe
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
 

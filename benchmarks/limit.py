@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
-from secl.asking.prompts import answer_prompt, choice_with_confidence
-from secl.neural.engine import LocalModel
-from secl.neural.layout import Layout
-from secl.neural.trie import Trie
-from secl.neural.words import render
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.model import LocalModel
+from secl.backends.local.model_parts import Layout
+from secl.backends.local.token_ids import render
+from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Question, Record
 from secl.runs.runner import build_calibrator
 

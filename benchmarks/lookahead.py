@@ -9,11 +9,11 @@ from typing import Any
 
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
+from secl.backends.local.model import LocalModel
 from secl.calibrator import WINDOW
-from secl.neural.engine import LocalModel
 from secl.records import Question, Record
-from secl.runs.recipe import Recipe
 from secl.runs.runner import build_calibrator
+from secl.runs.settings import Recipe
 
 METHODS = {"answered": "stated", "default": "secl"}
 """Answers and confidences alone; and the whole method, whose opening burst judges and learns."""

@@ -18,11 +18,11 @@ from torch import Tensor
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
-from secl.asking.parsing import is_complete, trim_answer
-from secl.asking.prompts import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
-from secl.neural.engine import LocalModel
-from secl.neural.loading import Loaded
-from secl.neural.words import render
+from secl.backends.local.loading import Loaded
+from secl.backends.local.model import LocalModel
+from secl.backends.local.token_ids import render
+from secl.prompts.parsing import is_complete, trim_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
 from secl.records import Form, Question
 
 BATCH = 16

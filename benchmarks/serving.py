@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.setting import Say, Setting
 from secl.records import Question
-from secl.server.state import State
+from secl.server.audit.store import State
 
 CLIENTS = 8
 REQUESTS = 400

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from examples.secl_by_hand import ByHand
+from secl.backends.local.adapter import parse_layers
+from secl.backends.local.loading import Loaded, Shelf, load
+from secl.backends.local.model import LocalModel
 from secl.data.quiz import available
 from secl.data.streams import stream
-from secl.models import Dtype
-from secl.neural.adapter import parse_layers
-from secl.neural.engine import LocalModel
-from secl.neural.loading import Loaded, Shelf, load
+from secl.model import Dtype
 from secl.records import Form, Question
-from secl.runs.recipe import Recipe
+from secl.runs.settings import Recipe
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")
@@ -30,7 +30,7 @@ class Setting:
     """What to measure on.
 
     Attributes:
-        model: as for `secl.neural.loading.load`.
+        model: as for `secl.backends.local.loading.load`.
         dtype: precision of its body.
         data: folder with the benchmarks' official files; None for the built-in quiz.
         questions: of one timed round.

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
-from secl.neural.loading import load
+from secl.backends.local.loading import load
 
 BARE = "python"
 ROUNDS = 5
@@ -21,7 +21,7 @@ LIGHT = {
 }
 HEAVY = {
     "import_torch_and_transformers": ["-c", "import torch, transformers"],
-    "load_model": ["-c", "import sys; from secl.neural.engine import LocalModel; LocalModel.load(sys.argv[1])"],
+    "load_model": ["-c", "import sys; from secl.backends.local.model import LocalModel; LocalModel.load(sys.argv[1])"],
 }
 
 

@@ -22,10 +22,10 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate
 from examples.secl_by_hand import ByHand
 from secl.gates import Gate
-from secl.maths.probability import bin_index, directional_target
+from secl.metrics.probability import bin_index, directional_target
 from secl.records import Question, Record
-from secl.runs.recipe import Recipe
 from secl.runs.runner import build_calibrator, load_model, load_questions, start
+from secl.runs.settings import Recipe
 
 GATES = {"stream_default": None, "stream_always": "always"}
 PIECE = 96

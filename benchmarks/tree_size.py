@@ -9,11 +9,11 @@ import argparse
 from functools import partial
 
 from benchmarks.timing import alternate, medians
-from secl.asking.prompts import answer_prompt, choice_with_confidence
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.model import LocalModel
+from secl.backends.local.token_ids import render
 from secl.data.quiz import quiz
-from secl.neural.engine import LocalModel
-from secl.neural.trie import Trie
-from secl.neural.words import render
+from secl.prompts.templates import answer_prompt, choice_with_confidence
 
 ROUNDS = 5
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["secl.cli", "secl.neural.engine", "secl.runs.runner", "secl.reports.folder"])
+_CONTEXT.set_forkserver_preload(["secl.cli", "secl.backends.local.model", "secl.runs.runner", "secl.reports.folder"])
 
 MOMENTS = ("answered", "learned", "half written", "recorded")
 """Where a process can end itself while it works on one question; the last two lie inside and after its transaction."""
@@ -68,7 +68,7 @@ def _main(log: str, arguments: list[str], die: tuple[str, int] | None, of: signa
 
 
 def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
-    from secl.neural.engine import LocalModel
+    from secl.backends.local.model import LocalModel
     from secl.runs import store
     from secl.runs.store import Store
 

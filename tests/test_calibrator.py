@@ -10,8 +10,8 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never
-from secl.maths.probability import bin_index
-from secl.models import Answered
+from secl.metrics.probability import bin_index
+from secl.model import Answered
 from secl.records import Judgement, Ledger, Question, Record, Reply, Update
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.maths.dinco import consistency, normalised_verbalised_confidence
+from secl.metrics.dinco import consistency, normalised_verbalised_confidence
 from secl.records import Dinco, Evidence, Judgement, Question, Reply
 from secl.signals import (
     DINCO,

@@ -10,8 +10,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from secl.asking.prompts import answer_prompt, choice_with_confidence, distractor_prompt, judge_prompt
 from secl.data.quiz import quiz
+from secl.prompts.templates import answer_prompt, choice_with_confidence, distractor_prompt, judge_prompt
 from secl.records import Question
 
 FAMILIES = ("llama", "gemma2", "phi3", "qwen2")
@@ -88,7 +88,7 @@ def tiny_model(family: str = "llama", *, seed: int = 0, **changes: Any) -> Any:
 
 
 def tiny_folder(folder: Path, family: str = "llama", **changes: Any) -> Path:
-    """A tiny model and its tokenizer saved as `secl.neural.loading.load` reads them."""
+    """A tiny model and its tokenizer saved as `secl.backends.local.loading.load` reads them."""
     tiny_model(family, **changes).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder

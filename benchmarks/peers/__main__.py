@@ -26,8 +26,8 @@ from benchmarks.__main__ import ROOT, described, sized
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
 from benchmarks.writing import MEASURED, keep, write_page
-from secl.asking.prompts import answer_prompt
-from secl.neural.loading import choose_dtype, convert_gguf, locate
+from secl.backends.local.loading import choose_dtype, convert_gguf, locate
+from secl.prompts.templates import answer_prompt
 from secl.records import Question
 
 PACKAGES = ("torch==2.13.0", "lm-polygraph==0.7.0")

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from benchmarks.by_hand import by_library
-from secl.neural.engine import LocalModel
+from secl.backends.local.model import LocalModel
 from secl.records import Question, Reply
 
 ANSWER = Reply("A", "A", (0.1,) * 10, 1.0, 1.0, -1.0)

@@ -16,17 +16,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secl.backends.local.model import LocalModel
     from secl.calibrator import Calibrator
     from secl.data.benchmarks import load as load_benchmark
-    from secl.data.files import read_questions
+    from secl.data.question_files import read_questions
     from secl.data.streams import stream
     from secl.errors import SeclError
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
-    from secl.models import Model
-    from secl.neural.engine import LocalModel
+    from secl.model import Model
     from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, References, Reply, Update
     from secl.reports.summary import measure, summarise
-    from secl.runs.recipe import Recipe
+    from secl.runs.settings import Recipe
     from secl.runs.store import Store
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
@@ -39,14 +39,14 @@ _HOMES = {
     "Evidence": "secl.records",
     "Judgement": "secl.records",
     "Ledger": "secl.records",
-    "LocalModel": "secl.neural.engine",
-    "Model": "secl.models",
+    "LocalModel": "secl.backends.local.model",
+    "Model": "secl.model",
     "Never": "secl.gates",
     "NormalisedPTrue": "secl.signals",
     "PageHinkley": "secl.gates",
     "Question": "secl.records",
     "RawPTrue": "secl.signals",
-    "Recipe": "secl.runs.recipe",
+    "Recipe": "secl.runs.settings",
     "Record": "secl.records",
     "References": "secl.records",
     "Reply": "secl.records",
@@ -56,7 +56,7 @@ _HOMES = {
     "Update": "secl.records",
     "load_benchmark": "secl.data.benchmarks:load",
     "measure": "secl.reports.summary",
-    "read_questions": "secl.data.files",
+    "read_questions": "secl.data.question_files",
     "replay": "secl.gates",
     "stream": "secl.data.streams",
     "summarise": "secl.reports.summary",

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar, get_args
 from secl.data.grading import grade
 from secl.errors import ParameterError
 from secl.gates import EntropyShift, Gate
-from secl.maths.probability import bin_index, directional_target
-from secl.models import Model
+from secl.metrics.probability import bin_index, directional_target
+from secl.model import Model
 from secl.records import Evidence, EvidenceKind, Ledger, Lesson, Question, Record, Reply, Update
 from secl.signals import NormalisedPTrue, Signal
 
@@ -31,7 +31,7 @@ class Calibrator:
     """Asks questions of a model and makes its stated confidence mean what it says, without labels.
 
     Args:
-        model: anything that satisfies `secl.models.Model`.
+        model: anything that satisfies `secl.model.Model`.
         gate: decides when to learn; a new `EntropyShift` unless given.
         signal: what to learn from; normalised P(True) at the model's own tau unless given.
         judge: "burst" gathers evidence only where it is learned from, "always" on every question (to compare with).
@@ -95,7 +95,7 @@ class Calibrator:
     @classmethod
     def load(cls, name: str = "smollm2", **settings: Any) -> Calibrator:
         """Load a model by name, hub id, folder or GGUF file and wrap it; the settings are this class's."""
-        from secl.neural.engine import LocalModel  # torch takes seconds to import
+        from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
         return cls(LocalModel.load(name), **settings)
 

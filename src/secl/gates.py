@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from secl.errors import ParameterError
-from secl.maths.ranges import check_finite, check_whole
 from secl.records import Decision
+from secl.validation import check_finite, check_whole
 
 Mean = Literal["ema", "cumulative"]
 """The reference of `PageHinkley`: an exponential average, or the plain mean."""

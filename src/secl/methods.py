@@ -16,7 +16,7 @@ class Method:
     Attributes:
         gate: name of its gate in `secl.gates.GATES`; "never" watches nothing.
         judge: where evidence is gathered ("burst" or "always").
-        reports: the confidences of `secl.reports.readings.READINGS` that it is for, the foremost last; empty for
+        reports: the confidences of `secl.reports.estimators.READINGS` that it is for, the foremost last; empty for
             all.
         note: one line for people.
         learns: whether bursts change the weights.

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.maths.graded import Vector, graded
-from secl.maths.ranges import check_finite, check_whole
+from secl.metrics.graded import Vector, graded
+from secl.validation import check_finite, check_whole
 
 Kind = Literal["temperature", "platt"]
 """Which map to fit."""

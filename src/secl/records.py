@@ -158,7 +158,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Dinco:
-    """What DINCO asks of the frozen model (Wang et al. 2025; formulas in `secl.maths.dinco`).
+    """What DINCO asks of the frozen model (Wang et al. 2025; formulas in `secl.metrics.dinco`).
 
     Candidates are the answers found by beam search, the most probable first, and behind them the greedy answer where it
     is none of these. Matrices have a row for each premise and a column for each hypothesis.

@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 
 from secl.data.grading import answer_key
 from secl.errors import ParameterError
-from secl.maths.dinco import COUNTED, consistency, normalised_verbalised_confidence
-from secl.maths.probability import Formula, normalised_p_true
-from secl.maths.ranges import check_finite
+from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
+from secl.metrics.probability import Formula, normalised_p_true
 from secl.records import Dinco, Evidence, EvidenceKind, Question, Reply
+from secl.validation import check_finite
 
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
 """What a recipe calls the signals that can be learned from."""

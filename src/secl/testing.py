@@ -1,6 +1,6 @@
 """A model without a network, for tests, examples and the documentation.
 
-`ScriptedModel` satisfies `secl.models.Model`: it answers by rule, is overconfident by a fixed amount, and what it
+`ScriptedModel` satisfies `secl.model.Model`: it answers by rule, is overconfident by a fixed amount, and what it
 learns is a single number added to its stated confidence, so that every step of the loop can be followed by hand.
 """
 
@@ -10,8 +10,8 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 
-from secl.maths.dinco import COUNTED
-from secl.models import Answered
+from secl.metrics.dinco import COUNTED
+from secl.model import Answered
 from secl.records import Dinco, Judgement, Question, Reply, Update
 
 

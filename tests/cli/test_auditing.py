@@ -18,12 +18,12 @@ import uvicorn
 from secl.records import Question
 from secl.runs import runner
 from secl.runs.store import FILE
-from secl.server import steering
-from secl.server.app import create_app
-from secl.server.keys import Keys
-from secl.server.opening import open_service, serving_recipe
-from secl.server.service import Service
-from secl.server.state import Keep, State
+from secl.server.audit import control
+from secl.server.audit.store import Keep, State
+from secl.server.http.api_keys import Keys
+from secl.server.http.app import create_app
+from secl.server.online.factory import open_service, serving_recipe
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
@@ -96,8 +96,8 @@ def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, lo
 
 def test_a_long_history_shows_its_latest_rows_and_says_so(shell: Shell, state: Path) -> None:
     for _ in range(15):
-        steering.freeze(state, "again")
-        steering.thaw(state)
+        control.freeze(state, "again")
+        control.thaw(state)
     ended = shell("history", "--state", state)
     assert "Events  (the latest 20 of 30)" in ended.out
     assert len(json.loads(shell("history", "--state", state, "--json").out)["events"]) == 30

@@ -13,9 +13,9 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift, Never
 from secl.records import Judgement, Question, Record, Reply
-from secl.reports.gap import measure_gap
+from secl.reports.adaptation_check import measure_gap
 from secl.runs import runner
-from secl.runs.recipe import Recipe
+from secl.runs.settings import Recipe
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Ended, Shell

@@ -17,10 +17,10 @@ import pytest
 import torch
 import transformers
 
-from secl.asking.prompts import answer_prompt, choice_with_confidence
+from secl.backends.local.presets import PRESETS
+from secl.backends.local.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
-from secl.neural.presets import PRESETS
-from secl.neural.words import render
+from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Record
 from secl.runs import runner
 from secl.runs.runner import load_for_asking

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.cli.reports import command
+from secl.cli.report import command
 from secl.gates import EntropyShift
 from secl.runs import runner
-from secl.runs.recipe import Recipe
+from secl.runs.settings import Recipe
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell

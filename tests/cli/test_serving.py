@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from secl.server.state import State
+from secl.server.audit.store import State
 from tests import processes
 from tests.cli.conftest import Shell
 

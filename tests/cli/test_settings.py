@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from secl.maths.probability import normalised_p_true
-from secl.neural.engine import LocalModel
+from secl.backends.local.model import LocalModel
+from secl.metrics.probability import normalised_p_true
 from secl.records import Record
 from secl.runs.store import Store
 from tests.cli.conftest import Shell

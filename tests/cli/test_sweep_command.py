@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from secl.cli.sweeping import foremost
+from secl.cli.sweep import foremost
 from secl.methods import METHODS
 from secl.runs import runner
 from secl.runs.runner import SUMMARY

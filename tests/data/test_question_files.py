@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.data.files import read_questions
+from secl.data.question_files import read_questions
 from secl.errors import DataError
 from secl.records import Question, References
 

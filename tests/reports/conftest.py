@@ -10,8 +10,8 @@ import pytest
 
 from secl.gates import EntropyShift
 from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, Reply, Update
-from secl.reports.account import RunReport
-from secl.reports.readings import readings
+from secl.reports.estimators import readings
+from secl.reports.run_report import RunReport
 from secl.reports.summary import summarise
 
 MakeRecord = Callable[..., Record]

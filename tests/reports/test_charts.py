@@ -15,9 +15,9 @@ from matplotlib.patches import Rectangle
 from secl.errors import ParameterError
 from secl.records import Record
 from secl.reports.charts import SLOTS, Point, cost_figure, points, score_figure
+from secl.reports.estimators import READINGS
 from secl.reports.figures import WHITE, write_picture
-from secl.reports.placing import anchor, overlap, place
-from secl.reports.readings import READINGS
+from secl.reports.label_placement import anchor, overlap, place
 from secl.reports.summary import summarise
 from secl.reports.tables import NEEDS_LABELS
 

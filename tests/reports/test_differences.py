@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from secl.errors import RunError
-from secl.maths.paired import Difference, paired_differences
-from secl.maths.resampling import MEASURES, Interval
+from secl.metrics.bootstrap import MEASURES, Interval
+from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Question, Record
-from secl.reports.differences import (
+from secl.reports.compare import (
     LABELS,
     Side,
     compare,
@@ -26,7 +26,7 @@ from secl.reports.differences import (
     plain_text,
     remarks,
 )
-from secl.reports.readings import readings
+from secl.reports.estimators import readings
 from tests.reports.conftest import MakeRecord
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
-from secl.maths.calibration import reliability
+from secl.metrics.calibration import reliability
 from secl.records import Record
 from secl.reports.figures import reliability_figure, showable, write_picture
 from secl.reports.timeline import running_mean, timeline_figure

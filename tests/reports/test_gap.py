@@ -17,12 +17,22 @@ from rich.console import Console
 from secl.calibrator import Calibrator
 from secl.errors import DataError, ParameterError
 from secl.gates import Never
-from secl.maths.paired import Difference, paired_differences
-from secl.maths.probability import normalised_p_true
-from secl.maths.resampling import Interval
+from secl.metrics.bootstrap import Interval
+from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.metrics.probability import normalised_p_true
 from secl.records import Evidence, Judgement, Record, Reply
-from secl.reports.gap import FOLDS, LEAST, TAUS, WORTH, Gap, cross_fitted, judge, measure_gap, questions_needed
-from secl.reports.verdict import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
+from secl.reports.adaptation_check import (
+    FOLDS,
+    LEAST,
+    TAUS,
+    WORTH,
+    Gap,
+    cross_fitted,
+    judge,
+    measure_gap,
+    questions_needed,
+)
+from secl.reports.adaptation_report import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
 from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import MakeRecord, record, reply
 

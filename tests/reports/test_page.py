@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from secl.records import Question, Record, References
-from secl.reports.account import RunReport, after, ledger, overview, panels, verdict, wrong_answers
+from secl.reports.estimators import READINGS
 from secl.reports.folder import write_report
 from secl.reports.page import render
-from secl.reports.readings import READINGS
+from secl.reports.run_report import RunReport, after, ledger, overview, panels, verdict, wrong_answers
 from secl.reports.tables import COLUMNS
 
 MakeRecord = Callable[..., Record]

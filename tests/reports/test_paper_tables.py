@@ -33,7 +33,7 @@ from secl.reports.paper import (
     known_column,
     untrained,
 )
-from secl.reports.printing import (
+from secl.reports.paper_tables import (
     csv_text,
     latex,
     markdown,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from secl.errors import ParameterError
-from secl.maths.calibration import ada_ece, brier, ece
-from secl.maths.discrimination import auroc
-from secl.maths.resampling import MEASURES, percentile_interval, resampled_measures
+from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures
+from secl.metrics.calibration import ada_ece, brier, ece
+from secl.metrics.discrimination import auroc
 from secl.records import Decision, Record
-from secl.reports.readings import readings
+from secl.reports.estimators import readings
 from secl.reports.summary import Measures, measure, summarise, summary_json
 
 MakeRecord = Callable[..., Record]

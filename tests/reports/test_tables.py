@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from secl.maths.resampling import MEASURES
+from secl.metrics.bootstrap import MEASURES
 from secl.records import Record
-from secl.reports.readings import READINGS, readings
+from secl.reports.estimators import READINGS, readings
 from secl.reports.summary import summarise
 from secl.reports.tables import (
     COLUMNS,

@@ -11,8 +11,8 @@ import pytest
 
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
-from secl.runs.recipe import Recipe, anchored, read_toml
 from secl.runs.runner import load_questions
+from secl.runs.settings import Recipe, anchored, read_toml
 
 STREAM = {"stream": ("capitals",)}
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import transformers
 
+from secl.backends.local import lora_sizes
+from secl.backends.local.adapter import parse_layers
+from secl.backends.local.presets import PRESETS
 from secl.data.benchmarks import load
 from secl.errors import DataError, ParameterError
 from secl.methods import method
-from secl.neural import sizes
-from secl.neural.adapter import parse_layers
-from secl.neural.presets import PRESETS
+from secl.reports.estimators import READINGS
 from secl.reports.paper import DOMAIN, ISOLATED, RUN, SIZES
-from secl.reports.readings import READINGS
 from secl.runs import reproduce
 from secl.runs.experiments import BUILT_IN, SCALE, Experiment, find, known, printed, read
 from secl.runs.reproduce import STREAM, Reproduction, Setup, settings, stream_of
@@ -68,7 +68,7 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
             (job.folder / SUMMARY).write_text('{"complete": true}')
 
     monkeypatch.setattr(reproduce, "perform_all", scripted)
-    monkeypatch.setattr(sizes, "_config", lambda _name: PUBLISHED_LLAMA)
+    monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
     return names
 
 
@@ -151,29 +151,29 @@ def test_layers_are_named_for_the_model_and_left_out_where_they_are_its_own(
 @pytest.mark.parametrize("layers", ["middle:0", "middle:99", "last:99", "upper"])
 def test_layers_that_a_model_does_not_have_are_refused(layers: str) -> None:
     with pytest.raises(ParameterError, match="layers"):
-        sizes.concrete_layers("smollm2", layers)
+        lora_sizes.concrete_layers("smollm2", layers)
 
 
 def test_the_middle_of_a_model_that_no_preset_knows_is_read_off_its_configuration(tiny_llama: Path) -> None:
-    assert sizes.concrete_layers(str(tiny_llama), "middle:2") == "1-2"
-    assert sizes.concrete_layers(str(tiny_llama), "last:1") is None
+    assert lora_sizes.concrete_layers(str(tiny_llama), "middle:2") == "1-2"
+    assert lora_sizes.concrete_layers(str(tiny_llama), "last:1") is None
 
 
 def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
     monkeypatch: pytest.MonkeyPatch, tiny_llama: Path
 ) -> None:
-    from secl.neural.engine import LocalModel
+    from secl.backends.local.model import LocalModel
 
     loaded = LocalModel.load(str(tiny_llama), layers="last:2")
-    found = sizes.lora_sizes(str(tiny_llama), layers="last:2")
+    found = lora_sizes.lora_sizes(str(tiny_llama), layers="last:2")
     assert found.adapter_parameters == loaded.adapter.size
     base = [
         p for p in loaded.adapter.peft.parameters() if id(p) not in set(map(id, loaded.adapter.parameters.values()))
     ]
     assert found.model_parameters == sum(parameter.numel() for parameter in base)
     assert found.adapted_layers == 2
-    monkeypatch.setattr(sizes, "_config", lambda _name: PUBLISHED_LLAMA)
-    published = sizes.lora_sizes("llama-3.2-3b")
+    monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
+    published = lora_sizes.lora_sizes("llama-3.2-3b")
     paper = printed()[1]["lora"].numbers["llama-3.2-3b"]["LoRA"]
     assert published.adapter_parameters == paper["adapter_parameters"] == 327_680
     assert published.adapted_layers == paper["adapted_layers"]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from secl.errors import DataError, ParameterError, RunError
 from secl.records import Question, Record
 from secl.runs import runner, sweep
-from secl.runs.recipe import Recipe
 from secl.runs.runner import SUMMARY, load_questions
+from secl.runs.settings import Recipe
 from secl.runs.store import FILE, Store
 from secl.runs.sweep import (
     Job,

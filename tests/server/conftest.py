@@ -10,12 +10,12 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import Always, EntropyShift, Gate
-from secl.runs.recipe import Recipe
-from secl.server.limits import Limits
-from secl.server.opening import serving_recipe, take_up
-from secl.server.safety import Bounds
-from secl.server.service import Service
-from secl.server.state import Keep
+from secl.runs.settings import Recipe
+from secl.server.audit.store import Keep
+from secl.server.online.factory import serving_recipe, take_up
+from secl.server.online.guardrails import Bounds
+from secl.server.online.limits import Limits
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel
 
 MakeService = Callable[..., Service]

@@ -16,14 +16,14 @@ import pytest
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always
-from secl.models import Answered
+from secl.model import Answered
 from secl.records import Question
 from secl.runs.encoding import from_plain
-from secl.server.app import create_app
-from secl.server.guard import Settings
-from secl.server.limits import Limits
-from secl.server.service import Service
-from secl.server.state import State
+from secl.server.audit.store import State
+from secl.server.http.app import create_app
+from secl.server.http.middleware import Settings
+from secl.server.online.limits import Limits
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened

@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.loading import load
 from secl.errors import ParameterError, RunError
-from secl.models import Answered
-from secl.neural.adapter import Adapter
-from secl.neural.loading import load
+from secl.model import Answered
 from secl.records import Question
 from secl.runs.store import FILE
-from secl.server import audit
-from secl.server.drift import change_norm
-from secl.server.examination import examine
-from secl.server.explanation import explain
-from secl.server.limits import Limits
-from secl.server.service import Service
-from secl.server.state import State
-from secl.server.verification import Verification, rederive, verify
+from secl.server.audit import history
+from secl.server.audit.adapter_norm import change_norm
+from secl.server.audit.explain import explain
+from secl.server.audit.integrity import examine
+from secl.server.audit.replay import Verification, rederive, verify
+from secl.server.audit.store import State
+from secl.server.online.limits import Limits
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 
@@ -104,7 +104,7 @@ def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
 
 def test_history_tells_what_the_records_tell(folder: Path) -> None:
     with State(folder) as state:
-        told = audit.history(state)
+        told = history.history(state)
         records = list(state.records())
     assert (told.answers, told.labelled, told.version, told.frozen) == (40, 1, 10, None)
     assert told.lessons == Counter(record.lesson for record in records) == {"trained": 10, "idle": 30}
@@ -125,7 +125,7 @@ def test_history_tells_what_the_records_tell(folder: Path) -> None:
 
 def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: MakeService) -> None:
     service = make_service()
-    told = audit.history(service.state)
+    told = history.history(service.state)
     assert (told.answers, told.began, told.ended, told.version, told.bursts, told.events) == (0, None, None, 0, (), ())
     assert [(used.number, used.shift, used.current) for used in told.versions] == [(0, None, True)]
 
@@ -133,7 +133,7 @@ def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: Mak
 def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
     spoil(folder, "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10")
     with State(folder) as state:
-        assert [(b.first, b.last, b.statistic, b.remaining) for b in audit.bursts(state)] == [
+        assert [(b.first, b.last, b.statistic, b.remaining) for b in history.bursts(state)] == [
             (0, 9, None, 0),
             (10, 10, 9.5, 3),
         ]
@@ -143,14 +143,14 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
     service = make_service()
     questions = toy_stream(20)
     taught(service, questions[:6])
-    assert audit.version_now(service.state) == service.learner.model.version == 6
+    assert history.version_now(service.state) == service.learner.model.version == 6
     service.rollback(2)
-    assert audit.version_now(service.state) == 2
-    assert [used.number for used in audit.versions(service.state) if used.current] == [2]
+    assert history.version_now(service.state) == 2
+    assert [used.number for used in history.versions(service.state) if used.current] == [2]
     taught(service, questions[6:8])
-    assert audit.version_now(service.state) == service.learner.model.version == 8
+    assert history.version_now(service.state) == service.learner.model.version == 8
     service.rollback(0)
-    assert audit.version_now(service.state) == 0
+    assert history.version_now(service.state) == 0
 
 
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> None:

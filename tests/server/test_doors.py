@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from secl.server.app import create_app
-from secl.server.guard import Settings
-from secl.server.keys import FILE, Keys
-from secl.server.service import Service
+from secl.server.http.api_keys import FILE, Keys
+from secl.server.http.app import create_app
+from secl.server.http.middleware import Settings
+from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 

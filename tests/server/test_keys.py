@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secl.errors import ParameterError, StorageError
-from secl.server.keys import FILE, Keys
+from secl.server.http.api_keys import FILE, Keys
 
 
 def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:

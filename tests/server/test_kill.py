@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from secl.gates import replay
-from secl.runs.recipe import Recipe
-from secl.server.examination import examine
-from secl.server.state import State, position_of
+from secl.runs.settings import Recipe
+from secl.server.audit.integrity import examine
+from secl.server.audit.store import State, position_of
 from tests import processes
 
 KILLS = int(os.environ.get("SECL_KILLS", "2"))

@@ -12,8 +12,8 @@ import httpx
 import openai
 import pytest
 
-from secl.server.app import create_app
-from secl.server.service import Service
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 

@@ -11,9 +11,9 @@ import torch
 from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
 from secl.records import Question
-from secl.server.opening import open_service, serving_recipe
-from secl.server.service import Service
-from secl.server.state import State
+from secl.server.audit.store import State
+from secl.server.online.factory import open_service, serving_recipe
+from secl.server.online.service import Service
 from tests.server.test_service import settled
 
 SETTINGS = {"gate": "always", "bin_gate": -1, "learning_rate": 0.001}

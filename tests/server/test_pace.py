@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from secl.server.pace import GivenUpError, Pace
+from secl.server.online.scheduler import GivenUpError, Pace
 
 
 class Lesson:

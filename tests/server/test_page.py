@@ -16,14 +16,14 @@ import pytest
 import uvicorn
 from fastapi.testclient import TestClient
 
-from secl.models import Answered
+from secl.model import Answered
 from secl.records import Question
-from secl.server.app import create_app
-from secl.server.keys import Keys
-from secl.server.page import FILES, headline, render
-from secl.server.pictures import UNIT, axis_for, dots, histogram, line, reliability_picture, timeline
-from secl.server.service import Service
-from secl.server.view import feedback, view
+from secl.server.http.api_keys import Keys
+from secl.server.http.app import create_app
+from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_picture, timeline
+from secl.server.http.dashboard.page import FILES, headline, render
+from secl.server.http.dashboard.view import feedback, view
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_service import settled, until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from secl.server.app import create_app
+from secl.server.http.app import create_app
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 

@@ -13,12 +13,12 @@ import pytest
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always, EntropyShift, Never, replay
-from secl.models import Answered
+from secl.model import Answered
 from secl.records import Question, Reply, Update
 from secl.runs.store import FILE
-from secl.server.limits import BusyError, ClosingError, Limits
-from secl.server.safety import Bounds
-from secl.server.service import Service
+from secl.server.online.guardrails import Bounds
+from secl.server.online.limits import BusyError, ClosingError, Limits
+from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 

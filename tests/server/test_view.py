@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from secl.gates import Never
-from secl.server.limits import Limits
-from secl.server.view import VERSIONS, feedback, view
+from secl.server.http.dashboard.view import VERSIONS, feedback, view
+from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_service import settled

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from secl.data.reading import csv_rows, json_lines, read_json, read_text
 from secl.data.rows import PlacedRow, Row
+from secl.data.text_files import csv_rows, json_lines, read_json, read_text
 from secl.errors import DataError
 
 _CSV_COLUMNS = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")

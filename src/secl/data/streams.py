@@ -56,7 +56,7 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
     """The same questions in another order.
 
     Args:
-        questions: a stream in forward order, for example from `secl.data.files.read_questions`.
+        questions: a stream in forward order, for example from `secl.data.question_files.read_questions`.
         order: "forward" leaves it as it is; "reversed" turns the order of the domains round (by first appearance;
             inside a domain the order stays); "shuffled" mixes all questions.
         seed: of the shuffle.

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.maths.graded import graded
+from secl.metrics.graded import graded
+from secl.reports.estimators import READINGS
 from secl.reports.figures import (
     BLACK,
     BLUE,
@@ -26,8 +27,7 @@ from secl.reports.figures import (
     new_figure,
     wrapped,
 )
-from secl.reports.placing import RADIUS, anchor, place
-from secl.reports.readings import READINGS
+from secl.reports.label_placement import RADIUS, anchor, place
 from secl.reports.tables import NEEDS_LABELS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def score_figure(panels: Sequence[Panel]) -> Figure:
         panels: (title, confidences, grades) of each panel.
 
     Raises:
-        ParameterError: no panels, or numbers that `secl.maths.graded.graded` refuses.
+        ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
     """
     if not panels:
         raise ParameterError("A figure of score distributions needs at least one panel.")

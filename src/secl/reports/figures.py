@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError, StorageError
-from secl.maths.calibration import Bin, ece, reliability
+from secl.metrics.calibration import Bin, ece, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,7 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
         panels: (title, confidences, grades) of each diagram.
 
     Raises:
-        ParameterError: no panels, or numbers that `secl.maths.graded.graded` refuses.
+        ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
     """
     if not panels:
         raise ParameterError("A reliability figure needs at least one panel.")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
-from secl.reports.account import RunReport, panels
 from secl.reports.charts import cost_figure, points, score_figure
 from secl.reports.figures import reliability_figure, write_picture
 from secl.reports.page import render
+from secl.reports.run_report import RunReport, panels
 from secl.reports.tables import csv_table, latex_table, markdown_table
 from secl.reports.timeline import timeline_figure
 

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from secl.reports.account import RunReport, after, closer, domains, ledger, making, overview, verdict, wrong_answers
+from secl.reports.estimators import READINGS
 from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE, showable
-from secl.reports.readings import READINGS
+from secl.reports.run_report import RunReport, after, closer, domains, ledger, making, overview, verdict, wrong_answers
 from secl.reports.tables import COLUMNS, caption, counted, footnotes, rows
 
 # Colours of a picture that follow the page's light or dark theme.

@@ -1,7 +1,7 @@
 """The paper's tables over our own runs: for every number what the paper has, what we have, and the difference.
 
 A table is rows read off finished runs, columns by name, and the numbers that the paper prints for them. How tables are
-shown and written is in `secl.reports.printing`.
+shown and written is in `secl.reports.paper_tables`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secl.maths.probability import Formula
-from secl.maths.resampling import MEASURES
+from secl.metrics.bootstrap import MEASURES
+from secl.metrics.probability import Formula
 from secl.records import Record
-from secl.reports.readings import READINGS, Reading, Series, readings
+from secl.reports.estimators import READINGS, Reading, Series, readings
 
 DOMAIN, RUN = "{domain}", "{run}"
 """Placeholders: in a row's name or a column for each domain of the stream, in a column for each run of a row."""

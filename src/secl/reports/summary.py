@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from secl.maths.calibration import ada_ece, brier, ece
-from secl.maths.discrimination import auroc
-from secl.maths.graded import graded
-from secl.maths.resampling import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics.calibration import ada_ece, brier, ece
+from secl.metrics.discrimination import auroc
+from secl.metrics.graded import graded
 from secl.records import Record
-from secl.reports.readings import Reading, Series, readings
+from secl.reports.estimators import Reading, Series, readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def summarise(
 
     Args:
         records: of one run, in order.
-        found: the readings to measure; all of `secl.reports.readings.readings` unless given.
+        found: the readings to measure; all of `secl.reports.estimators.readings` unless given.
         intervals: whether to compute 95% bootstrap intervals (about a second per reading and 2000 questions).
 
     >>> summarise([])["trained_share"] is None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from secl.maths.resampling import MEASURES
-from secl.reports.readings import FOLDS, READINGS, readings
+from secl.metrics.bootstrap import MEASURES
+from secl.reports.estimators import FOLDS, READINGS, readings
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -24,10 +24,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from secl.errors import ParameterError, RunError, SeclError
-from secl.maths.ranges import check_whole
-from secl.runs.recipe import Recipe
+from secl.runs.settings import Recipe
 from secl.runs.store import Store
 from secl.runs.sweep import Job, Watch, asked, by_model, finished, packed, perform, unpack, weights_of
+from secl.validation import check_whole
 
 WORKERS = 2
 """Of a cluster that is started here, unless told otherwise."""
@@ -229,7 +229,7 @@ def _slots(free: dict[str, float], threads: int, jobs: int, workers: int | None)
 
 def _threads() -> int:
     """Of PyTorch in this process: those that the runs would have here."""
-    engine: Any = importlib.import_module("secl.neural.engine")
+    engine: Any = importlib.import_module("secl.backends.local.model")
     return int(engine.torch.get_num_threads())
 
 

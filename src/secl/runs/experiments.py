@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from secl.errors import DataError, ParameterError, SeclError
-from secl.maths.probability import Formula
-from secl.maths.ranges import check_finite
+from secl.metrics.probability import Formula
 from secl.reports.paper import COLUMNS, KNOWN_READINGS, Row, known_column
-from secl.runs.recipe import Recipe, read_toml
+from secl.runs.settings import Recipe, read_toml
+from secl.validation import check_finite
 
 BUILT_IN: dict[str, dict[str, Any]] = {"secl": {}, "baselines": {"method": "baselines"}}
 """SECL as the paper runs it, and every confidence that needs no learning over one set of answers."""

@@ -11,14 +11,14 @@ from typing import Any
 from secl.data.benchmarks import load
 from secl.data.quiz import DOMAINS, available
 from secl.errors import ParameterError
-from secl.maths.ranges import check_whole
 from secl.methods import method
 from secl.reports.paper import PaperTable, Recorded, compare, untrained
-from secl.reports.printing import remarks, write_figure, write_index, write_table
+from secl.reports.paper_tables import remarks, write_figure, write_index, write_table
 from secl.runs.experiments import GENERATED, SCALE, Experiment, Printed, printed
-from secl.runs.recipe import Recipe
+from secl.runs.settings import Recipe
 from secl.runs.store import Store
 from secl.runs.sweep import Job, Watch, finished, perform_all, plan, sizes
+from secl.validation import check_whole
 
 STREAM = ("gsm8k", "mmlu", "arc", "truthfulqa")
 """The paper's benchmarks in its order."""
@@ -35,7 +35,7 @@ class Setup:
     """What a reproduction runs on.
 
     Attributes:
-        model, data, dtype, device, tau, nli: as in `secl.runs.recipe.Recipe`; None for the recipe's default.
+        model, data, dtype, device, tau, nli: as in `secl.runs.settings.Recipe`; None for the recipe's default.
         per_domain: questions of each benchmark that does not say how many.
         stream: benchmarks in forward order.
         gate: in place of the paper's gate, for runs that learn and name none.
@@ -83,7 +83,7 @@ def settings(run: Mapping[str, Any], setup: Setup) -> dict[str, Any]:
         found["nli"] = setup.nli
     found |= {key: value for key, value in run.items() if key not in (SCALE, GENERATED)}
     if "layers" in run:
-        from secl.neural.sizes import concrete_layers  # imports torch
+        from secl.backends.local.lora_sizes import concrete_layers  # imports torch
 
         found["layers"] = concrete_layers(found["model"], run["layers"])
     return found
@@ -222,7 +222,7 @@ class Reproduction:
         run = next((row.runs[0] for row in experiment.rows if row.reading is None), None)
         if run is None:
             return None
-        from secl.neural.sizes import lora_sizes  # imports torch
+        from secl.backends.local.lora_sizes import lora_sizes  # imports torch
 
         recipe = Recipe.from_json(settings(experiment.runs[run], self.setup))
         found = lora_sizes(recipe.model, layers=recipe.layers, modules=recipe.modules, rank=recipe.rank)

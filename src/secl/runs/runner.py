@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from secl.calibrator import Calibrator
-from secl.data.files import read_questions
+from secl.data.question_files import read_questions
 from secl.data.streams import arrange, fingerprint, stream
 from secl.errors import RunError
 from secl.gates import Always
 from secl.methods import method
 from secl.records import Question, Record
-from secl.reports.readings import Reading, readings
+from secl.reports.estimators import Reading, readings
 from secl.reports.summary import summarise, summary_json
 from secl.runs.adapters import plain_config, write_folder
-from secl.runs.recipe import Recipe, anchored
+from secl.runs.settings import Recipe, anchored
 from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
 from secl.signals import NormalisedPTrue, signal_called
 
 if TYPE_CHECKING:
-    from secl.neural.engine import LocalModel
-    from secl.neural.loading import Shelf
+    from secl.backends.local.loading import Shelf
+    from secl.backends.local.model import LocalModel
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
 Progress = Callable[[int, int, Record | None], None]
@@ -192,7 +192,7 @@ def load_questions(recipe: Recipe) -> list[Question]:
 
 def load_model(recipe: Recipe) -> LocalModel:
     """The model of a recipe, with its adapter."""
-    from secl.neural.engine import LocalModel  # torch takes seconds to import
+    from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
     return LocalModel.load(
         recipe.model,
@@ -210,7 +210,7 @@ def load_model(recipe: Recipe) -> LocalModel:
 @functools.cache
 def _shelf() -> Shelf:
     """Runs of one process that have a model in common load it once."""
-    from secl.neural.loading import Shelf
+    from secl.backends.local.loading import Shelf
 
     return Shelf()
 

@@ -285,7 +285,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def _connect(path: Path, writable: bool) -> sqlite3.Connection:
-    # A server's threads take turns with it; see `secl.server.state`.
+    # A server's threads take turns with it; see `secl.server.audit.store`.
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:

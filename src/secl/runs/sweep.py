@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import ParameterError, RunError, SeclError, StorageError
-from secl.runs.recipe import Recipe, anchored, read_toml
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
+from secl.runs.settings import Recipe, anchored, read_toml
 from secl.runs.store import FILE, Store, check_free
 
 GRID, RUNS = "grid", "runs"
@@ -47,7 +47,7 @@ class Job:
 
     Attributes:
         name: readable, and the same for the same recipe; see `name_of`.
-        recipe: with absolute paths, see `secl.runs.recipe.anchored`.
+        recipe: with absolute paths, see `secl.runs.settings.anchored`.
         folder: of the run.
     """
 

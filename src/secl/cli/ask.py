@@ -1,0 +1,61 @@
+"""Commands that ask one question, or say what can be asked: ask, models, methods and benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, flag
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    option: Annotated[list[str] | None, flag("An answer to choose from; give two or more, or none.")] = None,
+    model: MODEL = None,
+    adapter: Annotated[Path | None, flag("A run whose learned adapter to use.")] = None,
+    dtype: DTYPE = None,
+    device: DEVICE = None,
+) -> None:
+    """Ask one question and see answer, confidence and its ten bins."""
+    from secl.records import Question
+    from secl.reports.console import answer_panel
+    from secl.runs.runner import load_for_asking
+
+    asked = Question(question, tuple(option or ()))
+    local, normalise = load_for_asking(model, adapter, dtype, device)
+    answered = local.answer(asked, judge_next=True)
+    console().print(answer_panel(asked, answered, local.judge(asked, answered.reply), normalise))
+
+
+@app.command()
+def models() -> None:
+    """List the models with settings of their own."""
+    from secl.backends.local.presets import PRESETS
+    from secl.reports.console import listing
+
+    rows = [(name, p.source, p.layers, ",".join(p.modules), f"{p.tau:g}", p.note) for name, p in PRESETS.items()]
+    console().print(listing(("name", "source", "layers", "modules", "tau", ""), rows))
+    console().print("Any other chat model: a hub id, a folder, or a GGUF file.")
+
+
+@app.command()
+def methods() -> None:
+    """List the methods that a run can use."""
+    from secl.methods import METHODS
+    from secl.reports.console import listing
+
+    rows = [(name, m.gate, m.note) for name, m in METHODS.items()]
+    console().print(listing(("name", "gate", "what"), rows))
+
+
+@app.command()
+def benchmarks() -> None:
+    """List the benchmarks that a stream can be made of."""
+    from secl.data.benchmarks import BENCHMARKS
+    from secl.reports.console import listing
+
+    rows = [(b.name, ", ".join(b.forms), b.split, b.licence, b.description) for b in BENCHMARKS.values()]
+    console().print(listing(("name", "answers", "split", "licence", "what"), rows))

@@ -1,0 +1,151 @@
+"""Commands about a server's state: history, show, verify, rollback, freeze and thaw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from secl.cli.app import app, console, flag
+from secl.errors import ParameterError
+
+STATE = Annotated[Path, flag("The server's state folder; it may be running.", False)]
+STOPPED = Annotated[Path | None, flag("The state folder of a server that is not running.", False)]
+SERVER = Annotated[str | None, flag("A running server in its place, for example http://127.0.0.1:8080.", False)]
+KEY = Annotated[Path | None, flag("File with the key of an administrator, for --server.", False)]
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+DIFFERS = 1
+"""Exit code of `secl verify` where something does not agree; 2 is a mistake, as everywhere."""
+
+
+@app.command()
+def history(state: STATE, as_json: JSON = False) -> None:
+    """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
+    from secl.server.audit import history
+    from secl.server.audit.console import history_page
+    from secl.server.audit.store import State
+
+    with State(state) as opened:
+        found = history.history(opened)
+    _print(found.to_json() if as_json else history_page(found))
+
+
+@app.command()
+def show(
+    record: Annotated[str, typer.Argument(help="Its id or position.", show_default=False)],
+    state: STATE,
+    as_json: JSON = False,
+) -> None:
+    """Why an answer got its number: prompt, bins, gate, lesson, versions."""
+    from secl.server.audit.console import explanation_page
+    from secl.server.audit.explain import explain
+    from secl.server.audit.store import State, position_of
+
+    with State(state) as opened:
+        told = explain(opened, position_of(record))
+    _print(told.to_json() if as_json else explanation_page(told))
+
+
+@app.command()
+def verify(
+    state: STATE,
+    last: Annotated[int | None, flag("Compute so many of the latest answers again; 0 for none.", "20")] = None,
+    record: Annotated[str | None, flag("Compute this answer again instead.", False)] = None,
+    as_json: JSON = False,
+) -> None:
+    """Replay the gate, compare the tables, and compute answers again from the stored adapter versions.
+
+    An answer that was computed alone must come out the same to the last digit; one of a pass over several questions
+    within a tolerance, because passes of another shape round differently.
+
+    Exit codes: 0 all agrees, 1 something does not, 2 a mistake.
+    """
+    from secl.server.audit import control, replay
+    from secl.server.audit.console import verification_page
+    from secl.server.audit.store import State, position_of
+    from secl.validation import check_whole
+
+    if last is not None and record is not None:
+        raise ParameterError("--last and --record are both given; name one of them.")
+    count = 20 if last is None else last
+    check_whole("number of answers of --last", count, 0)
+    with State(state) as opened:
+        chosen, unread = replay.choose(opened, count, None if record is None else position_of(record))
+        model, changes = None, list[str]()
+        if chosen and opened.keep_text == "full":
+            model = control.load_same(opened)
+            changes = control.environment_changes(opened, model)
+        outcome = replay.verify(opened, chosen, model, changes, unread)
+    _print(outcome.to_json() if as_json else verification_page(outcome))
+    raise typer.Exit(DIFFERS if outcome.findings else 0)
+
+
+@app.command()
+def rollback(
+    version: Annotated[int, typer.Argument(help="A kept version; 0 is the untouched model.", show_default=False)],
+    state: STOPPED = None,
+    server: SERVER = None,
+    key_file: KEY = None,
+) -> None:
+    """Go back to a kept adapter version; lessons that wait are dropped."""
+    from secl.server.audit import control
+
+    if _to_server(state, server, key_file):
+        control.tell(str(server), "rollback", {"version": version}, key_file)
+        console().print(f"back to version {version}.")
+        return
+    dropped = control.roll_back(state or Path(), version)
+    console().print(f"back to version {version}; {dropped} lessons that waited are dropped.")
+
+
+@app.command()
+def freeze(
+    reason: Annotated[str, typer.Argument(help="Why, for the history.")] = "by hand",
+    state: STOPPED = None,
+    server: SERVER = None,
+    key_file: KEY = None,
+) -> None:
+    """Learn no more until a thaw; answers go on, and lessons that wait are dropped."""
+    from secl.server.audit import control
+
+    if _to_server(state, server, key_file):
+        control.tell(str(server), "freeze", {"reason": reason}, key_file)
+        console().print("learning is frozen.")
+        return
+    dropped = control.freeze(state or Path(), reason)
+    console().print(f"learning is frozen; {dropped} lessons that waited are dropped.")
+
+
+@app.command()
+def thaw(state: STOPPED = None, server: SERVER = None, key_file: KEY = None) -> None:
+    """Learn again."""
+    from secl.server.audit import control
+
+    if _to_server(state, server, key_file):
+        control.tell(str(server), "thaw", {}, key_file)
+        console().print("learning goes on.")
+        return
+    frozen = control.thaw(state or Path())
+    console().print("learning goes on." if frozen else "learning was not frozen.")
+
+
+def _to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:
+    """Whether a running server is meant, and not the folder of a stopped one."""
+    if (state is None) == (server is None):
+        raise ParameterError("name the folder of a stopped server with --state, or a running one with --server.")
+    if server is None and key_file is not None:
+        raise ParameterError("--key-file is for a running server; name it with --server.")
+    return server is not None
+
+
+def _print(what: Any) -> None:
+    """One JSON object, or the parts of a page."""
+    if isinstance(what, dict):
+        typer.echo(json.dumps(what, allow_nan=False, ensure_ascii=False, indent=2))
+        return
+    screen = console()
+    for part in what:
+        screen.print(part, soft_wrap=isinstance(part, str))

@@ -1,0 +1,115 @@
+"""The command that puts two runs side by side: compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secl.cli.app import app, console, flag
+from secl.errors import ParameterError, RunError
+
+if TYPE_CHECKING:
+    from secl.reports.compare import Side
+    from secl.runs.store import Store
+
+
+@app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN_A", show_default=False)],
+    run_b: Annotated[Path, typer.Argument(help="Another, or the same.", metavar="RUN_B", show_default=False)],
+    reading: Annotated[
+        str | None, flag("Confidence to compare, or one for each run: stated:secl.", "each method's own")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals."""
+    from secl.reports import compare
+    from secl.runs.store import Store
+
+    names = (reading or "").split(":") if reading is not None else [None]
+    if len(names) > 2:
+        raise ParameterError(
+            f"the reading {reading!r} has {len(names)} parts; give one name, or two as in stated:secl."
+        )
+    with Store(run_a) as store_a, Store(run_b) as store_b:
+        a, b = _side(store_a, names[0]), _side(store_b, names[-1])
+        settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
+    if run_a.resolve() == run_b.resolve() and a.name == b.name:
+        raise ParameterError(f"{run_a} compared with itself needs two readings; add for example --reading stated:secl.")
+    found = compare.compare(a, b)
+    runs = {"a": (run_a, a), "b": (run_b, b)}
+    if as_json:
+        told: dict[str, Any] = {
+            key: {"run": str(run), "reading": side.name, "answered": len(side.records), "total": side.total}
+            for key, (run, side) in runs.items()
+        }
+        told |= {"settings": settings, "notes": notes}
+        typer.echo(json.dumps(told | compare.comparison_json(found), allow_nan=False, ensure_ascii=False, indent=2))
+        return
+    screen = console()
+    for key, (run, side) in runs.items():
+        screen.print(f"{key.upper()}: {side.reading.label}, {run}", soft_wrap=True)
+    screen.print(compare.comparison_table(found))
+    lines = [f"Settings that differ (A there, B here): {'; '.join(settings)}."] if settings else []
+    for line in (*lines, *notes, *compare.remarks(found)):
+        screen.print(compare.plain_text(line))
+
+
+def _settings(a: Store, b: Store) -> list[str]:
+    """What the recipes of two runs set differently, the model first."""
+    from secl.runs.settings import Recipe
+
+    there, here = (Recipe.from_json(store.manifest["recipe"]) for store in (a, b))
+    return there.differences(here)
+
+
+def _notes(a: Store, b: Store) -> list[str]:
+    """What else sets two runs apart, a sentence each."""
+    manifests = [a.manifest, b.manifest]
+    models = [each.get("model") for each in manifests]
+    found = []
+    if models[0] != models[1]:
+        found.append("The models are not the same one: their weights or files differ.")
+    # Which passes are made depends on these, and with them what is computed together.
+    asked = [[each["recipe"].get(key) for key in ("method", "judge", "signal", "p_true", "nli")] for each in manifests]
+    types = {each.get("environment", {}).get("dtype", "float32") for each in manifests} - {"float32"}
+    if asked[0] != asked[1] and models[0] == models[1] and types:
+        found.append(
+            f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that "
+            "ask for different things, because their passes have other shapes; --dtype fp32 compares exactly."
+        )
+    return found
+
+
+def _side(store: Store, name: str | None) -> Side:
+    """One side of a comparison: the records of a run and how a confidence is read off them.
+
+    Args:
+        store: an open run.
+        name: of the reading; None for the foremost of the run's method that is there.
+    """
+    from secl.methods import method
+    from secl.reports.compare import Side
+    from secl.reports.estimators import readings
+    from secl.runs.runner import readings_of
+    from secl.runs.settings import Recipe
+
+    recipe = Recipe.from_json(store.manifest["recipe"])
+    known = readings(recipe.tau or store.manifest["tau"], recipe.formula)
+    records = list(store.records())
+    if not records:
+        raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
+    if name is None:
+        usual = readings_of(store)
+        ranked = [each for each in reversed(method(recipe.method).reports or ("stated",)) if each in usual]
+        name = next((each for each in ranked if known[each].read(records).places), "stated")
+    elif name not in known:
+        raise ParameterError(f"there is no reading {name!r}; the readings are {', '.join(known)}.")
+    elif name.startswith("secl") and "secl" not in readings_of(store):
+        raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} does not learn.")
+    elif not known[name].read(records).places:
+        raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} did not ask for what that needs.")
+    return Side(records, store.manifest["total"], name, known[name])

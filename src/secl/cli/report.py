@@ -1,0 +1,161 @@
+"""Commands that read finished and unfinished runs: report and export."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secl.cli.app import RUN, app, console, flag
+from secl.errors import ParameterError, RunError
+
+if TYPE_CHECKING:
+    from secl.records import Record
+    from secl.reports.run_report import RunReport
+    from secl.runs.store import Store
+
+REPORT = Path("report")
+"""Where the report of several runs goes."""
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", show_default=False)],
+    out: Annotated[Path | None, flag("Folder of the report.", "RUN; for several runs: report")] = None,
+) -> None:
+    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables."""
+    from secl.reports.folder import check_folder
+    from secl.runs.store import Store
+
+    places = [folder.resolve() for folder in runs]
+    for folder, place in zip(runs, places, strict=True):
+        if places.count(place) > 1:
+            raise ParameterError(f"the run {folder} is given twice; name every run once.")
+    if len(runs) == 1 and out is not None and out.resolve() == places[0]:
+        out = None
+    if out is not None or len(runs) > 1:
+        check_folder(out or REPORT)
+    with ExitStack() as opened:
+        found = []
+        for folder in runs:
+            store = opened.enter_context(Store(folder))
+            records = list(store.records())
+            if not records:
+                raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
+            found.append((store, records))
+        tell(found, out)
+
+
+@app.command()
+def export(
+    folder: RUN,
+    format: Annotated[str | None, typer.Option("--format", help="jsonl, csv or parquet.", show_default="jsonl")] = None,
+    adapter: Annotated[int | None, flag("Write this kept adapter version, as a folder for PEFT, instead.")] = None,
+    out: Annotated[
+        Path | None, flag("File (- for standard output) or folder.", "RUN/records.FORMAT, RUN/adapter-N")
+    ] = None,
+) -> None:
+    """Write a run's records (complete in jsonl, flat rows in csv and parquet), or one of its adapter versions."""
+    from secl.runs.adapters import write_version
+    from secl.runs.export import write
+    from secl.runs.store import Store
+
+    if adapter is not None and format is not None:
+        raise ParameterError("an adapter has only the format of PEFT; leave --format or --adapter away.")
+    with Store(folder) as store:
+        path = write(store, format or "jsonl", out) if adapter is None else write_version(store, adapter, out)
+    if path is not None:
+        console().print(str(path), soft_wrap=True)
+
+
+def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> None:
+    """Print and write the report of open runs.
+
+    Args:
+        found: every store with its records, at least one each.
+        out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
+    """
+    from secl.reports.folder import write_report
+    from secl.reports.tables import summary_table
+
+    alone = len(found) == 1
+    stay = alone and out is None
+    names = distinct([store.folder for store, _ in found])
+    told = [_told(store, records, name, stay) for (store, records), name in zip(found, names, strict=True)]
+    screen = console()
+    for run in told:
+        screen.print(summary_table(run.summary, title=None if alone else run.name))
+    page = write_report(found[0][0].folder if stay else out or REPORT, told)
+    for run in told:
+        if not run.complete:
+            name = "the run" if alone else run.name
+            screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
+    screen.print(f"page: {page}", soft_wrap=True)
+    screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
+
+
+def _told(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
+    """What a report is made of; with `stay` the run's own summary is written anew."""
+    from secl.reports.run_report import RunReport
+    from secl.reports.summary import summarise
+    from secl.runs.runner import readings_of, write_summary
+    from secl.runs.settings import Recipe
+
+    manifest, readings = store.manifest, readings_of(store)
+    recipe = Recipe.from_json(manifest["recipe"])
+    return RunReport(
+        name=name,
+        records=records,
+        summary=write_summary(store, records) if stay else summarise(records, readings),
+        series={key: reading.read(records) for key, reading in readings.items()},
+        total=manifest["total"],
+        seconds=store.seconds,
+        manifest=manifest,
+        settings=changed(recipe),
+        command=command(recipe),
+    )
+
+
+def changed(recipe: Any) -> dict[str, Any]:
+    """The settings of a recipe that differ from the defaults, as `secl run` takes them."""
+    return {
+        field.name: getattr(recipe, field.name)
+        for field in dataclasses.fields(recipe)
+        if getattr(recipe, field.name) != field.default
+    }
+
+
+def command(recipe: Any) -> str:
+    """The command that makes the same run again, in a folder of its own.
+
+    >>> from secl.runs.settings import Recipe
+    >>> command(Recipe(stream=("capitals:9", "science"), tau=0.7, opening=False))
+    'secl run --model smollm2 --stream capitals:9,science --no-opening --tau 0.7 --out NEW'
+    """
+    parts = ["secl", "run"]
+    for name, value in {"model": recipe.model, **changed(recipe)}.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            parts.append(option if value else f"--no-{option[2:]}")
+        else:
+            parts += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+    return shlex.join([*parts, "--out", "NEW"])
+
+
+def distinct(folders: Sequence[Path]) -> list[str]:
+    """Names of folders: their last part, or as many of the last as it takes to tell them apart.
+
+    >>> distinct([Path("/runs/a/secl"), Path("/runs/b/secl")])
+    ['a/secl', 'b/secl']
+    """
+    places = [folder.resolve() for folder in folders]
+    for depth in range(1, max(len(place.parts) for place in places)):
+        names = ["/".join(place.parts[-depth:]) for place in places]
+        if len(set(names)) == len(names):
+            return names
+    return [str(place) for place in places]

@@ -1,0 +1,80 @@
+"""The command that repeats the paper: reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
+
+if TYPE_CHECKING:
+    from secl.reports.paper import PaperTable
+    from secl.runs.reproduce import Reproduction
+    from secl.runs.sweep import Job
+
+
+@app.command()
+def reproduce(
+    table: Annotated[
+        list[str] | None, typer.Argument(help="Tables by name, or recipe files of your own; all if none is named.")
+    ] = None,
+    model: MODEL = None,
+    per_domain: Annotated[int | None, flag("Questions of each benchmark.", "500")] = None,
+    data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
+    stream: Annotated[str | None, flag("Benchmarks in order.", "gsm8k,mmlu,arc,truthfulqa")] = None,
+    dtype: DTYPE = None,
+    device: DEVICE = None,
+    tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
+    nli: Annotated[str | None, flag("NLI model of DINCO: hub id or folder.", "the model itself")] = None,
+    gate: Annotated[str | None, flag("For SECL where a table names no gate.", "the paper's, page-hinkley")] = None,
+    against: Annotated[str | None, flag("The paper's model to compare with.", "the same, else llama-3.2-3b")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of runs and tables; what is finished there is not repeated.")
+    ] = Path("runs/reproduce"),
+) -> None:
+    """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference."""
+    given = {name: value for name, value in locals().items() if value is not None and name not in ("table", "out")}
+    if "stream" in given:
+        given["stream"] = tuple(part.strip() for part in given["stream"].split(",") if part.strip())
+    from secl.runs.experiments import find
+    from secl.runs.reproduce import Reproduction, Setup
+
+    made = Reproduction.planned(find(table or []), Setup(**given), out)
+    try:
+        _show(made)
+    except KeyboardInterrupt:
+        fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
+
+
+def _show(made: Reproduction) -> None:
+    """Print every table when it is ready, under it what is being asked."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen, missing = console(), made.missing()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, disable=not missing) as bar:
+        overall = bar.add_task(f"{len(missing)} runs", total=sum(missing.values()))
+        current = bar.add_task("", total=None)
+        done_of: dict[str, int] = {}
+
+        def watch(job: Job, done: int, total: int) -> None:
+            done_of[job.name] = done
+            bar.update(overall, completed=sum(done_of.values()))
+            bar.update(current, completed=done, total=total, description=job.name[:48])
+
+        for table in made.tables(watch):
+            _print(table, screen)
+    screen.print(f"tables: {made.out / 'README.md'}", soft_wrap=True)
+
+
+def _print(table: PaperTable, screen: Any) -> None:
+    from secl.reports.paper_tables import screen_tables
+
+    screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
+    for part in screen_tables(table, screen.width):
+        screen.print(part)
+    for note in table.notes:
+        screen.print(note, style="dim")
+    screen.print()

@@ -1,0 +1,145 @@
+"""The command that does many runs: sweep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secl.cli.app import app, console, fail, flag
+from secl.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from secl.runs.sweep import Job, Watch
+
+HERE, RAY = "here", "ray"
+
+
+@app.command()
+def sweep(
+    recipe: Annotated[
+        Path, typer.Argument(help="A TOML recipe with a grid of lists, runs of their own, or both.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder that holds the run folders.", show_default=False)],
+    on: Annotated[str, flag("here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.", HERE)] = HERE,
+    workers: Annotated[int | None, flag("Processes at work at a time, on Ray.", "2, or what the cluster has")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+) -> None:
+    """Do all runs of a grid that are not done yet, here or on a Ray cluster, and compare them."""
+    from secl.runs.sweep import finished, plan, read_sweep
+
+    if on not in (HERE, RAY) and not on.startswith("ray://"):
+        raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
+    if on == HERE and workers is not None:
+        raise ParameterError("--workers is a setting of Ray; add --on ray or leave it away.")
+    jobs = plan(read_sweep(recipe), out)
+    screen = console()
+    screen.print(overview(jobs))
+    left = [job for job in jobs if not finished(job)]
+    screen.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished, in {out}", soft_wrap=True)
+    if dry_run:
+        return
+    try:
+        if left:
+            _perform(left, on, workers, screen)
+    except KeyboardInterrupt:
+        done = sum(map(finished, jobs))
+        afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
+        fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on{afresh}.")
+    screen.print(comparison(jobs))
+    screen.print(f"run folders: {out}/", soft_wrap=True)
+
+
+def overview(jobs: Sequence[Job]) -> Table:
+    """A rich table of what a sweep is made of and how far each run is."""
+    table = _table("Run", "State")
+    for job in jobs:
+        table.add_row(job.name, state_of(job))
+    return table
+
+
+def state_of(job: Job) -> str:
+    """How far a run is: "finished", "40 of 200" or "waiting"."""
+    from secl.runs.sweep import asked, finished
+
+    found = asked(job)
+    return "waiting" if found is None else "finished" if finished(job) else f"{found[0]} of {found[1]}"
+
+
+def comparison(jobs: Sequence[Job]) -> Table:
+    """A rich table of finished runs: a row for each, with the confidence that its method is for.
+
+    The 95% bootstrap interval of the ECE stands dimmed under it; what is undefined is shown as a dash.
+    """
+    from rich.text import Text
+
+    from secl.reports.estimators import READINGS
+    from secl.reports.tables import RANGE, UNDEFINED
+    from secl.runs.runner import SUMMARY
+
+    table = _table("Folder", "Confidence", "ECE", "Accuracy", "n")
+    for job in jobs:
+        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
+        name = foremost(summary, job.recipe.method)
+        found = summary[name]
+        ece = Text(UNDEFINED if found["ece"] is None else f"{found['ece']:.3f}")
+        accuracy = UNDEFINED if found["accuracy"] is None else f"{100 * found['accuracy']:.1f}%"
+        interval = (found.get("intervals") or {}).get("ece")
+        if interval:
+            ece.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
+        table.add_row(job.folder.name, READINGS[name], ece, accuracy, str(found["n"]))
+    return table
+
+
+def foremost(summary: dict[str, Any], method_name: str) -> str:
+    """The confidence that a method is for, among those that its run has; the stated one if it is for none.
+
+    >>> foremost({"stated": {}, "secl": {}}, "secl"), foremost({"stated": {}, "dinco": {}}, "baselines")
+    ('secl', 'stated')
+    """
+    from secl.methods import method
+
+    return next((name for name in reversed(method(method_name).reports) if name in summary), "stated")
+
+
+def _table(*columns: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=place > 0)
+    return table
+
+
+def _perform(jobs: Sequence[Job], on: str, workers: int | None, screen: Any) -> None:
+    """Do the jobs with a progress bar over all their questions."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from secl.runs.cluster import perform_on_ray
+    from secl.runs.sweep import asked, perform_all, sizes
+
+    # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
+    totals = sizes(jobs) if on in (HERE, RAY) else {}
+    done = {job.name: (asked(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen) as bar:
+        task = bar.add_task("loading", total=sum(totals.values()) or None, completed=sum(done.values()))
+
+        def show(job: Job, asked_now: int, total: int) -> None:
+            done[job.name], totals[job.name] = asked_now, total
+            whole = sum(totals.values()) if len(totals) == len(jobs) else None
+            finished_now = sum(done.get(name) == size for name, size in totals.items())
+            text = f"{finished_now} of {len(jobs)} runs"
+            bar.update(task, completed=sum(done.values()), total=whole, description=text)
+
+        watch: Watch = show
+        if on == HERE:
+            perform_all(jobs, watch)
+        else:
+            perform_on_ray(jobs, None if on == RAY else on, workers=workers, watch=watch)

@@ -1,0 +1,161 @@
+"""Probabilities: which bin one falls in, what a digit distribution says, what rivals make of it, where to pull it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.errors import ParameterError
+from secl.validation import check_finite, check_whole
+
+Formula = Literal["log", "exp"]
+"""How P(True) of rival candidates is normalised: "log" softmax(log P / tau), "exp" softmax(P / tau)."""
+
+
+@overload
+def bin_index(p: float, bins: int = 10) -> int: ...
+@overload
+def bin_index(p: npt.NDArray[np.floating] | Sequence[float], bins: int = 10) -> npt.NDArray[np.intp]: ...
+def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int = 10) -> int | npt.NDArray[np.intp]:
+    """Number of the bin of a probability: bin k is [k/bins, (k+1)/bins), and the last one includes 1.
+
+    The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/bins, so 0.3 is in
+    bin 3 and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
+
+    Args:
+        p: a probability, or an array of them of any shape.
+        bins: number of equal-width bins, at least 1.
+
+    Returns:
+        An int for a number, an integer array of the same shape for an array; values 0 to bins-1.
+
+    Raises:
+        ParameterError: a value outside [0, 1] or nan, or fewer than one bin.
+
+    >>> bin_index(0.3), bin_index(1.0)
+    (3, 9)
+    >>> bin_index([0.0, 0.1, 0.19, 0.95]).tolist()
+    [0, 1, 1, 9]
+    """
+    edges = bin_edges(bins)
+    values = np.asarray(p, dtype=np.float64)
+    wrong = ~((values >= 0.0) & (values <= 1.0))
+    if wrong.any():
+        raise ParameterError(f"A probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
+    index = np.minimum(np.searchsorted(edges, values, side="right") - 1, bins - 1)
+    return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
+
+
+def bin_edges(bins: int = 10) -> npt.NDArray[np.float64]:
+    """The bins+1 borders of equal-width bins, from 0 to 1, each the double nearest to k/bins.
+
+    Raises:
+        ParameterError: fewer than one bin.
+
+    >>> bin_edges(4).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    check_whole("number of bins", bins, least=1)
+    return np.arange(bins + 1) / bins
+
+
+def expected_confidence(bins: Sequence[float]) -> float:
+    """Soft confidence read-out (Eq. soft_conf): the expected bin centre, sum of P(bin_k) (k + 0.5) / K.
+
+    Args:
+        bins: probabilities of the K equal-width bins, lowest first (K = 10 in the paper), that sum to 1.
+
+    Returns:
+        A number between the lowest and the highest bin centre; [0.05, 0.95] for ten bins.
+
+    Raises:
+        ParameterError: no bins, a negative or undefined probability, or a sum that misses 1 by more than 1e-4.
+
+    >>> round(expected_confidence([0, 0, 0, 0, 0, 0, 0, 0.5, 0.5, 0]), 3)
+    0.8
+    """
+    total = math.fsum(bins)
+    if any(not p >= 0.0 for p in bins) or not abs(total - 1.0) <= 1e-4:
+        raise ParameterError(f"The bin probabilities must be 0 or more and sum to 1; they sum to {total}.")
+    return float(sum(p * (k + 0.5) / len(bins) for k, p in enumerate(bins)))
+
+
+def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "log") -> float:
+    """Normalised P(True) of the first candidate among all of them: the signal SECL learns from.
+
+    "log" is softmax(log P / tau), which is P_1^(1/tau) / sum of P_k^(1/tau) (the paper's appendix on P(True)
+    normalisation, and our default); "exp" is Eq. normp, softmax(P / tau), which cannot leave a narrow range: with five
+    candidates and tau = 0.7 at most 0.511.
+
+    With "log" a candidate of P = 0 gets nothing, and if all are 0 nothing is known and each gets 1/n. One undefined
+    candidate (nan) makes the result nan, because it is relative to all.
+
+    Args:
+        p_true: P("True") of each candidate, the answer first, then its distractors; at least two, in [0, 1].
+        tau: temperature, above 0, without unit; towards 0 the best candidate takes all, large ones make all equal.
+        formula: "log" or "exp".
+
+    Returns:
+        A probability in [0, 1], or nan.
+
+    Raises:
+        ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
+
+    >>> round(normalised_p_true([0.8, 0.4, 0.4], tau=1.0), 6)
+    0.5
+    >>> round(normalised_p_true([1.0, 0.0, 0.0, 0.0, 0.0], tau=0.7, formula="exp"), 3)
+    0.511
+    >>> normalised_p_true([0.0, 0.0], tau=0.7)
+    0.5
+    """
+    if len(p_true) < 2:
+        raise ParameterError(f"Normalised P(True) needs an answer and a rival, not {len(p_true)} candidates.")
+    check_finite("temperature tau", tau, tau > 0.0, "be above 0")
+    if formula not in ("log", "exp"):
+        raise ParameterError(f"The formula of normalised P(True) is 'log' or 'exp', not {formula!r}.")
+    values = [float(p) for p in p_true]
+    if any(p < 0.0 or p > 1.0 for p in values):
+        raise ParameterError(f"P(True) must lie between 0 and 1, but the candidates have {values}.")
+    if any(math.isnan(p) for p in values):
+        return math.nan
+    if formula == "exp":
+        scores = values
+    elif max(values) == 0.0:
+        return 1.0 / len(values)
+    else:
+        scores = [math.log(p) if p > 0.0 else -math.inf for p in values]
+    # The best candidate has weight exp(0) = 1, so nothing overflows and the sum is never 0, however small tau is.
+    best = max(scores)
+    weights = [math.exp((score - best) / tau) for score in scores]
+    return weights[0] / math.fsum(weights)
+
+
+def directional_target(stated: float, signal: float, alpha: float, delta: float) -> float:
+    """Where the loss pulls a stated confidence (Eq. target): stated + alpha clip(signal - stated, -delta, delta).
+
+    Args:
+        stated: stated confidence c, in [0, 1].
+        signal: what teaches it, normalised P(True) in the paper, in [0, 1].
+        alpha: step size, in [0, 1] (paper: 0.5); 1 goes the whole clipped way, 0 stays.
+        delta: bound on the way, 0 or more (paper: 0.15); one step moves the confidence by at most alpha * delta.
+
+    Returns:
+        The target, between stated and signal.
+
+    Raises:
+        ParameterError: a value outside its range, or nan: without a signal there is no target.
+
+    >>> round(directional_target(0.9, 0.3, alpha=0.5, delta=0.15), 3)
+    0.825
+    >>> round(directional_target(0.5, 0.6, alpha=0.5, delta=0.15), 3)
+    0.55
+    """
+    for name, value in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
+        if not 0.0 <= value <= 1.0:
+            raise ParameterError(f"The {name} must lie between 0 and 1, not {value}.")
+    check_finite("bound delta", delta, delta >= 0.0, "be 0 or more")
+    return stated + alpha * max(-delta, min(signal - stated, delta))

@@ -1,0 +1,60 @@
+"""What the shell prints besides the summary: plain lists, and one answered question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from secl.model import Answered
+from secl.records import Evidence, Judgement, Question
+from secl.signals import NormalisedPTrue
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+BAR = 30
+"""Width of a full bar in characters."""
+
+
+def listing(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table of text."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, header_style="bold", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def answer_panel(
+    question: Question, answered: Answered, judgement: Judgement | None, normalise: NormalisedPTrue
+) -> Group:
+    """An answer, how sure the model says it is, the ten bins behind that, and what it thinks of the alternatives."""
+    from rich.console import Group
+    from rich.text import Text
+
+    reply, shadow = answered.reply, answered.shadow
+    answer = "no readable answer" if reply.answer is None else reply.answer
+    if question.options and reply.answer is not None:
+        answer = f"{reply.answer}. {question.option(reply.answer)}"
+    parts: list[Text | Table] = [
+        Text(answer, style="bold"),
+        Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
+    ]
+    if reply.version:
+        parts.append(Text(f"before adapting    {shadow.confidence:.3f}", style="dim"))
+    normalised = normalise(question, reply, Evidence(judgement))
+    if normalised is not None:
+        formula = "" if normalise.formula == "log" else f", formula {normalise.formula}"
+        parts.append(Text(f"normalised P(True) {normalised:.3f}  (tau {normalise.tau:g}{formula})"))
+    bins = [(f"{k}", f"{p:.3f}", "█" * round(BAR * p)) for k, p in enumerate(reply.bins)]
+    parts.append(listing(("digit", "probability", ""), bins))
+    if judgement is not None:
+        pairs = zip(judgement.candidates, judgement.p_true, strict=True)
+        rows = [(f"{p:.3f}", candidate) for candidate, p in pairs]
+        parts.append(listing(("P(True)", f"candidate ({judgement.strategy})"), rows))
+    return Group(*parts)

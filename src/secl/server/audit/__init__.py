@@ -1,0 +1,1 @@
+"""What a server has recorded: history, explanations, integrity, replay, rollback; no HTTP."""

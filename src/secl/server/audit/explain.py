@@ -1,0 +1,131 @@
+"""Why an answer got its number, read off the state folder; nothing here needs the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from secl.metrics.probability import bin_index
+from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
+from secl.records import Question, Record, Reply
+from secl.runs.encoding import to_export
+from secl.runs.settings import Recipe
+from secl.server.audit.store import Event, Keep, Served, State, record_id
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an answer got its number.
+
+    Attributes:
+        served: the record with the circumstances of its reply.
+        keep_text: what is stored of texts; without "full" it has no prompt.
+        prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
+            from the question and the answer, before the model's chat template.
+        threshold: of the gate's statistic; None for a gate without.
+        stated_bin: of the stated confidence that the bin gate saw when the lesson was held; None without an update.
+        signal_bin: of the signal; None without one.
+        bin_gate: no update where these are at most so many bins apart; None if the bin gate is off.
+        reason: what learning did with the question, in one sentence.
+    """
+
+    served: Served
+    keep_text: Keep
+    prompt: tuple[tuple[str, str], ...] | None
+    threshold: float | None
+    stated_bin: int | None
+    signal_bin: int | None
+    bin_gate: int | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        served, record = self.served, self.served.record
+        turns = None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt]
+        return {
+            "record_id": record_id(record.position),
+            "time": served.time,
+            "batch": served.batch,
+            "feedback": served.correct,
+            "keep_text": self.keep_text,
+            "prompt": turns,
+            **to_export(record),
+            "threshold": self.threshold,
+            "stated_bin": self.stated_bin,
+            "signal_bin": self.signal_bin,
+            "bin_gate": self.bin_gate,
+            "reason": self.reason,
+        }
+
+
+def explain(state: State, position: int) -> Explanation:
+    """Everything known about one answer.
+
+    Raises:
+        ParameterError: there is no such record.
+    """
+    served = state.served(position)
+    record, loop = served.record, Recipe.from_json(state.manifest["recipe"])
+    bin_gate = loop.loop()["bin_gate"]
+    return Explanation(
+        served=served,
+        keep_text=state.keep_text,
+        prompt=conversation(record.question, record.reply) if state.keep_text == "full" else None,
+        threshold=getattr(loop.build_gate(), "threshold", None),
+        stated_bin=None if record.update is None else bin_index(record.update.before),
+        signal_bin=None if record.signal is None else bin_index(record.signal),
+        bin_gate=bin_gate,
+        reason=reason(record, bin_gate, frozen_at(state.events(), served.time)),
+    )
+
+
+def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...]:
+    """The conversation whose next token was the confidence digit, as pairs of role and text.
+
+    >>> from secl.records import Reply
+    >>> asked = Question("2 + 2?", options=("4", "5"))
+    >>> conversation(asked, Reply("A", "A", (0.1,) * 10, 1.0, 0.5, -0.1))[-1]
+    ('assistant', 'Answer: A\\nConfidence: ')
+    """
+    if question.options:
+        prompt = answer_prompt(question)
+        begun = prompt.begun + (choice_with_confidence(reply.answer) if reply.answer else "")
+    else:
+        prompt = confidence_prompt(question, reply.text)
+        begun = prompt.begun
+    roles = ("user", "assistant")
+    return tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, begun)))
+
+
+def frozen_at(events: Sequence[Event], moment: float) -> str | None:
+    """Why learning was frozen at a moment, in seconds since 1970; None if it was not."""
+    turns = [event for event in events if event.kind in ("freeze", "thaw") and event.time <= moment]
+    return turns[-1].detail if turns and turns[-1].kind == "freeze" else None
+
+
+def reason(record: Record, bin_gate: int | None, frozen: str | None) -> str:
+    """What learning did with a question and why, in one sentence.
+
+    Args:
+        record: of it.
+        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
+        frozen: why learning was frozen when it was answered; None if it was not.
+    """
+    update = record.update
+    if update is not None:
+        return (
+            f"it taught version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
+            f"{update.after:.3f} afterwards"
+        )
+    if record.lesson == "idle" and record.decision.in_burst:
+        return f"learning was frozen: {frozen}" if frozen is not None else "learning was off, or in trouble"
+    return {
+        "idle": "it lies outside the bursts",
+        "waiting": "its lesson has not been held yet",
+        "dropped": "its lesson was dropped: too many waited, or learning was frozen or rolled back before its turn",
+        "failed": "its update failed and was taken back",
+        "no_signal": "the frozen model's judgement gave no signal to learn from",
+        "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
+        "trained": "its update is not recorded",
+    }[record.lesson]

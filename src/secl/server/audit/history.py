@@ -1,0 +1,193 @@
+"""What a server has done so far, read off its state folder; nothing here needs the model or changes anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from secl.server.audit.adapter_norm import change_norm
+from secl.server.audit.store import Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Neighbouring questions that were meant for learning.
+
+    Attributes:
+        first, last: positions.
+        began, ended: when these were answered, in seconds since 1970.
+        alarm: whether an alarm of the gate opened it.
+        statistic: of the gate at its first question; None where the gate tested nothing.
+        remaining: questions of the burst still to come.
+        lessons: how many of its questions came to each kind of lesson.
+        versions: the first and the last adapter version made from it; None while there is none.
+    """
+
+    first: int
+    last: int
+    began: float
+    ended: float
+    alarm: bool
+    statistic: float | None
+    remaining: int
+    lessons: dict[str, int]
+    versions: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionUsed:
+    """A kept adapter version, or the untouched model.
+
+    Attributes:
+        number: 0 is the untouched model.
+        position: of the first answer under it; None for the untouched model.
+        began: when that was, in seconds since 1970; None likewise.
+        answers: how many answers it gave.
+        shift: mean of stated less frozen confidence over them; None without any.
+        norm: how far it moves the weights (see `secl.server.audit.adapter_norm`); None where weights are not those of an adapter.
+        current: whether learning stands there now.
+    """
+
+    number: int
+    position: int | None
+    began: float | None
+    answers: int
+    shift: float | None
+    norm: float | None
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a server has done so far.
+
+    Attributes:
+        model: its name.
+        answers: how many records there are.
+        began, ended: when the first and the last of them were given, in seconds since 1970; None without any.
+        version: at which learning stands.
+        frozen: why learning is frozen; None while it is not.
+        lessons: how many records came to each kind of lesson.
+        labelled: how many answers people said something about.
+        bursts, versions, events: in order.
+    """
+
+    model: str
+    answers: int
+    began: float | None
+    ended: float | None
+    version: int
+    frozen: str | None
+    lessons: dict[str, int]
+    labelled: int
+    bursts: tuple[Burst, ...]
+    versions: tuple[VersionUsed, ...]
+    events: tuple[Event, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+
+def history(state: State) -> History:
+    """Everything that happened in a state folder.
+
+    Raises:
+        RunError: the file or a kept version is damaged.
+    """
+    began, ended = next(state._read("SELECT min(time), max(time) FROM served"))
+    version = version_now(state)
+    return History(
+        model=str(state.manifest["recipe"]["model"]),
+        answers=len(state),
+        began=began,
+        ended=ended,
+        version=version,
+        frozen=state.frozen,
+        lessons=state.counts(),
+        labelled=len(state.labelled()),
+        bursts=tuple(bursts(state)),
+        versions=tuple(versions(state, version)),
+        events=tuple(state.events()),
+    )
+
+
+_BURSTS = """
+    SELECT d.position, d.alarm, d.statistic, d.remaining, r.lesson, u.version, s.time
+    FROM decisions d JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
+    WHERE d.in_burst ORDER BY d.position"""
+
+
+def bursts(state: State) -> list[Burst]:
+    """All bursts in order; an alarm right after a burst opens another one."""
+    groups: list[list[tuple[Any, ...]]] = []
+    with state.lock:
+        for row in state._read(_BURSTS):
+            if not groups or row[1] or row[0] != groups[-1][-1][0] + 1:
+                groups.append([])
+            groups[-1].append(row)
+    return [_burst(group) for group in groups]
+
+
+def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
+    (first, alarm, statistic, *_, began), (last, _, _, remaining, *_, ended) = rows[0], rows[-1]
+    made = [row[5] for row in rows if row[5] is not None]
+    lessons = Counter(row[4] for row in rows)
+    return Burst(
+        first=first,
+        last=last,
+        began=began,
+        ended=ended,
+        alarm=bool(alarm),
+        statistic=statistic,
+        remaining=remaining,
+        lessons=dict(sorted(lessons.items())),
+        versions=(min(made), max(made)) if made else None,
+    )
+
+
+_ANSWERS = "SELECT version, count(*), avg(confidence - frozen_confidence) FROM records GROUP BY version"
+_KEPT = """
+    SELECT v.version, v.position, s.time FROM versions v LEFT JOIN served s USING (position) ORDER BY v.version"""
+
+
+def versions(state: State, current: int | None = None) -> list[VersionUsed]:
+    """The untouched model and all kept versions, in the order of their numbers.
+
+    Raises:
+        RunError: a kept version is damaged.
+    """
+    config = state.manifest.get("adapter")
+    current = version_now(state) if current is None else current
+    with state.lock:
+        given = {number: (count, shift) for number, count, shift in state._read(_ANSWERS)}
+        kept = [(0, None, None), *state._read(_KEPT)]
+    return [
+        VersionUsed(
+            number=number,
+            position=position,
+            began=began,
+            answers=given.get(number, (0, None))[0],
+            shift=given.get(number, (0, None))[1],
+            norm=0.0 if number == 0 else change_norm(state.weights(number), config) if config else None,
+            current=number == current,
+        )
+        for number, position, began in kept
+    ]
+
+
+def version_now(state: State) -> int:
+    """The adapter version at which learning stands: of the latest update, or of a rollback after it.
+
+    A rollback drops the lessons that wait, so an update after it belongs to a later question than any before it.
+    """
+    with state.lock:
+        made, position = next(
+            state._read("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1"), (0, -1)
+        )
+    back = [event for event in state.events() if event.kind == "rollback"]
+    if back and (back[-1].position is None or back[-1].position >= position):
+        return back[-1].version
+    return int(made)

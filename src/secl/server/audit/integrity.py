@@ -1,0 +1,162 @@
+"""Whether what a state folder stores agrees with itself: the gate replayed, the tables compared; no model is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from secl.errors import ParameterError, SeclError
+from secl.gates import Gate
+from secl.records import Decision, Record
+from secl.runs.encoding import from_plain
+from secl.runs.settings import Recipe
+from secl.server.audit.store import State
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not agree.
+
+    Attributes:
+        check: "gate", "integrity" or "confidence".
+        position: of the record; None where it is about none in particular.
+        detail: one sentence.
+    """
+
+    check: str
+    position: int | None
+    detail: str
+
+
+class Row(NamedTuple):
+    """A record with all that other tables say about it; None where they say nothing."""
+
+    position: int
+    confidence: float
+    frozen_confidence: float
+    version: int
+    lesson: str
+    body: str
+    alarm: int | None
+    in_burst: int | None
+    remaining: int | None
+    statistic: float | None
+    entropy: float | None
+    time: float | None
+    update: int | None
+    before: float | None
+    target: float | None
+    after: float | None
+    losses: str | None
+    kept: int | None
+    made: int | None
+
+
+# One statement sees one moment, also while a server goes on writing.
+_ROWS = """
+    SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.lesson, r.body,
+           d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
+           u.version, u.before, u.target, u.after, u.losses, v.version, m.position
+    FROM records r LEFT JOIN decisions d USING (position) LEFT JOIN served s USING (position)
+    LEFT JOIN updates u USING (position) LEFT JOIN versions v ON v.version = r.version
+    LEFT JOIN updates m ON m.version = r.version ORDER BY r.position"""
+
+_ORPHANS = "SELECT position FROM {table} WHERE position NOT IN (SELECT position FROM records) ORDER BY position"
+
+
+def examine(state: State) -> tuple[int, list[Finding]]:
+    """Replay the gate over all stored entropies and compare the tables with each other.
+
+    Returns:
+        how many records were examined, and what does not agree.
+    """
+    replay = _Replay(Recipe.from_json(state.manifest["recipe"]).build_gate())
+    found: list[Finding] = []
+    count, latest, previous = 0, 0, -1
+    with state.lock:
+        for row in _rows(state):
+            if row.position != previous + 1:
+                found.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
+            found += [Finding("integrity", row.position, detail) for detail in _unsound(row, latest)]
+            found += [Finding("gate", row.position, detail) for detail in replay.differences(row)]
+            count, latest, previous = count + 1, max(latest, row.update or 0), row.position
+        for table in ("decisions", "served", "updates", "feedback"):
+            found += [
+                Finding("integrity", position, f"the table {table} speaks of a record that is not there")
+                for (position,) in state._read(_ORPHANS.format(table=table))
+            ]
+    return count, found
+
+
+def _rows(state: State) -> Iterator[Row]:
+    return (Row(*values) for values in state._read(_ROWS))
+
+
+class _Replay:
+    """A gate on its way through stored entropies."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate, self.state = gate, gate.start()
+        self.stuck = False
+
+    def differences(self, row: Row) -> Iterator[str]:
+        """What the gate says otherwise than the stored decision."""
+        if self.stuck:
+            return
+        if row.entropy is None:
+            yield "its decision is missing"
+            return
+        try:
+            self.state, now = self.gate.step(self.state, row.entropy)
+        except ParameterError as problem:
+            self.stuck = True
+            yield f"the gate cannot be replayed from here on: {problem}"
+            return
+        then = Decision(bool(row.alarm), bool(row.in_burst), row.remaining or 0, row.statistic)
+        if now != then:
+            yield f"the gate decides {_told(now)}, stored is {_told(then)}"
+
+
+def _told(decision: Decision) -> str:
+    what = "alarm" if decision.alarm else "burst" if decision.in_burst else "quiet"
+    return f"{what} ({decision.remaining} to come, statistic {decision.statistic})"
+
+
+def _unsound(row: Row, latest: int) -> Iterator[str]:
+    """What is wrong with a record by itself and beside the other tables; `latest` is the last update before it."""
+    if row.time is None:
+        yield "when it was answered is missing"
+    if (row.update is not None) != (row.lesson == "trained"):
+        yield f"its lesson is {row.lesson!r}, but an update of it is {'missing' if row.update is None else 'stored'}"
+    if row.update is not None and row.update <= latest:
+        yield f"its update made version {row.update}, which is not above the {latest} before it"
+    if row.version and row.kept is None:
+        yield f"version {row.version}, which answered, is not kept"
+    if row.version and (row.made is None or row.made >= row.position):
+        yield f"version {row.version}, which answered, was made by no earlier question"
+    try:
+        record = _record(row)
+    except (ValueError, KeyError, TypeError, AttributeError, SeclError) as problem:
+        yield f"it cannot be read: {problem}"
+        return
+    pairs = {
+        "confidence": (record.reply.confidence, row.confidence),
+        "frozen confidence": (record.shadow.confidence, row.frozen_confidence),
+        "version": (record.reply.version, row.version),
+        "entropy": (record.reply.entropy, row.entropy),
+        "lesson": (record.lesson, row.lesson),
+        "position": (record.position, row.position),
+    }
+    for name, (inside, beside) in pairs.items():
+        if beside is not None and inside != beside:
+            yield f"its {name} is {inside} in the record and {beside} beside it"
+
+
+def _record(row: Row) -> Record:
+    update = {"version": row.update, "before": row.before, "target": row.target, "after": row.after}
+    decision = {"alarm": False, "in_burst": False, "remaining": 0, "statistic": None}
+    losses = None if row.losses is None else json.loads(row.losses)
+    stored = None if losses is None else {**update, "losses": losses}
+    return from_plain({**json.loads(row.body), "decision": decision, "update": stored})

@@ -1,0 +1,207 @@
+"""Whether a state folder holds together, and whether its confidences come out again.
+
+A reply is computed again from its question and the stored adapter version. One that was answered alone must come out
+the same to the last digit. A pass over several questions has another shape, so that sums inside it round differently:
+asked alone such a reply must come out within a tolerance, or else the same to the last digit once the questions of its
+pass are asked together again (rounding can tip a close choice between two words).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from secl.errors import ModelError, RunError
+from secl.model import Answered, Model
+from secl.records import Question, Record, Reply
+from secl.server.audit.integrity import Finding, examine
+from secl.server.audit.store import Served, State
+
+Verdict = Literal["same", "close", "together", "differs", "not kept"]
+"""Of a reply computed again: the same to the last digit; within the tolerance; the same once asked together with the
+questions of its pass; something else; impossible, because the question's text was not kept."""
+
+ROUNDING = 0.05
+"""Largest difference of a confidence or of one of its bins that rounding in bfloat16 or float16 may make."""
+
+ROUNDING_FP32 = 1e-4
+"""The same in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rederived:
+    """A reply computed again.
+
+    Attributes:
+        position: of its record.
+        version: that answered.
+        batch: how many questions were answered in its pass.
+        verdict: how it came out.
+        difference: largest one of the confidence and of its ten bins, when asked alone; None if it was not asked.
+        detail: what differs, in one sentence; empty where it agrees.
+    """
+
+    position: int
+    version: int
+    batch: int
+    verdict: Verdict
+    difference: float | None
+    detail: str = ""
+
+
+def rounding(dtype: str | None) -> float:
+    """How much of a confidence another shape of the pass may change, by the precision of the network's body.
+
+    >>> rounding("float32"), rounding("bfloat16")
+    (0.0001, 0.05)
+    """
+    return ROUNDING_FP32 if dtype == "float32" else ROUNDING
+
+
+def rederive(state: State, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
+    """Compute a reply again from its question and the stored adapter version.
+
+    Args:
+        state: where it is stored.
+        model: the server's; its adapter is changed to the version that answered.
+        served: the record.
+        tolerance: for a reply of a pass over several questions, see `rounding`.
+        exact: False where the machine or the libraries are others than the server's, so that the tolerance holds for
+            every reply.
+    """
+    record = served.record
+    start = (record.position, record.reply.version, served.batch)
+    if state.keep_text != "full":
+        return Rederived(*start, "not kept", None)
+    try:
+        _wear(state, model, record.reply.version)
+        alone = _ask(model, [record.question])[0]
+    except (RunError, ModelError) as problem:
+        return Rederived(*start, "differs", None, str(problem))
+    difference = _distance(alone, record)
+    if _same(alone, record):
+        return Rederived(*start, "same", difference)
+    reworded = alone.reply.text != record.reply.text
+    if (served.batch > 1 or not exact) and not reworded and difference <= tolerance:
+        return Rederived(*start, "close", difference)
+    if served.batch > 1 and _same_together(state, model, served):
+        return Rederived(*start, "together", difference)
+    detail = (
+        f"asked again it gives confidence {alone.reply.confidence} and not {record.reply.confidence}"
+        f"{', with another answer' if reworded else ''} (largest difference of a bin: {difference:.2g})"
+    )
+    return Rederived(*start, "differs", difference, detail)
+
+
+def _same_together(state: State, model: Model, served: Served) -> bool:
+    """Whether the questions of its pass, asked together again, bring the same reply to the last digit."""
+    position, batch = served.record.position, served.batch
+    try:
+        near = state.latest(2 * batch - 1, until=position + batch - 1)
+    except RunError:
+        return False  # a damaged neighbour, which the examination names
+    mates = [other.record for other in near if other.time == served.time]
+    if len(mates) != batch:
+        return False
+    again = _ask(model, [mate.question for mate in mates])
+    return _same(again[position - mates[0].position], served.record)
+
+
+def _wear(state: State, model: Model, version: int) -> None:
+    """Bring the model to a stored version."""
+    if version:
+        model.recall(state.weights(version), version)
+    else:
+        model.reset()
+
+
+def _ask(model: Model, questions: Sequence[Question]) -> list[Answered]:
+    """Just as a server asks."""
+    model.prepare(questions, [False] * len(questions), stands_still=True)
+    return [model.answer(question) for question in questions]
+
+
+def _same(answered: Answered, record: Record) -> bool:
+    return (answered.reply, answered.shadow) == (record.reply, record.shadow)
+
+
+def _distance(answered: Answered, record: Record) -> float:
+    """Largest difference of a confidence or of one of its bins, adapted or frozen."""
+
+    def apart(now: Reply, then: Reply) -> float:
+        pairs = [(now.confidence, then.confidence), *zip(now.bins, then.bins, strict=True)]
+        return max(abs(a - b) for a, b in pairs)
+
+    return max(apart(answered.reply, record.reply), apart(answered.shadow, record.shadow))
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of verifying a state folder.
+
+    Attributes:
+        examined: how many records the gate was replayed and the tables compared over.
+        rederived: replies that were computed again.
+        tolerance: for those of a pass over several questions; None if nothing was computed again.
+        environment: what about machine and libraries differs from the server's; the tolerance then holds for all.
+        findings: what does not agree.
+    """
+
+    examined: int
+    rederived: tuple[Rederived, ...]
+    tolerance: float | None
+    environment: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdicts(self) -> dict[Verdict, int]:
+        """How many replies came out how."""
+        return dict(Counter(each.verdict for each in self.rederived))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"agrees": not self.findings, **asdict(self), "verdicts": self.verdicts}
+
+
+def choose(state: State, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
+    """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
+
+    Raises:
+        ParameterError: there is no record at that position.
+    """
+    try:
+        return (state.latest(count) if position is None else [state.served(position)]), []
+    except RunError as problem:
+        return [], [Finding("confidence", position, f"no answer can be computed again: {problem}")]
+
+
+def verify(
+    state: State,
+    chosen: Sequence[Served] = (),
+    model: Model | None = None,
+    environment: Sequence[str] = (),
+    unread: Sequence[Finding] = (),
+) -> Verification:
+    """Examine a state folder, and compute chosen replies again.
+
+    Args:
+        state: to be verified.
+        chosen: records whose replies are computed again.
+        model: the server's; needed where any record is chosen and its text was kept.
+        environment: what about machine and libraries differs from the server's.
+        unread: findings of `choose`.
+    """
+    examined, findings = examine(state)
+    tolerance = rounding(state.manifest["environment"].get("dtype"))
+    rederived = []
+    for served in chosen:
+        if model is None:
+            record = served.record
+            rederived.append(Rederived(record.position, record.reply.version, served.batch, "not kept", None))
+        else:
+            rederived.append(rederive(state, model, served, tolerance, exact=not environment))
+    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.verdict == "differs"]
+    found = (*findings, *unread, *wrong)
+    return Verification(examined, tuple(rederived), tolerance if rederived else None, tuple(environment), found)

@@ -1,0 +1,1 @@
+"""OpenAI's API, administration, metrics and the dashboard over HTTP."""

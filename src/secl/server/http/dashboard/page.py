@@ -1,0 +1,157 @@
+"""The page of a server: drawn here whole, and brought up to date by a small script that fetches it again.
+
+Nothing comes from outside, and nothing in it is executed but the one script beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from time import time
+from typing import Any
+
+import jinja2
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse, Response
+
+from secl.reports.figures import showable
+from secl.reports.tables import counted
+from secl.server.audit.store import record_id
+from secl.server.http.dashboard.charts import histogram, reliability_picture, timeline
+from secl.server.http.dashboard.view import View, view
+from secl.server.online.service import Service
+
+FILES = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""What the page needs beside itself, with its type."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+LATEST = 8
+"""Answers that are listed as numbers."""
+
+EVENTS = {
+    "start": "Started",
+    "rollback": "Rolled back",
+    "freeze": "Frozen",
+    "thaw": "Thawed",
+    "alert": "Alert",
+    "failed_update": "Update taken back",
+}
+
+
+def everybody(_request: Request) -> bool:
+    """Whoever asks may see the page."""
+    return True
+
+
+def page_router(service: Service, may_see: Callable[[Request], bool] = everybody) -> APIRouter:
+    """Routes of the page, `/`, and of the files beside it, `/static/{name}`.
+
+    Args:
+        service: what it shows.
+        may_see: whether a request may see what the server does; one that may not gets a page that asks for a key.
+    """
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    def page(request: Request) -> HTMLResponse:
+        text = render(view(service) if may_see(request) else None)
+        return HTMLResponse(text, headers={**HEADERS, "Cache-Control": "no-store", "Vary": "Authorization"})
+
+    @router.get("/static/{name}")
+    def static(name: str) -> Response:
+        if name not in FILES:
+            raise HTTPException(404, f"there is no file {name!r}.")
+        headers = {**HEADERS, "Cache-Control": "no-cache"}
+        return Response(_packaged(name), media_type=FILES[name], headers=headers)
+
+    return router
+
+
+def render(seen: View | None, *, now: float | None = None) -> str:
+    """The page.
+
+    Args:
+        seen: from `secl.server.http.dashboard.view.view`; None for somebody who may not see it.
+        now: seconds since 1970.
+    """
+    stamp = time() if now is None else now
+    if seen is None:
+        return _template().render(seen=None, now=stamp)
+    points = seen["timeline"]
+    return _template().render(
+        seen=seen,
+        now=stamp,
+        headline=headline(seen),
+        mean=_means(points),
+        timeline=timeline(points) if points else None,
+        histogram=histogram(points) if points else None,
+        reliability=reliability_picture(seen["feedback"]) if seen["feedback"]["n"] else None,
+        latest=points[: -LATEST - 1 : -1],
+    )
+
+
+def headline(seen: View) -> str:
+    """What the server does now, in one or two sentences."""
+    learning = seen["learning"]
+    if not learning["on"]:
+        return "It answers and states how sure it is; this server does not learn."
+    if learning["frozen"] is not None:
+        return "It answers; learning is frozen."
+    lessons = f" {counted(learning['waiting'], 'lesson')} {'waits' if learning['waiting'] == 1 else 'wait'}."
+    behind = lessons if learning["waiting"] else ""
+    if seen["in_burst"] and seen["remaining"]:
+        coming = "next question" if seen["remaining"] == 1 else f"next {seen['remaining']} questions"
+        return f"The gate has fired: it learns from the {coming}, behind the answers.{behind}"
+    if not seen["answers"]:
+        return "It is ready. Nobody has asked anything yet."
+    return f"The gate is quiet: it answers, and watches its uncertainty.{behind}"
+
+
+def moment(seconds: float) -> str:
+    """A time as people read it, in UTC.
+
+    >>> moment(0)
+    '1970-01-01 00:00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _means(points: list[dict[str, Any]]) -> dict[str, float | None]:
+    names = ("confidence", "frozen_confidence")
+    return {name: sum(p[name] for p in points) / len(points) if points else None for name in names}
+
+
+def _number(value: float | None, digits: int = 2, sign: str = "") -> str:
+    return "–" if value is None else f"{value:{sign}z.{digits}f}".replace("-", "−")  # noqa: RUF001
+
+
+def _packaged(name: str) -> str:
+    return files("secl.server.http.dashboard").joinpath("page", name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    def clean(value: Any) -> Any:
+        return showable(value) if type(value) is str else value
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_packaged),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=clean,
+    )
+    environment.globals |= {"counted": counted, "event_names": EVENTS}
+    environment.filters |= {"number": _number, "moment": moment, "record_id": record_id}
+    return environment.get_template("index.html")

@@ -1,0 +1,109 @@
+"""The routes that look back and that steer: records, history, feedback; roll back, freeze and thaw."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from secl.errors import ParameterError, RunError
+from secl.server.audit.history import bursts
+from secl.server.audit.store import Served, State, position_of
+from secl.server.http.errors import Json, RequestError
+from secl.server.http.metrics import Metrics
+from secl.server.http.routes_chat import ERRORS
+from secl.server.http.schemas import Feedback, FreezeRequest, RollbackRequest, event_json, served_json
+from secl.server.online.service import Service
+
+Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
+
+
+def admin(request: Request) -> None:
+    """Let only those pass who may steer."""
+    if request.scope.get("secl_role") != "admin":
+        raise RequestError(403, "this needs a key with the role admin.", "admin_only")
+
+
+def control_router(service: Service, metrics: Metrics) -> APIRouter:
+    """/v1/records, /v1/history, /v1/state, /v1/feedback, /v1/rollback, /v1/freeze and /v1/thaw."""
+    router = APIRouter(tags=["control"], responses=ERRORS)
+    only_admin = [Depends(admin)]
+    state, learner = service.state, service.learner
+
+    def found(name: str) -> Served:
+        try:
+            return state.served(position_of(name))
+        except ParameterError:
+            raise RequestError(404, f"there is no record {name[:40]!r}.", "record_not_found", "record_id") from None
+
+    @router.get("/v1/records/{record_id}")
+    def record(record_id: str) -> Json:
+        """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
+        return Json(finite(served_json(found(record_id))))
+
+    @router.get("/v1/history")
+    def history(count: Count = 100) -> Json:
+        """What happened to learning: versions kept, lessons by kind, the latest bursts and events."""
+        with State(state.folder) as seen:  # a connection of its own, so that no answer waits for a long look back
+            past = {
+                "answers": len(seen),
+                "versions": [0, *seen.versions()],
+                "lessons": seen.counts(),
+                "bursts": [asdict(burst) for burst in bursts(seen)[-count:]],
+                "events": [event_json(event) for event in seen.events(count)],
+            }
+        return Json(finite({**past, "adapter_version": learner.model.version, "frozen": learner.frozen}))
+
+    @router.get("/v1/state")
+    def now(count: Count = 300) -> Json:
+        """What the page shows."""
+        from secl.server.http.dashboard.view import view
+
+        return Json(finite(view(service, count)))
+
+    @router.post("/v1/feedback")
+    def feedback(said: Feedback) -> Json:
+        """Say whether an answer is right; a later word replaces an earlier one. It is never learned from."""
+        position = found(said.record_id).record.position
+        state.judged(position, said.correct)
+        metrics.judged(said.correct)
+        return Json({"record_id": said.record_id, "correct": said.correct})
+
+    @router.post("/v1/rollback", dependencies=only_admin)
+    def rollback(wanted: RollbackRequest) -> Json:
+        """Go back to a kept adapter version; lessons that wait are dropped."""
+        try:
+            service.rollback(wanted.version)
+        except RunError:
+            kept = ", ".join(map(str, [0, *state.versions()]))
+            message = f"adapter version {wanted.version} is not kept; kept are {kept}."
+            raise RequestError(404, message, "version_not_found", "version") from None
+        return Json({"adapter_version": wanted.version})
+
+    @router.post("/v1/freeze", dependencies=only_admin)
+    def freeze(why: FreezeRequest) -> Json:
+        """Learn no more; answers go on."""
+        service.freeze(why.reason)
+        return Json({"frozen": learner.frozen})
+
+    @router.post("/v1/thaw", dependencies=only_admin)
+    def thaw() -> Json:
+        """Learn again."""
+        service.thaw()
+        return Json({"frozen": learner.frozen})
+
+    return router
+
+
+def finite(value: Any) -> Any:
+    """A value for JSON, which has no nan and no infinity: they become None.
+
+    >>> finite({"a": (1.5, float("nan"))})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(inside) for key, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inside) for inside in value]
+    return None if isinstance(value, float) and not -float("inf") < value < float("inf") else value

@@ -1,0 +1,1 @@
+"""Answers in batches, with learning behind them; no HTTP."""

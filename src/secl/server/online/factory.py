@@ -1,0 +1,164 @@
+"""From settings to a service: a new state folder, or one that is taken up again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secl.calibrator import Calibrator
+from secl.errors import ParameterError, RunError
+from secl.gates import Always
+from secl.methods import method
+from secl.runs.adapters import plain_config
+from secl.runs.runner import environment, load_model
+from secl.runs.settings import Recipe, anchored
+from secl.runs.store import FILE, check_free
+from secl.server.audit.store import KEEPS, TABLES, Keep, State
+from secl.server.online.guardrails import Bounds
+from secl.server.online.limits import Limits
+from secl.server.online.service import Service
+from secl.signals import signal_called
+
+if TYPE_CHECKING:
+    from secl.backends.local.model import LocalModel
+    from secl.backends.vllm.model import FleetModel
+
+PUBLISHED = "published"
+"""Folder of the versions that endpoints load, inside the state folder."""
+
+SERVED = "served"
+"""Stands in a server's recipe where a run has the benchmarks of its stream."""
+
+
+def serving_recipe(**settings: Any) -> Recipe:
+    """The settings of a server as a recipe: those of a run, but for its questions.
+
+    Raises:
+        ParameterError: a setting makes no sense, or cannot be had behind the answers.
+    """
+    recipe = Recipe.from_json(anchored({"stream": [SERVED], **settings}))
+    if recipe.accumulate != "stream":
+        raise ParameterError(f"accumulate is {recipe.accumulate!r}, but a server's updates add up over its stream.")
+    return recipe
+
+
+def open_service(
+    folder: Path,
+    recipe: Recipe,
+    *,
+    keep_text: Keep = "full",
+    endpoints: Sequence[str] = (),
+    limits: Limits | None = None,
+    bounds: Bounds | None = None,
+) -> Service:
+    """Load the model twice over the same weights, to answer and to learn, and open the state folder.
+
+    Args:
+        folder: a new one, or the state of a server that has stopped.
+        recipe: from `serving_recipe`.
+        keep_text: what is stored of texts.
+        endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
+        limits, bounds: of load and of learning.
+
+    Raises:
+        RunError: the folder is something else, is in use, or was begun with another model or other settings.
+        ModelError, ParameterError: the model cannot be loaded or used.
+        StorageError: the folder cannot be written.
+    """
+    if keep_text not in KEEPS:
+        raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
+    check_folder(folder)  # before a large model is loaded for nothing
+    local, twin = load_model(recipe), load_model(recipe)
+    model = fleet(local, endpoints, folder / PUBLISHED) if endpoints else local
+    manifest: dict[str, Any] = {
+        "recipe": recipe.to_json(),
+        "model": model.fingerprint,
+        "tau": model.tau,
+        "keep_text": keep_text,
+        "total": 0,
+        "environment": environment(model),
+        "adapter": plain_config(model.adapter.config.to_dict()),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    state = take_up(folder, manifest)
+    try:
+        note_environment(state, manifest["environment"])
+    except BaseException:
+        state.close()
+        raise
+    calibrator = Calibrator(
+        twin,
+        gate=Always(),
+        signal=signal_called(recipe.signal, recipe.tau or model.tau, recipe.formula),
+        evidence=method(recipe.method).evidence,
+        learns=method(recipe.method).learns,
+        **recipe.loop(),
+    )
+    service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
+    twin.yielding(service.pace.wait)
+    return service
+
+
+def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetModel:
+    """vLLM servers that answer with the versions that are published in a folder which all of them see."""
+    try:
+        from secl.backends.vllm.model import FleetModel
+    except ModuleNotFoundError as problem:
+        raise ParameterError(
+            f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
+        ) from None
+    # Servers may answer for several learners, so versions are named after the folder that they come from.
+    name = f"secl{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]}"
+    return FleetModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
+
+
+def note_environment(state: State, now: dict[str, Any]) -> None:
+    """Write down an environment that is not the one of the last start: the last digits of replies may depend on it."""
+    told = ", ".join(f"{name} {value}" for name, value in now.items())
+    starts = [event.detail for event in state.events() if event.kind == "start"]
+    if told != (starts[-1] if starts else ", ".join(f"{n} {v}" for n, v in state.manifest["environment"].items())):
+        state.turned("start", 0, told)
+
+
+def check_folder(folder: Path) -> None:
+    """Let a folder pass that a server can have: a free one, or the state of a server that has stopped.
+
+    Raises:
+        RunError: it is something else, or is in use.
+    """
+    if (folder / FILE).exists():
+        State(folder, writable=True).close()
+    else:
+        check_free(folder)
+
+
+def take_up(folder: Path, manifest: dict[str, Any]) -> State:
+    """Open the state folder that these settings began, or begin it.
+
+    Raises:
+        RunError: it was begun with other settings; the message names them.
+    """
+    if not (folder / FILE).exists():
+        return State.create(folder, manifest, TABLES)
+    state = State(folder, writable=True)
+    try:
+        begun, now = state.manifest, manifest
+        differences = Recipe.from_json(begun["recipe"]).differences(Recipe.from_json(now["recipe"]))
+        differences += [
+            f"{name}: {begun.get(name)} there, {now[name]} here"
+            for name in ("model", "keep_text")
+            if begun.get(name) != now[name]
+        ]
+        if differences:
+            raise RunError(
+                f"{folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name "
+                "another folder with --state."
+            )
+    except BaseException:
+        state.close()
+        raise
+    return state

@@ -1,0 +1,239 @@
+"""The adapter: sizes known from the literature, switching, snapshots to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secl.backends.local.adapter import Adapter, parse_layers
+from secl.backends.local.presets import PRESETS, preset_of, rule_for
+from secl.errors import ModelError, ParameterError
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES, tiny_model
+
+# Sizes from the published configurations of the models.
+PUBLISHED: dict[str, tuple[type[Any], dict[str, int], int]] = {
+    "llama-3.2-3b": (
+        transformers.LlamaConfig,
+        {
+            "hidden_size": 3072,
+            "intermediate_size": 8192,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 24,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "vocab_size": 128256,
+        },
+        327_680,
+    ),
+    "llama-3.1-8b": (
+        transformers.LlamaConfig,
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "vocab_size": 128256,
+        },
+        851_968,
+    ),
+    "gemma-2-2b": (
+        transformers.Gemma2Config,
+        {
+            "hidden_size": 2304,
+            "intermediate_size": 9216,
+            "num_hidden_layers": 26,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 256,
+            "vocab_size": 256000,
+        },
+        491_520,
+    ),
+    "phi-3.5-mini": (
+        transformers.Phi3Config,
+        {
+            "hidden_size": 3072,
+            "intermediate_size": 8192,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 32,
+            "vocab_size": 32064,
+            "pad_token_id": 32000,
+        },
+        786_432,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_trainable_counts_of_the_papers_models_are_the_published_ones(name: str) -> None:
+    config_class, sizes, expected = PUBLISHED[name]
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config_class(**sizes))
+        preset = preset_of(model.config)
+        assert preset is PRESETS[name]
+        layers = parse_layers(preset.layers, model.config.num_hidden_layers)
+        adapter = Adapter(model, layers, preset.modules)
+    assert adapter.size == expected
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_unknown_model_gets_query_and_value_modules_of_its_last_layers(family: str) -> None:
+    preset = rule_for(tiny_model(family))
+    assert preset.modules == (("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
+    assert preset.layers == "last:1"
+    assert preset.tau == 1.0
+
+
+def test_a_model_without_attention_modules_is_refused_by_name() -> None:
+    config = transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=1)
+    with pytest.raises(ModelError, match="--modules"):
+        rule_for(transformers.MambaForCausalLM(config))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("all", (0, 1, 2, 3, 4, 5)), ("last:2", (4, 5)), ("first:2", (0, 1)), ("2-4", (2, 3, 4)), ("5,1,1", (1, 5))],
+)
+def test_layers_are_read_as_written(text: str, expected: tuple[int, ...]) -> None:
+    assert parse_layers(text, 6) == expected
+
+
+@pytest.mark.parametrize("text", ["", "last:0", "last:7", "4-2", "6", "0-6", "late", "-1", "last:-1"])
+def test_layers_that_do_not_exist_are_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="layers"):
+        parse_layers(text, 6)
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_the_last_layers_are_as_many_as_asked_for(count: int, size: int) -> None:
+    if size <= count:
+        assert parse_layers(f"last:{size}", count) == tuple(range(count - size, count))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_with_the_adapter_off_the_network_is_the_untouched_model(family: str) -> None:
+    tokens = torch.arange(2, 30)[None]
+    with torch.no_grad():
+        untouched = tiny_model(family)(input_ids=tokens).logits
+        model = tiny_model(family)
+        adapter = Adapter(model, (1, 3), ("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
+        for parameter in adapter.parameters.values():
+            parameter.add_(0.5)
+        assert torch.equal(model(input_ids=tokens).logits, untouched)
+        with adapter.on():
+            assert not torch.equal(model(input_ids=tokens).logits, untouched)
+        assert torch.equal(model(input_ids=tokens).logits, untouched)
+
+
+def test_a_snapshot_brings_back_weights_optimizer_and_version_bit_for_bit(
+    make_model: MakeModel, questions: list[Any]
+) -> None:
+    model, other = make_model(), make_model()
+
+    def teach(student: Any, count: int) -> None:
+        for question in questions[:count]:
+            student.learn(question, student.answer(question).reply, 0.1)
+
+    teach(model, 2)
+    snapshot = model.snapshot()
+    other.restore(snapshot)
+    assert other.version == model.version == 2
+    assert other.snapshot() == snapshot
+    teach(model, 2)
+    teach(other, 2)
+    assert other.snapshot() == model.snapshot() != snapshot
+    model.restore(snapshot)
+    assert model.snapshot() == snapshot
+
+
+def test_a_reset_returns_to_the_untouched_model_and_numbers_go_on(make_model: MakeModel, questions: list[Any]) -> None:
+    model = make_model()
+    fresh = model.weights()
+    reply = model.answer(questions[0]).reply
+    assert model.learn(questions[0], reply, 0.1).version == 1
+    model.reset()
+    assert (model.version, model.weights()) == (0, fresh)
+    assert model.answer(questions[0]).reply == reply
+    assert model.learn(questions[0], reply, 0.1).version == 2
+
+
+def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, questions: list[Any]) -> None:
+    first, second = questions[:2]
+    model, blank = make_model(learning_rate=0.05), make_model(learning_rate=0.05)
+    model.learn(first, model.answer(first).reply, 0.1)
+    model.prepare([first, second], [False, False], stands_still=True)
+    seen = model.answer(second).reply
+    model.restore(blank.snapshot())
+    # Another version 1, by another lesson.
+    for student in (model, blank):
+        student.learn(first, student.answer(first).reply, 0.9)
+    reply = model.answer(second).reply
+    assert reply.version == seen.version == 1
+    assert reply == blank.answer(second).reply
+    assert reply.confidence != seen.confidence
+
+
+def test_a_snapshot_of_another_adapter_is_refused(make_model: MakeModel) -> None:
+    with pytest.raises(ModelError, match="rank"):
+        make_model().restore(make_model(rank=4).snapshot())
+
+
+def test_the_seed_alone_decides_the_initial_weights(make_model: MakeModel) -> None:
+    assert make_model(seed=1).weights() == make_model(seed=1).weights() != make_model(seed=2).weights()
+
+
+def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go_on(
+    make_model: MakeModel, questions: list[Any]
+) -> None:
+    model = make_model(learning_rate=0.05)
+    replies, weights = {}, {}
+    for question in questions[:3]:
+        reply = model.answer(question).reply
+        model.learn(question, reply, 0.2)
+        replies[model.version], weights[model.version] = model.answer(questions[0]).reply, model.weights()
+    model.recall(weights[2], 2)
+    assert model.version == 2
+    assert model.weights() == weights[2]
+    assert model.answer(questions[0]).reply == replies[2]
+    assert not model.adapter.optimizer.state
+    assert model.learn(questions[0], replies[2], 0.2).version == 4
+    other = make_model()
+    other.recall(weights[3], 3)
+    assert other.answer(questions[0]).reply == replies[3]
+    with pytest.raises(ModelError, match="other adapted layers"):
+        make_model(rank=4).recall(weights[3], 3)
+    with pytest.raises(ModelError, match="damaged"):
+        model.recall(b"nothing", 3)
+
+
+def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: MakeModel, questions: list[Any]) -> None:
+    model = make_model(learning_rate=0.05)
+    assert model.drift == 0.0
+    reply = model.answer(questions[0]).reply
+    model.learn(questions[0], reply, 0.2)
+    drift = model.drift
+    layers = [m for name, m in model.adapter.peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
+    adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
+    before = [layer.base_layer.weight.detach().double().clone() for layer in adapted]
+    model.adapter.peft.merge_adapter()
+    after = [layer.base_layer.weight.detach().double() for layer in adapted]
+    change = sum((b - a).square().sum().item() for a, b in zip(before, after, strict=True))
+    assert drift == pytest.approx((change / sum(b.square().sum().item() for b in before)) ** 0.5, rel=1e-4)
+
+
+def test_a_model_that_yields_asks_before_every_layer_of_every_pass(make_model: MakeModel, questions: list[Any]) -> None:
+    model = make_model()
+    calls = []
+    model.yielding(lambda: calls.append(1))
+    reply = model.answer(questions[0]).reply
+    assert len(calls) == 4
+    model.learn(questions[0], reply, 0.2)
+    assert len(calls) > 4

@@ -1,0 +1,152 @@
+"""Looking ahead changes speed and nothing else."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from secl.backends.local.fast import batching
+from secl.backends.local.generation import Draft
+from secl.calibrator import WINDOW, Calibrator
+from secl.data.quiz import quiz
+from secl.gates import Always, EntropyShift, Never
+from secl.records import Question, Record
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES
+
+GATES = {
+    "always": Always(),
+    "never": Never(),
+    "bursts": EntropyShift(warmup=3, threshold=1.5, burst=4),
+    "late": EntropyShift(warmup=3, threshold=1.5, burst=5, opening=False),
+}
+
+
+def mixed_stream() -> list[Question]:
+    """More than two windows of all forms, some questions twice."""
+    choice = [*quiz("capitals", 12, 3), *quiz("misconceptions", 8, 3)]
+    numbers = quiz("arithmetic", 6, 3)
+    words = [Question(f"Who wrote book {i}?", id=f"w{i}") for i in range(6)]
+    return [*choice[:14], *numbers[:3], *words, *choice[12:], *numbers, choice[0], choice[0], words[0]]
+
+
+def agree(one: list[Record], other: list[Record]) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert (a.question, a.lesson, a.decision.alarm, a.decision.in_burst) == (
+            b.question,
+            b.lesson,
+            b.decision.alarm,
+            b.decision.in_burst,
+        )
+        for x, y in ((a.reply, b.reply), (a.shadow, b.shadow)):
+            assert (x.text, x.answer, x.version) == (y.text, y.answer, y.version)
+            assert x.confidence == pytest.approx(y.confidence, abs=1e-4)
+            assert x.entropy == pytest.approx(y.entropy, abs=1e-3)
+        assert (a.signal is None) == (b.signal is None)
+        if a.signal is not None:
+            assert a.signal == pytest.approx(b.signal, abs=1e-4)
+
+
+CASES = [*(("llama", gate) for gate in GATES), *((family, "bursts") for family in FAMILIES if family != "llama")]
+
+
+@pytest.mark.parametrize(("family", "gate"), CASES)
+def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
+    family: str, gate: str, make_model: MakeModel
+) -> None:
+    questions = mixed_stream()
+    assert len(questions) > 2 * WINDOW
+    settings: dict[str, Any] = {"gate": GATES[gate], "bin_gate": None}
+    windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).stream(questions))
+    single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).stream(iter(questions)))
+    agree(windows, single)
+    if gate != "never":
+        assert {record.lesson for record in windows} >= {"trained"}
+        if gate == "bursts":
+            assert any(record.reply.version and not record.decision.in_burst for record in windows)
+
+
+def test_a_stream_taken_up_in_the_middle_of_a_window_goes_on_to_the_last_digit(make_model: MakeModel) -> None:
+    questions = mixed_stream()
+    settings: dict[str, Any] = {"gate": GATES["bursts"], "bin_gate": None}
+    whole = list(Calibrator(make_model(learning_rate=2e-3), **settings).stream(questions))
+    for cut in (5, 16, 21):
+        model = make_model(learning_rate=2e-3)
+        first = Calibrator(model, **settings).stream(questions)
+        begun = [next(first) for _ in range(cut)]
+        snapshot = model.snapshot()
+        fresh = make_model(learning_rate=2e-3)
+        fresh.restore(snapshot)
+        second = Calibrator(fresh, **settings)
+        second.fast_forward(begun)
+        assert [*begun, *second.stream(questions[cut:])] == whole
+
+
+def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) -> None:
+    questions = quiz("capitals", 8, 3)
+    settings: dict[str, Any] = {"gate": GATES["bursts"], "bin_gate": None}
+    mixed = Calibrator(make_model(), **settings)
+    records = [mixed.ask(questions[0]), *mixed.stream(questions[1:4]), mixed.ask(questions[4])]
+    records += mixed.stream(questions[5:])
+    agree(records, list(Calibrator(make_model(), **settings).stream(iter(questions))))
+
+
+def test_questions_share_a_pass_up_to_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "GROUP_TOKENS", 10)
+    assert batching.groups([4, 5, 2, 30, 1, 9]) == [[0, 1], [2], [3], [4, 5]]
+    assert batching.groups([]) == []
+
+
+def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: MakeModel) -> None:
+    questions = quiz("capitals", WINDOW, 1)
+    ahead_of = list(Calibrator(make_model(), gate=Never()).stream(questions))
+    single = list(Calibrator(make_model(), gate=Never()).stream(iter(questions)))
+    assert sum(record.ledger.total for record in ahead_of) < sum(record.ledger.total for record in single)
+    assert [record.plain_tokens for record in ahead_of] == [record.plain_tokens for record in single]
+
+
+def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
+    model = make_model()
+    question = Question("Who wrote Hamlet?", id="h")
+    whole = model.answer(question).shadow
+    (look,) = model.ahead.look([question], [False])
+    short = Draft.answer(model.ahead.answer_prompt(question), "short", look.frozen.written[:3].tolist())
+    ((reading, _),) = model.ahead._readings([question], [short])
+    assert reading.text != whole.text
+    look.frozen = reading
+    model.ahead.adapt([look])
+    assert look.now.text.strip() == whole.text
+
+
+def test_an_answer_has_a_state_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
+    model = make_model()
+    (look,) = model.ahead.look([Question("How many legs has a spider?", form="number")], [False])
+    reading = look.frozen
+    assert len(reading.written) > 0
+    assert len(reading.nodes) == len(reading.written) + 2
+    assert model.words.tokenizer.decode(reading.written.tolist()).strip() == reading.text
+
+
+@pytest.mark.parametrize("accumulate", ["stream", "burst"])
+def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
+    accumulate: Any, make_model: MakeModel
+) -> None:
+    """Also inside windows that were adapted ahead before a burst came, and where a question is asked again."""
+    choice = quiz("capitals", 18, 3)
+    stream = [*choice[:10], choice[8], *choice[10:], choice[12], *choice[3:9]]
+    settings: dict[str, Any] = {
+        "gate": EntropyShift(warmup=3, threshold=1, burst=4),
+        "bin_gate": None,
+        "accumulate": accumulate,
+    }
+    whole = list(Calibrator(make_model(learning_rate=0.01), **settings).stream(stream))
+    assert sum(record.decision.alarm for record in whole) >= 2
+    for cut in (4, 9, 11, 14, 19, 22, 24):
+        first, second = (make_model(learning_rate=0.01) for _ in range(2))
+        begun = list(islice(Calibrator(first, **settings).stream(stream), cut))
+        second.restore(first.snapshot())
+        resumed = Calibrator(second, **settings)
+        resumed.fast_forward(begun)
+        assert begun + list(resumed.stream(stream[cut:])) == whole, cut

@@ -1,0 +1,123 @@
+"""Attention over a tree: the numbers and the gradients of the dense kernels."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast import tree_attention as blocks
+from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.tree_attention import Sight, attend, tree_attention
+from tests.tiny import tiny_model
+
+SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 10, 11, 12], [5, 6, 13], [14, 15, 16]]
+
+
+def material(heads: int, groups: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
+    chance = torch.Generator().manual_seed(1)
+    shapes = ((1, heads, length, 8), (1, groups, length, 8), (1, groups, length, 8))
+    query, key, value = (torch.randn(shape, generator=chance, requires_grad=True) for shape in shapes)
+    return query, key, value
+
+
+def dense(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, softcap: float | None = None) -> Tensor:
+    """The same in float64, every pair computed."""
+    each = query.shape[1] // key.shape[1]
+    key, value = (part.double().repeat_interleave(each, dim=1) for part in (key, value))
+    scores = query.double() @ key.transpose(2, 3) * 0.3
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
+    return (weights @ value).transpose(1, 2)
+
+
+@pytest.mark.parametrize("block", [1, 4, 96])
+@pytest.mark.parametrize(("heads", "groups"), [(4, 4), (6, 2), (3, 1)])
+@pytest.mark.parametrize("softcap", [None, 2.0])
+def test_numbers_and_gradients_are_those_of_the_dense_computation(
+    monkeypatch: pytest.MonkeyPatch, block: int, heads: int, groups: int, softcap: float | None
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    visible = Trie.of(SEQUENCES).visible()
+    parts = material(heads, groups, len(visible))
+    ours = attend(*parts, Sight(visible), 0.3, softcap)
+    theirs = dense(*parts, torch.from_numpy(visible), softcap)
+    torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-5)
+    weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
+    for one, other in zip(
+        torch.autograd.grad((ours * weights).sum(), parts),
+        torch.autograd.grad((theirs * weights).sum(), parts),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_tokens_that_are_not_asked_get_zeros_and_the_others_their_numbers() -> None:
+    visible = Trie.of(SEQUENCES).visible()
+    parts = material(6, 2, len(visible))
+    everything, asked = attend(*parts, Sight(visible), 0.3), np.array([3, 8])
+    some = attend(*parts, Sight(visible, asked), 0.3)
+    torch.testing.assert_close(some[0, asked], everything[0, asked], atol=1e-6, rtol=1e-6)
+    assert not some[0, np.setdiff1d(np.arange(len(visible)), asked)].any()
+
+
+def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
+    visible = Trie.of([list(range(90)), [*range(60), *range(200, 260)]]).visible()
+    mask = torch.from_numpy(visible)
+    query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(visible)))
+    truth = dense(query, key, value, mask)
+    kernel = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3).transpose(1, 2)
+    ours = attend(query, key, value, Sight(visible), 0.3)
+    assert (ours - truth).abs().mean() < 1.5 * (kernel - truth).abs().mean()
+
+
+def test_the_usual_attention_comes_back_also_after_an_error() -> None:
+    config = SimpleNamespace(_attn_implementation="sdpa")
+
+    def fail() -> None:
+        with tree_attention(config):
+            assert config._attn_implementation == blocks.NAME
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "phi3", "qwen2"])
+def test_models_give_the_same_states_with_and_without_it(family: str) -> None:
+    model = tiny_model(family)
+    adapter = Adapter(model, (2, 3), ("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
+    found = []
+    for sparse in (True, False):
+        network = SharedNetwork(model, adapter, 2, sparse=sparse)
+        result = network.run(SEQUENCES[:3])
+        ends = np.array([path[-1] for path in result.trie.paths])
+        found.append(torch.cat([result.frozen(ends), result.adapted(ends)().detach()]))
+        assert network.sparse is sparse
+        network.close()
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+
+
+def test_every_layer_of_a_pass_and_of_a_replay_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    usual = attend
+
+    def counting(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *rest: float | None) -> Tensor:
+        sizes.append(sum(len(block.hidden) for block in sight.blocks))
+        return usual(query, key, value, sight, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(blocks, "attend", counting)
+    model = tiny_model("llama")
+    network = SharedNetwork(model, Adapter(model, (2, 3), ("q_proj", "v_proj")), 2)
+    result = network.run(SEQUENCES)
+    result.adapted(np.array([3]))()
+    # Four layers over all 12 tokens; then the top two over the four that node 3 sees, the last for itself alone.
+    assert sizes == [12, 12, 12, 12, 4, 1]

@@ -1,0 +1,177 @@
+"""The whole loop on tiny random models of the four families, and the words and numbers that it reads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local.token_ids import Words, render
+from secl.calibrator import Calibrator
+from secl.errors import ModelError, ParameterError, QuestionError
+from secl.gates import Always, Never
+from secl.prompts.templates import CONFIDENCE, answer_prompt, judge_prompt
+from secl.records import Question, Record
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES, tiny_tokenizer
+
+
+def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
+    return list(Calibrator(model, **{"gate": Always(), "bin_gate": None, **settings}).stream(questions))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_answers_judges_and_learns(family: str, make_model: MakeModel, questions: list[Question]) -> None:
+    records = run(make_model(family), questions)
+    assert [record.lesson for record in records[:2]] == ["trained", "trained"]
+    for record in records:
+        assert math.isclose(sum(record.reply.bins), 1.0, abs_tol=1e-9)
+        assert 0.05 <= record.reply.confidence <= 0.95
+        assert 0.0 <= record.reply.digit_mass <= 1.0
+        assert record.reply.entropy > 0
+        assert record.ledger.total >= record.plain_tokens
+    assert {record.reply.answer for record in records[:2]} <= set("ABCDE")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_shadow_is_what_an_untouched_model_states(
+    family: str, make_model: MakeModel, questions: list[Question]
+) -> None:
+    taught = run(make_model(family, learning_rate=0.05), questions)
+    untouched = run(make_model(family), questions, gate=Never())
+    assert any(abs(record.reply.confidence - record.shadow.confidence) > 1e-3 for record in taught)
+    for record, plain in zip(taught, untouched, strict=True):
+        assert record.shadow.answer == plain.reply.answer
+        assert record.shadow.confidence == pytest.approx(plain.reply.confidence, abs=1e-5)
+        assert plain.reply == plain.shadow
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_p_true_comes_from_the_frozen_model_however_much_was_learned(
+    family: str, make_model: MakeModel, questions: list[Question]
+) -> None:
+    model, untouched = make_model(family, learning_rate=0.05), make_model(family)
+    run(model, questions[:2] * 3)
+    reply = untouched.answer(questions[1]).reply
+    before, after = untouched.judge(questions[1], reply), model.judge(questions[1], reply)
+    assert before is not None
+    assert after is not None
+    assert after.p_true == pytest.approx(before.p_true, abs=1e-7)
+
+
+def test_judging_in_the_answering_pass_or_alone_gives_the_same(
+    make_model: MakeModel, questions: list[Question]
+) -> None:
+    model = make_model()
+    together = model.answer(questions[1], judge_next=True)
+    one = model.judge(questions[1], together.reply)
+    alone = model.answer(questions[1])
+    other = model.judge(questions[1], alone.reply)
+    assert together.reply.confidence == pytest.approx(alone.reply.confidence, abs=1e-6)
+    assert one is not None
+    assert other is not None
+    assert one.p_true == pytest.approx(other.p_true, abs=1e-6)
+    assert one.candidates[0] == questions[1].option(together.reply.answer or "")
+
+
+def test_two_runs_agree_to_the_last_digit(make_model: MakeModel, questions: list[Question]) -> None:
+    assert run(make_model(), questions) == run(make_model(), questions)
+
+
+def test_learning_moves_the_confidence_of_the_question_towards_the_target(
+    make_model: MakeModel, questions: list[Question]
+) -> None:
+    model = make_model(learning_rate=0.01)
+    reply = model.answer(questions[0]).reply
+    update = model.learn(questions[0], reply, reply.confidence - 0.1)
+    assert update.before == reply.confidence
+    assert update.after < update.before
+    assert update.losses[0] == pytest.approx(0.01, rel=1e-3)
+    assert model.answer(questions[0]).reply.confidence == pytest.approx(update.after, abs=1e-6)
+
+
+def test_the_kl_term_holds_the_confidence_back(make_model: MakeModel, questions: list[Question]) -> None:
+    moved = []
+    for beta in (0.0, 10.0):
+        model = make_model(learning_rate=0.01, beta=beta, epochs=6)
+        reply = model.answer(questions[0]).reply
+        update = model.learn(questions[0], reply, 0.1)
+        moved.append(abs(update.after - update.before))
+    assert moved[1] < moved[0]
+
+
+def test_only_the_latest_question_can_be_learned_from(make_model: MakeModel, questions: list[Question]) -> None:
+    model = make_model()
+    first = model.answer(questions[0]).reply
+    model.answer(questions[1])
+    with pytest.raises(QuestionError, match="latest"):
+        model.learn(questions[0], first, 0.5)
+
+
+def test_a_question_longer_than_the_model_reads_is_refused_by_name(make_model: MakeModel) -> None:
+    model = make_model(changes={"max_position_embeddings": 64})
+    for options in ((), ("a", "b")):
+        with pytest.raises(QuestionError, match="'long' takes"):
+            model.answer(Question("Why? " * 60, options=options, id="long"))
+
+
+def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) -> None:
+    model = make_model()
+    count = len(model.words.letters) + 1
+    with pytest.raises(QuestionError, match="'many' has"):
+        model.answer(Question("Which?", options=tuple(f"option {i}" for i in range(count)), id="many"))
+
+
+def test_p_true_can_be_read_against_false_alone(make_model: MakeModel, questions: list[Question]) -> None:
+    whole, pair = make_model(), make_model(p_true="pair")
+    reply = whole.answer(questions[0]).reply
+    one, other = whole.judge(questions[0], reply), pair.judge(questions[0], reply)
+    assert one is not None
+    assert other is not None
+    assert all(a < b for a, b in zip(one.p_true, other.p_true, strict=True))
+
+
+def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
+    for settings in ({"rank": 0}, {"epochs": 0}, {"beta": -1.0}, {"learning_rate": 0.0}, {"p_true": "maybe"}):
+        with pytest.raises(ParameterError):
+            make_model(**settings)
+    with pytest.raises(ModelError, match="LoRA"):
+        make_model(modules=["no_such_module"])
+
+
+def test_all_prompts_of_a_question_begin_with_it_and_share_that_prefix(questions: list[Question]) -> None:
+    question = questions[1]
+    words = Words.of(tiny_tokenizer())
+    answer = words.encode(render(words.tokenizer, answer_prompt(question)))
+    judge = words.encode(render(words.tokenizer, judge_prompt(question, "iron")))
+    shared = next(i for i, (a, b) in enumerate(zip(answer, judge, strict=False)) if a != b)
+    assert question.text in words.tokenizer.decode(answer[:shared])
+
+
+def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
+    tokenizer = tiny_tokenizer()
+    words = Words.of(tokenizer)
+    assert [tokenizer.decode([i]) for i in words.digits] == list("0123456789")
+    assert [tokenizer.decode([i]).strip() for i in words.letters[:3]] == ["A", "B", "C"]
+    assert {tokenizer.decode([i]).strip().lower() for i in words.true} == {"true"}
+    assert {tokenizer.decode([i]).strip().lower() for i in words.false} == {"false"}
+    assert words.encode(f"x{CONFIDENCE}7") == [*words.before(f"x{CONFIDENCE}", "7"), words.digits[7]]
+
+
+def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
+    import copy
+
+    bare = copy.deepcopy(tiny_tokenizer())
+    bare.chat_template = None
+    with pytest.raises(ModelError, match="chat template"):
+        Words.of(bare)
+
+
+def test_the_callers_random_numbers_are_left_alone(make_model: MakeModel, questions: list[Question]) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    run(make_model(), questions)
+    assert torch.equal(torch.rand(2), expected)

@@ -1,0 +1,308 @@
+"""What the frozen model is asked beyond the question: samples, beams, verification, entailment, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+
+from secl.backends.local import dinco, generation
+from secl.backends.local.fast import batching
+from secl.backends.local.generation import Draft
+from secl.backends.local.loading import Shelf
+from secl.backends.local.model import LocalModel
+from secl.backends.local.nli import NliModel
+from secl.backends.local.token_ids import render
+from secl.calibrator import Calibrator
+from secl.errors import ModelError
+from secl.gates import Always, EntropyShift, Never
+from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
+from secl.records import EvidenceKind, Question
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
+
+EVERYTHING: tuple[EvidenceKind, ...] = ("judgement", "samples", "dinco")
+CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
+OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
+
+
+@torch.no_grad()
+def logits(model: LocalModel, prompt: str) -> torch.Tensor:
+    """Of the next token, by a plain pass of the whole network."""
+    tokens = torch.tensor([model.words.encode(prompt)])
+    found: torch.Tensor = model.generator.model(input_ids=tokens).logits[0, -1].double()
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, make_model: MakeModel) -> None:
+    model = make_model(family)
+    drawn = Counter(model.sample(CHOICE, 4000))
+    prompt = render(model.words.tokenizer, answer_prompt(CHOICE))
+    shares = logits(model, prompt)[list(model.words.letters[:3])].softmax(-1)
+    kept, total = [0.0, 0.0, 0.0], 0.0
+    for place in shares.argsort(descending=True).tolist():  # the nucleus: the likeliest until 0.95 are reached
+        if total < 0.95:
+            kept[place] = shares[place].item()
+        total += shares[place].item()
+    assert [drawn[letter] / 4000 for letter in "ABC"] == pytest.approx([k / sum(kept) for k in kept], abs=0.03)
+
+
+def test_samples_are_the_same_every_time_and_need_no_pass_of_their_own_for_letters(make_model: MakeModel) -> None:
+    model = make_model()
+    model.answer(CHOICE)
+    before = model.tokens
+    letters = model.sample(CHOICE, 10)
+    assert model.tokens == before
+    assert letters == make_model().sample(CHOICE, 10)
+    words = model.sample(OPEN, 3)
+    assert len(words) == 3
+    assert words == make_model().sample(OPEN, 3)
+    assert make_model(seed=7).sample(OPEN, 3) != words
+
+
+def test_samples_of_an_open_question_share_the_pass_over_their_prompt(make_model: MakeModel) -> None:
+    model = make_model()
+    prompt = model.ahead.answer_prompt(OPEN)
+    drafts = [Draft.answer(prompt, "short", seed=i) for i in range(4)]
+    model.generator.write(drafts)
+    # The last token written is never read again.
+    assert sum(draft.tokens for draft in drafts) == len(prompt) + sum(len(d.written) - 1 for d in drafts)
+    alone = Draft.answer(prompt, "short", seed=2)
+    make_model().generator.write([alone])
+    assert alone.written == drafts[2].written
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_verification_and_entailment_are_those_of_plain_passes(
+    family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "GROUP_TOKENS", 120)  # so that more than one pass is made
+    model = make_model(family)
+    found = model.dinco(CHOICE, model.answer(CHOICE).reply, ("A", "B", None))
+    assert found is not None
+    assert set(found.answers) == {"A", "B", "C"}
+    assert found.judge == "self"
+    texts = found.candidates
+    for text, p_yes in zip(texts, found.p_yes, strict=True):
+        prompt = render(model.words.tokenizer, verification_prompt(CHOICE, text))
+        exact = logits(model, prompt)[list(model.words.yes_no)].softmax(-1)[0]
+        assert p_yes == pytest.approx(exact.item(), abs=1e-4)
+    for i, premise in enumerate(texts):
+        for j, hypothesis in enumerate(texts):
+            if i == j:
+                assert (found.entails[i][j], found.contradicts[i][j]) == (1.0, 0.0)
+                continue
+            prompt = render(model.words.tokenizer, entailment_prompt(CHOICE, premise, hypothesis))
+            shares = logits(model, prompt)[list(model.words.letters[:3])].softmax(-1).tolist()
+            assert (found.entails[i][j], found.contradicts[i][j]) == pytest.approx((shares[0], shares[2]), abs=1e-4)
+    row, own = found.agreement[0], found.answers[0]
+    for sample, agreed in zip(("A", "B", None), row, strict=True):
+        if sample is None:
+            assert agreed == 0.0
+        elif sample == own:
+            assert agreed == 1.0
+        else:
+            other = found.answers.index(sample)
+            assert agreed == pytest.approx((found.entails[0][other] + found.entails[other][0]) / 2)
+
+
+def test_beams_of_multiple_choice_are_the_likeliest_letters(make_model: MakeModel) -> None:
+    question = Question("Pick one.", options=tuple("pqrstu"), id="six")
+    model = make_model()
+    reply = model.answer(question).reply
+    found = model.dinco(question, reply, ())
+    assert found is not None
+    prompt = render(model.words.tokenizer, answer_prompt(question))
+    order = np.argsort(-logits(model, prompt)[list(model.words.letters[:6])].numpy())
+    assert found.answers == tuple("ABCDEF"[i] for i in order[:5])
+    assert found.answers[0] == reply.answer
+
+
+def test_open_beams_are_different_answers_and_the_greedy_answer_is_always_among_the_candidates(
+    make_model: MakeModel,
+) -> None:
+    model = make_model()
+    reply = model.answer(OPEN).reply
+    found = model.dinco(OPEN, reply, model.sample(OPEN, 10))
+    assert found is not None
+    assert len(set(found.answers)) == len(found.answers) <= 6
+    assert 1 <= found.beams <= 5
+    assert reply.answer in found.answers
+    rated = {0, found.answers.index(str(reply.answer))}
+    assert {i for i, row in enumerate(found.agreement) if row} == rated
+    assert all(len(found.agreement[i]) == 5 for i in rated)
+
+
+def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    config = DebertaV2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_labels=3,
+        id2label={0: "entailment", 1: "neutral", 2: "contradiction"},
+        label2id={"entailment": 0, "neutral": 1, "contradiction": 2},
+    )
+    torch.manual_seed(0)
+    DebertaV2ForSequenceClassification(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = make_model(nli=str(tmp_path))
+    found = model.dinco(CHOICE, model.answer(CHOICE).reply, ())
+    assert found is not None
+    assert found.judge == str(tmp_path)
+    judge = model.rivals.entailment
+    assert isinstance(judge, NliModel)
+    first, second = found.candidates[:2]
+    pair = f"Question: {CHOICE.text}\nAnswer: {first}", f"Answer: {second}"
+    with torch.no_grad():
+        shares = judge.model(**judge.tokenizer(*pair, return_tensors="pt")).logits[0].softmax(-1)
+    assert found.entails[0][1] == pytest.approx(shares[0].item(), abs=1e-5)
+    assert found.contradicts[0][1] == pytest.approx(shares[2].item(), abs=1e-5)
+
+
+def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        NliModel(str(tmp_path / "nowhere"), torch.device("cpu"))
+    sizes = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8}
+    config = DebertaV2Config(**sizes, num_hidden_layers=1, num_attention_heads=1)
+    DebertaV2ForSequenceClassification(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="no NLI model"):
+        NliModel(str(tmp_path), torch.device("cpu"))
+
+
+def count_tokens(model: LocalModel) -> list[float]:
+    """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
+    layers = model.network.layout.layers  # type: ignore[attr-defined]
+    counted: list[float] = []
+
+    def count(_layer: Any, args: tuple[Any, ...]) -> None:
+        counted.append(args[0].shape[0] * args[0].shape[1] / len(layers))
+
+    for layer in layers:
+        layer.register_forward_pre_hook(count)
+    return counted
+
+
+def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
+    make_model: MakeModel, questions: list[Question]
+) -> None:
+    """Counted by hooks at every layer; of learning the ledger also counts backward passes, twice a forward one."""
+    model = make_model(learning_rate=0.05)
+    counted = count_tokens(model)
+    gate = EntropyShift(warmup=2, threshold=1.0, burst=3)
+    stream = [replace(question, text=f"{i}. {question.text}") for i in range(8) for question in questions]
+    records = list(Calibrator(model, gate=gate, bin_gate=None, evidence=EVERYTHING).stream(stream))
+    assert {record.lesson for record in records} > {"trained", "idle"}
+    forward = 0.0
+    for record in records:
+        ledger = record.ledger
+        steps = model.distiller.epochs
+        forward += ledger.total - ledger.learning + ledger.learning * (steps + 1) / (3 * steps + 1)
+    assert model.ahead.stale > 0
+    forward += model.ahead.stale
+    # A batch of texts of different lengths is padded, and padding is no work that the method needs.
+    assert forward <= sum(counted) + 1e-6
+    assert forward >= 0.95 * sum(counted)
+
+
+def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions: list[Question]) -> None:
+    model = make_model(learning_rate=0.05)
+    counted = count_tokens(model)
+    stream = [question for question in questions if question.options] * 8
+    records = list(Calibrator(model, gate=Always(), bin_gate=None, evidence=EVERYTHING).stream(stream))
+    steps = model.distiller.epochs
+    forward = sum(r.ledger.total - r.ledger.learning * 2 * steps / (3 * steps + 1) for r in records)
+    assert forward == pytest.approx(sum(counted), rel=1e-9)
+
+
+def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> None:
+    records = list(Calibrator(make_model(), gate=Never(), judge="always").stream([CHOICE, OPEN]))
+    for record in records:
+        assert record.evidence.judgement is not None
+        assert record.evidence.samples is None
+        assert record.evidence.dinco is None
+        assert record.ledger.sampling == record.ledger.comparing == record.ledger.learning == 0.0
+    watching = Calibrator(make_model(), gate=Always(), learns=False, evidence=("samples",)).stream([CHOICE])
+    (record,) = watching
+    assert record.evidence.judgement is None
+    assert record.evidence.samples is not None
+    assert record.lesson == "idle"
+
+
+def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "model")
+    shelf = Shelf()
+    taught = LocalModel.load(str(folder), shelf=shelf, layers="last:2", learning_rate=0.05)
+    alone = [record.reply for record in Calibrator(taught, gate=Never()).stream([CHOICE, OPEN])]
+    list(Calibrator(taught, gate=Always(), bin_gate=None).stream([CHOICE, OPEN] * 2))
+    other = LocalModel.load(str(folder), shelf=shelf, layers="first:1")
+    assert [record.reply for record in Calibrator(other, gate=Never()).stream([CHOICE, OPEN])] == alone
+    ours, theirs = (model.generator.model.get_input_embeddings().weight for model in (taught, other))
+    assert ours.data_ptr() == theirs.data_ptr()
+
+
+def test_a_text_that_the_frozen_model_wrote_before_is_remembered_with_its_cost(make_model: MakeModel) -> None:
+    model = make_model()
+    prompt = model.ahead.answer_prompt(OPEN)
+    first, second, other = (Draft.answer(prompt, form) for form in ("short", "short", "sentence"))
+    model.generator.write([first])
+    model.generator.model.forward = None  # a second pass would fail
+    model.generator.write([second])
+    assert (second.written, second.tokens) == (first.written, first.tokens)
+    with pytest.raises(TypeError):
+        model.generator.write([other])
+
+
+def test_no_more_texts_are_remembered_than_there_is_room_for(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "REMEMBERED", 2)
+    generator = make_model().generator
+    for first in range(5):
+        generator.write([Draft.answer([2 + first, 3, 4], "short")])
+    generator.write([Draft.answer([2, 3, 4], "short", seed=1)])
+    assert len(generator.written) == 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As wide as the vocabulary, the search is exhaustive over texts of two tokens."""
+    model = make_model(family)
+    monkeypatch.setattr(model.generator, "ended", lambda draft: len(draft.written) == 2)
+    prompt = model.ahead.answer_prompt(OPEN)
+    found, tokens = model.generator.beams(Draft.answer(prompt, "short"), 40)
+    network = model.generator.model
+    with torch.no_grad():
+        first = network(input_ids=torch.tensor([prompt])).logits[0, -1].log_softmax(-1)
+        best = first.topk(40).indices.tolist()
+        rows = torch.tensor([[*prompt, token] for token in best])
+        second = network(input_ids=rows).logits[:, -1].log_softmax(-1) + first[best][:, None]
+    expected = second.flatten().topk(5).indices.tolist()
+    texts = [[best[place // second.shape[1]], place % second.shape[1]] for place in expected]
+    assert [draft.written for draft in found[:5]] == texts
+    assert tokens == len(prompt) + 40
+
+
+def test_the_best_of_equal_beams_keeps_its_place() -> None:
+    found = dinco._by_key(["Paris", "London", "Paris.", "Rome"], "short")
+    assert list(found.values()) == ["Paris", "London", "Rome"]
+
+
+def test_options_that_read_alike_stay_different_answers(make_model: MakeModel) -> None:
+    question = Question("Which interval?", options=("(0, 1)", "[0, 1]", "{2}"), id="intervals")
+    model = make_model()
+    reply = model.answer(question).reply
+    found = model.dinco(question, reply, ("A", "B", "B", "B", "B"))
+    assert found is not None
+    row = dict(zip(found.answers, found.agreement, strict=True))[str(reply.answer)]
+    assert [agreed == 1.0 for agreed in row] == [sample == reply.answer for sample in "ABBBB"]

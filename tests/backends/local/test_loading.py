@@ -1,0 +1,93 @@
+"""Models by name, folder and GGUF file; devices and precisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from secl.backends.local.loading import choose_device, choose_dtype, convert_gguf, load, locate
+from secl.backends.local.presets import PRESETS
+from secl.errors import ModelError, ParameterError, StorageError
+from tests.tiny import tiny_folder
+
+
+def test_a_folder_loads_with_its_preset_fingerprint_and_precision(tiny_llama: Path) -> None:
+    loaded = load(str(tiny_llama), dtype="bf16")
+    assert loaded.model.dtype == torch.bfloat16
+    assert loaded.preset.modules == ("q_proj", "v_proj")
+    assert load(str(tiny_llama), dtype="fp32").fingerprint == loaded.fingerprint
+
+
+def test_other_weights_have_another_fingerprint(tiny_llama: Path, tmp_path: Path) -> None:
+    other = tiny_folder(tmp_path / "other", seed=1)
+    assert load(str(other)).fingerprint != load(str(tiny_llama)).fingerprint
+
+
+def test_gemma_keeps_its_soft_cap_by_eager_attention(tmp_path: Path) -> None:
+    loaded = load(str(tiny_folder(tmp_path / "gemma", "gemma2")))
+    assert loaded.model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/model.gguf", "nonsense", "a/b/c", "model.gguf"])
+def test_a_name_that_is_no_model_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(ModelError, match="smollm2"):
+        locate(name)
+
+
+def test_hub_ids_and_presets_are_told_apart() -> None:
+    assert locate("llama-3.2-3b") == PRESETS["llama-3.2-3b"].source
+    assert locate("someone/some-model") == "someone/some-model"
+
+
+def test_a_hub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="'someone/some-model' cannot be loaded: ") as caught:
+        load("someone/some-model")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.txt").write_text("hello")
+    with pytest.raises(ModelError, match="neither"):
+        locate(str(tmp_path / "model.txt"))
+
+
+def test_a_conversion_without_room_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    file = tmp_path / "big.gguf"
+    file.write_bytes(b"GGUF" + bytes(1000))
+    with pytest.raises(StorageError, match="free"):
+        convert_gguf(file, torch.float32)
+
+
+def test_a_broken_conversion_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "broken.gguf"
+    file.write_bytes(b"not a model at all")
+    with pytest.raises(ModelError, match=r"broken\.gguf"):
+        convert_gguf(file, torch.float32)
+    assert list((tmp_path / "cache" / "models").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_embedded_model_is_converted_once_and_computes_in_the_asked_precision(smollm2: str) -> None:
+    first, second = load(smollm2, dtype="bf16"), load(smollm2, dtype="bf16")
+    assert first.fingerprint == second.fingerprint
+    assert first.preset is PRESETS["smollm2"]
+    assert first.model.dtype == torch.bfloat16
+
+
+def test_devices_and_precisions_are_checked() -> None:
+    cpu = choose_device("cpu")
+    assert choose_dtype("fp32", cpu) == torch.float32
+    assert choose_dtype("auto", cpu) in (torch.bfloat16, torch.float32)
+    with pytest.raises(ParameterError, match="device"):
+        choose_device("tpu")
+    with pytest.raises(ParameterError, match="dtype"):
+        choose_dtype("int4", cpu)
+    if not torch.cuda.is_available():
+        with pytest.raises(ModelError, match="no cuda"):
+            choose_device("cuda")

@@ -1,0 +1,175 @@
+"""The shared pass and the replays against the network's own plain forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.plain_network import SeparateNetwork
+from secl.backends.local.fast.select_network import check_usable, connect
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.model_parts import AsLogits
+from secl.errors import ModelError
+from tests.tiny import FAMILIES, tiny_model
+
+SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 20, 21, 22], [5, 6, 30]]
+
+
+def shaken(family: str, layers: tuple[int, ...]) -> tuple[Any, Adapter]:
+    """A tiny model with an adapter that is not zero."""
+    model = tiny_model(family)
+    adapter = Adapter(model, layers, ("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
+    generator = torch.Generator().manual_seed(1)
+    for parameter in adapter.parameters.values():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    return model, adapter
+
+
+def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
+    with torch.no_grad():
+        logits: torch.Tensor = model(input_ids=torch.tensor([sequence])).logits[0]
+    return logits
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [(2, 3), (0, 1), (1,), (0, 1, 2, 3)])
+def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers: tuple[int, ...]) -> None:
+    model, adapter = shaken(family, layers)
+    network = SharedNetwork(model, adapter, min(layers))
+    result = network.run(SEQUENCES)
+    exact = torch.tensor([0, 5])
+    for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
+        frozen = network.head.logits(result.frozen(path), exact)
+        torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
+        adapted = network.head.logits(result.adapted(path)().detach(), exact)
+        with adapter.on():
+            expected = plain_logits(model, sequence)
+        torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
+        assert not torch.allclose(adapted, frozen, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str) -> None:
+    model, adapter = shaken(family, (2, 3))
+    network = SharedNetwork(model, adapter, 2)
+    result = network.run(SEQUENCES)
+    last = np.array([result.trie.paths[1][-1]])
+    network.head.rows(result.adapted(last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
+    ours = [parameter.grad.clone() for parameter in adapter.parameters.values() if parameter.grad is not None]
+    for parameter in adapter.parameters.values():
+        parameter.grad = None
+    with adapter.on():
+        model(input_ids=torch.tensor([SEQUENCES[1]])).logits[0, -1, [3, 4]].sum().backward()
+    theirs = [parameter.grad for parameter in adapter.parameters.values() if parameter.grad is not None]
+    assert len(ours) == len(theirs) == len(adapter.parameters)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None:
+    model = tiny_model("gpt2")
+    adapter = Adapter(model, (2, 3), ("c_attn",))
+    with pytest.warns(RuntimeWarning, match="plain path"):
+        network = connect(model, adapter, 2, list(range(2, 12)))
+    assert isinstance(network, SeparateNetwork)
+    result = network.run(SEQUENCES)
+    for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
+        for states in (result.frozen(path), result.adapted(path)().detach()):
+            logits = network.head.logits(states, torch.tensor([0]))
+            torch.testing.assert_close(logits, plain_logits(model, sequence), atol=1e-5, rtol=1e-5)
+
+
+def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
+    model = tiny_model("llama")
+    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
+    model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
+    with pytest.warns(RuntimeWarning, match="differ"):
+        network = connect(model, adapter, 2, list(range(2, 12)))
+    assert isinstance(network, SeparateNetwork)
+    assert isinstance(network.head, AsLogits)
+    assert not model.model.layers[2]._forward_pre_hooks
+
+
+def test_the_plain_path_also_computes_the_rows_of_interest_in_float32() -> None:
+    model = tiny_model("gpt2").to(torch.bfloat16)
+    with pytest.warns(RuntimeWarning, match="plain path"):
+        network = connect(model, Adapter(model, (2, 3), ("c_attn",)), 2, list(range(2, 12)))
+    states = network.run([SEQUENCES[0]]).frozen(np.arange(5))
+    rows = torch.tensor([7, 9])
+    assert torch.equal(network.head.rows(states, rows), states.float() @ model.lm_head.weight[rows].float().T)
+
+
+def test_a_prompt_longer_than_the_attention_window_is_refused() -> None:
+    model = tiny_model("gemma2", sliding_window=4)
+    network = SharedNetwork(model, Adapter(model, (2, 3), ("q_proj", "v_proj")), 2)
+    with pytest.raises(Exception, match="attention window"):
+        network.run([[5, 6, 7, 8, 9, 10]])
+
+
+def test_the_rows_of_interest_come_from_a_float32_head_also_for_a_bf16_body() -> None:
+    model = tiny_model("llama").to(torch.bfloat16)
+    network = SharedNetwork(model, Adapter(model, (3,), ("q_proj", "v_proj")), 3)
+    states = network.run([SEQUENCES[0]]).frozen(np.arange(5))
+    rows = torch.tensor([7, 9])
+    expected = states.float() @ model.lm_head.weight[rows].float().T
+    assert torch.equal(network.head.rows(states, rows), expected)
+    assert torch.equal(network.head.logits(states, rows)[:, rows], expected)
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    model = tiny_model()
+    model.model.norm.weight.data[0] = float("nan")
+    with pytest.raises(ModelError, match="'broken' computes numbers that are not finite"):
+        check_usable("broken", model, list(range(2, 12)))
+
+
+def test_a_network_that_looks_ahead_is_refused() -> None:
+    config = transformers.BertConfig(
+        vocab_size=64,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        initializer_range=1.0,
+    )
+    with pytest.raises(ModelError, match="no causal language model"):
+        check_usable("bert", transformers.BertForMaskedLM(config).eval(), list(range(2, 12)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None:
+    model, adapter = shaken(family, (2, 3))
+    network = SharedNetwork(model, adapter, 2)
+    widths: dict[int, set[int]] = {2: set(), 3: set()}
+    for number, seen in widths.items():
+        mlp: Any = network.layout.layers[number].mlp
+        (getattr(mlp, "up_proj", None) or mlp.gate_up_proj).register_forward_pre_hook(
+            lambda _module, args, seen=seen: seen.add(args[0].shape[1])
+        )
+    result = network.run(SEQUENCES)
+    for seen in widths.values():
+        seen.clear()
+    path = result.trie.paths[0]
+    asked = np.array([path[-1], path[2], path[-1]])
+    states = result.adapted(asked)().detach()
+    assert widths == {2: {len(path)}, 3: {2}}
+    with adapter.on():
+        expected = plain_logits(model, SEQUENCES[0])[[-1, 2, -1]]
+    torch.testing.assert_close(network.head.logits(states, torch.tensor([0])), expected, atol=2e-5, rtol=1e-5)
+
+
+def test_a_last_layer_that_cannot_be_narrowed_is_replayed_as_it_is() -> None:
+    model = tiny_model("llama")
+    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
+    mlp = model.model.layers[3].mlp
+    plain = mlp.forward
+    # Tells a single token from several, as no feed-forward part of a language model does.
+    mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
+    network = connect(model, adapter, 2, list(range(2, 12)))
+    assert isinstance(network, SharedNetwork)
+    assert network.narrowing is None

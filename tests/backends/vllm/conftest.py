@@ -1,0 +1,119 @@
+"""Fake servers that end with the test, and tiny models behind them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peft
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load
+
+from secl.backends.local.loading import wrap
+from secl.backends.local.model import LocalModel
+from secl.backends.vllm.model import FleetModel
+from secl.records import Question
+from tests.backends.vllm.fake import FakeVllm
+from tests.tiny import tiny_model, tiny_tokenizer
+
+Fakes = Callable[..., FakeVllm]
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    """Start fake servers."""
+    started: list[FakeVllm] = []
+
+    def start(*arguments: Any, **settings: Any) -> FakeVllm:
+        started.append(FakeVllm(*arguments, **settings))
+        return started[-1]
+
+    yield start
+    for fake in started:
+        fake.kill()
+
+
+class TinyRule:
+    """Logits of the tiny Llama, with an adapter that PEFT itself puts in: an oracle for what is published."""
+
+    def __init__(self, config: dict[str, Any], seed: int = 0) -> None:
+        self.config = peft.LoraConfig(**{**config, "base_model_name_or_path": None})
+        self.base = tiny_model(seed=seed)
+        self.seed = seed
+        self.lock = threading.Lock()
+        self.past: dict[tuple[object, ...], Any] = {}
+        self.adapted = cache(self._adapted)
+
+    def _adapted(self, weights: bytes) -> Any:
+        model = peft.get_peft_model(tiny_model(seed=self.seed), self.config).eval()
+        problems = peft.set_peft_model_state_dict(model, load(weights))
+        assert not problems.unexpected_keys
+        return model
+
+    @torch.no_grad()
+    def __call__(self, weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
+        with self.lock:
+            model = self.adapted(weights) if weights else self.base
+            # A text that grows by one token goes on from what was computed for the rest of it.
+            past = self.past.pop((weights, *prompt[:-1]), None)
+            out = model(torch.tensor([prompt if past is None else prompt[-1:]]), past_key_values=past, use_cache=True)
+            self.past[(weights, *prompt)] = out.past_key_values
+            return np.asarray(out.logits[0, -1].double().numpy())
+
+
+MakeLearner = Callable[..., LocalModel]
+
+
+@pytest.fixture
+def make_learner() -> MakeLearner:
+    """A tiny random Llama that learns fast enough to see it."""
+
+    def make(seed: int = 0, **settings: Any) -> LocalModel:
+        loaded = wrap("llama", tiny_model(seed=seed), tiny_tokenizer())
+        return LocalModel(loaded, **{"layers": "last:2", "learning_rate": 0.01, **settings})
+
+    return make
+
+
+@pytest.fixture
+def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
+    """Start fake servers of the learner's model."""
+    config = make_learner().adapter.config.to_dict()
+    keep = ("r", "lora_alpha", "target_modules", "layers_to_transform", "lora_dropout", "bias", "task_type")
+
+    def start(seed: int = 0, **settings: Any) -> FakeVllm:
+        rule = TinyRule({name: config[name] for name in keep}, seed)
+        return fakes(rule, decode=tiny_tokenizer().decode, **settings)
+
+    return start
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path) -> Iterator[Callable[..., FleetModel]]:
+    """Fleet models over servers; they are closed in the end."""
+    made: list[FleetModel] = []
+
+    def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> FleetModel:
+        urls = [server.url for server in servers]
+        made.append(FleetModel(learner, urls, tmp_path / "versions", **{"pause": 0.05, **settings}))
+        return made[-1]
+
+    yield make
+    for model in made:
+        model.close()
+
+
+@pytest.fixture
+def questions() -> list[Question]:
+    """Two questions with options and an open one."""
+    return [
+        Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
+        Question("Which is a metal?", options=("neon", "iron", "argon", "sulfur", "helium"), reference="B", id="b"),
+        Question("Who wrote Hamlet?", reference="Shakespeare", id="d"),
+    ]

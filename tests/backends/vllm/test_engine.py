@@ -1,0 +1,266 @@
+"""A fleet answers, judges and learns as the model in this process does; the servers are tiny ones, run by PEFT."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.backends.local.model import LocalModel
+from secl.backends.vllm.model import FleetModel
+from secl.calibrator import Calibrator
+from secl.errors import ModelError, ParameterError, QuestionError
+from secl.gates import Always
+from secl.model import Model
+from secl.records import Form, Question, Record, Reply
+from tests.backends.vllm.conftest import Fakes, MakeLearner
+from tests.backends.vllm.fake import FakeVllm
+from tests.tiny import tiny_tokenizer
+
+MakeFleet = Callable[..., FleetModel]
+
+
+def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
+    """The same reply up to float32 rounding; the entropy up to what the most probable tokens of a random model tell."""
+    assert (one.text, one.answer, one.version) == (other.text, other.answer, other.version)
+    assert one.bins == pytest.approx(other.bins, abs=1e-5)
+    assert one.digit_mass == pytest.approx(other.digit_mass, abs=1e-5)
+    assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
+    assert one.entropy == pytest.approx(other.entropy, abs=entropy)
+
+
+def run(model: Model, questions: list[Question], **settings: Any) -> list[Record]:
+    return list(Calibrator(model, **{"gate": Always(), "bin_gate": None, **settings}).stream(questions))
+
+
+def agree(found: list[Record], expected: list[Record]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        alike(one.reply, other.reply)
+        alike(one.shadow, other.shadow)
+        assert one.lesson == other.lesson
+        assert (one.evidence.judgement is None) == (other.evidence.judgement is None)
+        if one.evidence.judgement is not None and other.evidence.judgement is not None:
+            assert one.evidence.judgement.candidates == other.evidence.judgement.candidates
+            assert one.evidence.judgement.strategy == other.evidence.judgement.strategy
+            assert one.evidence.judgement.p_true == pytest.approx(other.evidence.judgement.p_true, abs=1e-5)
+        if one.update is not None and other.update is not None:
+            assert one.update.after == pytest.approx(other.update.after, abs=1e-4)
+
+
+@pytest.fixture
+def server(tiny_server: Fakes) -> FakeVllm:
+    return tiny_server()
+
+
+def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    fleet = make_fleet(make_learner(), server)
+    found, expected = run(fleet, questions), run(make_learner(), questions)
+    agree(found, expected)
+    assert found[-1].reply.version > 0
+    assert [record.lesson for record in found[:2]] == ["trained", "trained"]
+    assert len(set(server.paths)) == len(server.paths) == fleet.version
+    assert all(record.ledger.total >= record.plain_tokens for record in found)
+
+
+def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    server.most = len(tiny_tokenizer())
+    model, local = make_fleet(make_learner(), server, top=server.most), make_learner()
+    for question in questions:
+        alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["number", "sentence"])
+def test_a_long_answer_ends_where_it_would_end_here(
+    form: Form, make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm
+) -> None:
+    question = Question("Tom has 3 apples and buys 4. How many has he?", form=form)
+    alike(make_fleet(make_learner(), server).answer(question).reply, make_learner().answer(question).reply)
+
+
+def test_the_version_of_a_reply_is_the_one_that_its_requests_named(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    for question in questions[:3]:
+        model.answer(question)
+        server.asked.clear()
+        answered = model.answer(question)
+        assert set(server.models()) == {"base", f"secl-{answered.reply.version}"} - {"secl-0"}
+        assert answered.shadow.version == 0
+        update = model.learn(question, answered.reply, 0.9)
+        assert update.version == model.version == answered.reply.version + 1
+    assert list(server.loaded) == [f"secl-{model.version}"]
+
+
+def test_a_window_that_stands_still_is_asked_at_once_and_answers_alike(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    reply = model.answer(questions[0]).reply
+    model.learn(questions[0], reply, 0.9)
+    alone = [model.answer(question) for question in questions]
+    model.prepare([*questions, questions[0]], [True] * 3 + [False], stands_still=True)
+    asked = len(server.asked)
+    together = [model.answer(question) for question in questions]
+    assert len(server.asked) == asked
+    for one, other in zip(together, alone, strict=True):
+        alike(one.reply, other.reply)
+        alike(one.shadow, other.shadow)
+    assert together[0].adapting * 2 == alone[0].adapting
+
+
+def test_what_was_prepared_under_older_weights_is_asked_again(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    model.learn(questions[0], model.answer(questions[0]).reply, 0.9)
+    model.prepare(questions[:2], [True, True], stands_still=True)
+    first = model.answer(questions[0])
+    model.learn(questions[0], first.reply, 0.9)
+    second = model.answer(questions[1])
+    assert (first.reply.version, second.reply.version) == (1, 2)
+
+
+def test_a_server_that_dies_in_the_middle_of_a_stream_loses_nothing(
+    make_learner: MakeLearner, make_fleet: MakeFleet, tiny_server: Fakes, questions: list[Question]
+) -> None:
+    servers = [tiny_server(), tiny_server()]
+    model = make_fleet(make_learner(), *servers, pause=1000.0)
+    dying: list[FakeVllm] = []
+    counting = threading.Lock()
+
+    def die(server: FakeVllm) -> None:
+        with counting:
+            if not dying and len(servers[0].asked) + len(servers[1].asked) >= 30:
+                dying.append(server)
+                threading.Thread(target=server.kill).start()
+
+    for server in servers:
+        server.before = lambda server=server: die(server)  # type: ignore[misc]
+    agree(run(model, questions * 2), run(make_learner(), questions * 2))
+    (dead,) = dying
+    (alive,) = (server for server in servers if server is not dead)
+    assert model.fleet.failures > 0
+    assert dead.asked
+    dead.kill()
+    dead.start()
+    alive.kill()
+    assert model.answer(questions[0]).reply.version == model.version
+    assert list(dead.loaded) == [f"secl-{model.version}"]
+
+
+def test_a_snapshot_is_published_when_it_is_restored(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    learner = make_learner()
+    learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
+    one, expected = learner.snapshot(), learner.answer(questions[1])
+    model = make_fleet(make_learner(), server)
+    model.restore(one)
+    alike(model.answer(questions[1]).reply, expected.reply)
+    model.restore(one)
+    assert len(server.paths) == 1  # nothing new
+    model.learn(questions[1], model.answer(questions[1]).reply, 0.1)
+    model.restore(one)
+    alike(model.answer(questions[1]).reply, expected.reply)
+    assert len(set(server.paths)) == 3
+    assert list(server.loaded) == ["secl-1"]
+    assert model.weights() == learner.weights()
+    model.reset()
+    assert model.answer(questions[1]).reply == model.answer(questions[1]).shadow
+    model.recall(learner.weights(), 1)
+    alike(model.answer(questions[1]).reply, expected.reply)
+    assert model.drift == pytest.approx(learner.drift)
+
+
+def test_a_learner_that_has_learned_already_is_published_at_once(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    learner = make_learner()
+    learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
+    expected = learner.answer(questions[1])
+    alike(make_fleet(learner, server).answer(questions[1]).reply, expected.reply)
+
+
+def test_samples_of_options_are_those_of_the_model_in_this_process(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    assert model.sample(questions[0], 10) == make_learner().sample(questions[0], 10)
+    model.answer(questions[0])
+    assert model.sample(questions[0], 10) == make_learner().sample(questions[0], 10)
+    drawn = model.sample(questions[2], 4)
+    assert len(set(drawn)) > 1
+    assert model.sample(questions[2], 4) == drawn
+    assert model.dinco(questions[2], model.answer(questions[2]).reply, drawn) is not None
+
+
+def test_p_true_against_false_alone_agrees_too(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model, local = make_fleet(make_learner(p_true="pair"), server), make_learner(p_true="pair")
+    for question in (questions[1], questions[2]):
+        one = model.judge(question, model.answer(question).reply)
+        other = local.judge(question, local.answer(question).reply)
+        assert one is not None
+        assert other is not None
+        assert one.p_true == pytest.approx(other.p_true, abs=1e-5)
+
+
+def test_a_server_of_another_model_is_refused(
+    make_learner: MakeLearner, make_fleet: MakeFleet, tiny_server: Fakes, questions: list[Question]
+) -> None:
+    right, wrong = tiny_server(), tiny_server(seed=1)
+    with pytest.raises(ModelError, match="does not serve the learner's model"):
+        make_fleet(make_learner(), wrong)
+    model = make_fleet(make_learner(), wrong, right)
+    model.prepare(questions, [False] * 3, stands_still=False)
+    assert "another" not in model.fleet.health[right.url]
+    assert set(wrong.models()) == {"base"}
+    assert all("allowed_token_ids" in body for body in wrong.asked)
+
+
+def test_a_question_longer_than_a_server_reads_is_refused_by_name(
+    make_learner: MakeLearner, make_fleet: MakeFleet, tiny_server: Fakes
+) -> None:
+    server = tiny_server()
+    server.window = 300
+    model = make_fleet(make_learner(), server)
+    question = Question("Why? " * 60, id="long")
+    with pytest.raises(QuestionError, match="'long' takes"):
+        model.answer(question)
+    make_learner().answer(question)
+
+
+def test_only_the_latest_question_can_be_learned_from(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    first = model.answer(questions[0]).reply
+    model.answer(questions[1])
+    with pytest.raises(QuestionError, match="latest"):
+        model.learn(questions[0], first, 0.5)
+
+
+def test_an_unreadable_answer_is_not_judged(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_fleet(make_learner(), server)
+    assert model.judge(questions[2], Reply("?", None, (0.1,) * 10, 1.0, 1.0, -1.0)) is None
+
+
+def test_nonsense_settings_are_refused(make_learner: MakeLearner, server: FakeVllm, tmp_path: Path) -> None:
+    learner: LocalModel = make_learner()
+    for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
+        with pytest.raises(ParameterError):
+            FleetModel(learner, [server.url], tmp_path, **settings)
+    with pytest.raises(ParameterError, match="at least one endpoint"):
+        FleetModel(learner, [], tmp_path)

@@ -1,0 +1,196 @@
+"""Paired differences against a naive re-computation, and whether their intervals hold the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secl.errors import ParameterError
+from secl.metrics.bootstrap import MEASURES, Interval, resampled_measures
+from secl.metrics.calibration import ada_ece, brier, ece
+from secl.metrics.discrimination import auroc
+from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences, symmetric_interval
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def naive(measure: str, confidence: np.ndarray, correct: np.ndarray) -> float:
+    """One measure of one draw, in float64."""
+    if measure == "accuracy":
+        return float(correct.mean())
+    if measure == "mean_confidence":
+        return float(confidence.mean())
+    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc}[measure]
+    return metric(confidence, correct)
+
+
+def two(count: int, seed: int = 0) -> tuple[Pair, Pair]:
+    """An overconfident and a calibrated confidence of the same questions, answered a little differently."""
+    generator = np.random.default_rng(seed)
+    chance = generator.random(count)
+    right = generator.random(count) < chance
+    other = right ^ (generator.random(count) < 0.1)
+    return (0.5 + chance / 2, right), (chance, other)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides(measure: str) -> None:
+    (a, right_a), (b, right_b) = two(61)
+    rows = np.random.default_rng(3).integers(61, size=(200, 61))
+    expected = [naive(measure, b[row], right_b[row]) - naive(measure, a[row], right_a[row]) for row in rows]
+    whole = naive(measure, b, right_b) - naive(measure, a, right_a)
+    low, high = np.quantile(expected, [0.025, 0.975])
+    reach = max(abs(low - whole), abs(high - whole))
+    found = paired_differences(a, right_a, b, right_b, resamples=200, seed=3)[measure]
+    assert (found.a, found.b) == (naive(measure, a, right_a), naive(measure, b, right_b))
+    assert found.difference == pytest.approx(whole, abs=1e-12)
+    assert found.interval.low == pytest.approx(whole - reach, abs=1e-12)
+    assert found.interval.high == pytest.approx(whole + reach, abs=1e-12)
+
+
+def test_the_draw_depends_on_the_number_of_questions_and_the_seed_alone() -> None:
+    """Question 0 alone is right on one side, and alone is confident on the other: both count how often it was drawn."""
+    first = np.zeros(50)
+    first[0] = 1.0
+    right = resampled_measures(np.linspace(0, 1, 50), first, resamples=500, seed=8)["accuracy"]
+    sure = resampled_measures(first, np.arange(50) % 2, resamples=500, seed=8)["mean_confidence"]
+    np.testing.assert_allclose(right, sure, atol=1e-12)
+    assert len(set(right)) > 1
+
+
+def test_pairing_leaves_out_what_is_hard_for_both() -> None:
+    (a, right), (b, _) = two(300)
+    found = paired_differences(a, right, b, right)["brier"].interval
+    apart = [resampled_measures(c, right, seed=seed)["brier"] for seed, c in enumerate((a, b))]
+    low, high = np.quantile(apart[1] - apart[0], [0.025, 0.975])
+    assert found.high - found.low < 0.9 * (high - low)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.integers(0, 10), st.booleans()), min_size=15, max_size=30)
+)
+def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tuple[int, bool, int, bool]]) -> None:
+    a, b = [k / 10 for k, _, _, _ in rows], [k / 10 for _, _, k, _ in rows]
+    right_a, right_b = [y for _, y, _, _ in rows], [y for _, _, _, y in rows]
+    there = paired_differences(a, right_a, b, right_b, resamples=20)
+    back = paired_differences(b, right_b, a, right_a, resamples=20)
+    same = paired_differences(a, right_a, a, right_a, resamples=20)
+    assert list(there) == list(MEASURES)
+    for name, found in there.items():
+        if math.isnan(found.difference):
+            assert math.isnan(found.interval.low)
+            assert (found.rises, found.falls) == (False, False)
+            continue
+        assert back[name].difference == -found.difference
+        assert math.isnan(found.interval.low) or len(rows) >= FEWEST
+        if not math.isnan(found.interval.low):
+            assert -1.0 <= found.interval.low <= found.interval.high <= 1.0
+            assert found.interval.low <= found.difference <= found.interval.high
+            assert back[name].interval.low == pytest.approx(-found.interval.high, abs=1e-12)
+        if not math.isnan(same[name].interval.low):
+            assert same[name].interval == Interval(0.0, 0.0)
+
+
+def test_the_interval_of_an_ece_difference_mostly_holds_the_truth_where_percentiles_do_not() -> None:
+    """A calibrated confidence spread over all bins against one in a single bin: the bias of ECE points one way."""
+    generator = np.random.default_rng(2)
+    ours = theirs = 0
+    for seed in range(50):
+        chance = generator.beta(1.5, 1.5, 200)
+        right = generator.random(200) < chance
+        stated = np.full(200, 0.88)
+        truth = -0.38  # ECE 0 minus 0.88 - 0.5
+        found = paired_differences(stated, right, chance, right, resamples=200, seed=seed)["ece"]
+        draws = [resampled_measures(c, right, resamples=200, seed=seed)["ece"] for c in (stated, chance)]
+        low, high = np.quantile(draws[1] - draws[0], [0.025, 0.975])
+        ours += found.interval.low <= truth <= found.interval.high
+        theirs += low <= truth <= high
+    assert ours >= 38
+    assert theirs <= 20
+
+
+@pytest.mark.parametrize("measure", ["ece", "brier", "auroc"])
+def test_between_two_equally_good_confidences_a_difference_is_rarely_seen(measure: str) -> None:
+    generator = np.random.default_rng(6)
+    seen = 0
+    for seed in range(100):
+        u, v = generator.random((2, 150))
+        right = generator.random(150) < (u + v) / 2
+        found = paired_differences((u + 0.5) / 2, right, (v + 0.5) / 2, right, resamples=100, seed=seed)[measure]
+        seen += found.rises or found.falls
+    assert seen <= 10
+
+
+def test_an_interval_reaches_equally_far_to_both_sides() -> None:
+    values = np.linspace(0.0, 1.0, 101)
+    found = symmetric_interval(0.2, values, level=0.9)
+    assert (found.low, found.high) == pytest.approx((0.2 - 0.75, 0.2 + 0.75))
+    assert symmetric_interval(0.5, values, level=0.9).high == pytest.approx(0.95)
+    assert math.isnan(symmetric_interval(math.nan, values).low)
+    assert math.isnan(symmetric_interval(0.2, [0.1, math.nan, math.nan]).high)
+
+
+def test_a_difference_is_marked_only_where_its_interval_leaves_zero_out() -> None:
+    def marks(low: float, high: float) -> tuple[bool, bool]:
+        found = Difference(0.5, 0.5, Interval(low, high))
+        return found.rises, found.falls
+
+    assert marks(0.1, 0.2) == (True, False)
+    assert marks(-0.2, -0.1) == (False, True)
+    assert marks(0.0, 0.2) == marks(-0.1, 0.0) == marks(math.nan, math.nan) == (False, False)
+
+
+def test_one_class_has_every_difference_but_that_of_auroc() -> None:
+    right = [1] * 21
+    found = paired_differences([0.9, 0.8, 0.7] * 7, right, [0.6, 0.5, 0.4] * 7, right, resamples=50)
+    assert math.isnan(found["auroc"].difference)
+    assert math.isnan(found["auroc"].interval.low)
+    assert found["mean_confidence"].falls
+    assert found["accuracy"].difference == 0.0
+
+
+def test_a_handful_of_questions_has_no_interval() -> None:
+    (a, right), (b, _) = two(FEWEST)
+    enough = paired_differences(a, right, b, right, resamples=50)
+    few = paired_differences(a[1:], right[1:], b[1:], right[1:], resamples=50)
+    for name in MEASURES:
+        assert not math.isnan(enough[name].interval.low), name
+        assert math.isnan(few[name].interval.low), name
+        assert math.isnan(few[name].interval.high), name
+        assert not math.isnan(few[name].difference), name
+
+
+@pytest.mark.parametrize("rare", [0, 1])
+def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides(rare: int) -> None:
+    (a, _), (b, _) = two(40)
+    even, few, enough = ([rare] * count + [1 - rare] * (40 - count) for count in (20, 4, FEWEST_OF_A_KIND))
+
+    def undefined(right_a: list[int], right_b: list[int]) -> list[bool]:
+        found = paired_differences(a, right_a, b, right_b, resamples=200)
+        return [math.isnan(found[name].interval.low) for name in ("auroc", "ece")]
+
+    assert undefined(even, enough) == undefined(enough, even) == [False, False]
+    assert undefined(even, few) == undefined(few, even) == [True, False]
+
+
+def test_an_interval_ends_at_the_largest_possible_difference() -> None:
+    right = [i % 10 > 0 for i in range(20)]
+    sure = np.ones(20)
+    found = paired_differences(sure, right, sure - right, right, resamples=200)["brier"]
+    assert (found.a, found.b) == (0.1, 1.0)
+    assert 0.0 < found.interval.low < found.difference
+    assert found.interval.high == 1.0
+
+
+def test_sides_of_different_length_are_refused() -> None:
+    with pytest.raises(ParameterError, match="not 2 and 1"):
+        paired_differences([0.1, 0.2], [1, 0], [0.1], [1])
+    with pytest.raises(ParameterError, match="same length"):
+        paired_differences([0.1, 0.2], [1], [0.1], [1])
+    with pytest.raises(ParameterError, match="number of resamples"):
+        paired_differences([0.1], [1], [0.1], [1], resamples=0)

@@ -1,0 +1,299 @@
+"""Temperature and Platt maps against scikit-learn and scipy, and what happens where a likelihood has no maximum."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+
+from secl.errors import ParameterError
+from secl.metrics.calibration import ece
+from secl.metrics.discrimination import auroc
+from secl.recalibration import (
+    EPSILON,
+    T_MAX,
+    T_MIN,
+    Kind,
+    Platt,
+    Temperature,
+    cross_validated,
+    fit_platt,
+    fit_temperature,
+    label_free,
+)
+
+FITS: dict[Kind, Callable[..., Temperature | Platt]] = {"temperature": fit_temperature, "platt": fit_platt}
+SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
+PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
+STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=1, max_size=25)
+
+
+def overconfident(count: int, seed: int = 0, factor: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """Grades drawn at a true probability, and a stated confidence whose logit is `factor` times the true one."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0.4, 1.0, count)
+    return expit(factor * logits), generator.random(count) < expit(logits)
+
+
+def soft(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    confidence = generator.random(count)
+    return confidence, np.clip(0.1 + 0.5 * confidence + 0.2 * generator.standard_normal(count), 0.0, 1.0)
+
+
+def cross_entropy(z: np.ndarray, target: np.ndarray) -> float:
+    """Summed cross-entropy of sigmoid(z) to the targets."""
+    return float(target @ np.logaddexp(0.0, -z) + (1.0 - target) @ np.logaddexp(0.0, z))
+
+
+@pytest.mark.parametrize("data", [overconfident(400, 1), overconfident(50, 2), soft(300), soft(2000, 1)])
+def test_a_platt_map_is_scikit_learns_logistic_regression_without_penalty(data: tuple[np.ndarray, np.ndarray]) -> None:
+    confidence, target = data
+    fitted = fit_platt(confidence, target)
+    rows = np.concatenate([confidence, confidence])[:, None]
+    labels = np.concatenate([np.ones(len(target)), np.zeros(len(target))])
+    weights = np.concatenate([target, 1.0 - target])
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10).fit(rows, labels, sample_weight=weights)
+    np.testing.assert_allclose([fitted.a, fitted.b], [model.coef_[0, 0], model.intercept_[0]], atol=1e-6)
+    np.testing.assert_allclose(fitted(confidence), model.predict_proba(confidence[:, None])[:, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize(("folds", "seed", "count"), [(5, 0, 203), (3, 7, 60)])
+def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind, folds: int, seed: int, count: int) -> None:
+    confidence, correct = overconfident(count, seed=11)
+    found = cross_validated(confidence, correct, kind, folds=folds, seed=seed)
+    expected, weights = np.full(count, math.nan), []
+    for others, fold in KFold(n_splits=folds, shuffle=True, random_state=seed).split(confidence):
+        # Temperature scaling is logistic regression on the logit, without intercept and with weight 1/t.
+        platt = kind == "platt"
+        column = confidence if platt else logit(np.clip(confidence, EPSILON, 1.0 - EPSILON))
+        model = LogisticRegression(C=np.inf, fit_intercept=platt, solver="newton-cholesky", tol=1e-10)
+        model.fit(column[others, None], correct[others])
+        expected[fold] = model.predict_proba(column[fold, None])[:, 1]
+        weights.append([model.coef_[0, 0], model.intercept_[0]] if platt else 1.0 / model.coef_[0, 0])
+    np.testing.assert_allclose(found.confidence, expected, atol=1e-6)
+    np.testing.assert_allclose(found.value, np.mean(weights, axis=0), atol=1e-5)
+    assert (found.low, found.high) == (min(found.confidence), max(found.confidence))
+    assert len(found.fitted) == folds
+
+
+@pytest.mark.parametrize("data", [overconfident(300, 4), overconfident(300, 5, factor=0.5), soft(300)])
+def test_a_fitted_temperature_is_the_best_of_a_grid_and_scipys_minimum(data: tuple[np.ndarray, np.ndarray]) -> None:
+    confidence, target = data[0], data[1].astype(float)
+    fitted = fit_temperature(confidence, target)
+
+    def loss(log_t: float) -> float:
+        return cross_entropy(logit(confidence) / math.exp(log_t), target)
+
+    grid = np.linspace(math.log(0.05), math.log(50.0), 2001)
+    best = grid[np.argmin([loss(point) for point in grid])]
+    assert abs(math.log(fitted.t) - best) <= grid[1] - grid[0]
+    theirs = minimize(lambda point: loss(point[0]), [best], method="Nelder-Mead", options={"xatol": 1e-9}).x[0]
+    assert fitted.t == pytest.approx(math.exp(theirs), rel=1e-6)
+
+
+def test_a_fitted_temperature_of_an_overconfident_predictor_is_recovered() -> None:
+    confidence, correct = overconfident(20_000)
+    fitted = fit_temperature(confidence, correct).t
+    generator = np.random.default_rng(1)
+    rows = generator.integers(20_000, size=(60, 20_000))
+    spread = float(np.std([fit_temperature(confidence[row], correct[row]).t for row in rows]))
+    assert spread < 0.1
+    assert abs(fitted - 3.0) < 3.0 * spread
+
+
+def test_the_maps_are_those_of_the_paper() -> None:
+    confidence = np.array([[0.1, 0.6], [0.75, 0.9]])
+    np.testing.assert_allclose(Temperature(17.6)(confidence), expit(logit(confidence) / 17.6), rtol=1e-12)
+    np.testing.assert_allclose(Platt(3.0, -1.0)(confidence), 1.0 / (1.0 + np.exp(1.0 - 3.0 * confidence)), rtol=1e-12)
+    np.testing.assert_allclose(Temperature(1.0)(confidence), confidence, rtol=1e-12)
+    assert Temperature(1.0)([0.0, 1.0]) == pytest.approx([EPSILON, 1.0 - EPSILON])
+    assert float(Temperature(2.0)(0.9)) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_within_a_fold_a_map_leaves_auroc_as_it_is(kind: Kind) -> None:
+    confidence, correct = overconfident(300, 2)
+    found = cross_validated(confidence, correct, kind)
+    mapped = np.array(found.confidence)
+    for _, fold in KFold(n_splits=5, shuffle=True, random_state=0).split(confidence):
+        assert auroc(mapped[fold], correct[fold]) == pytest.approx(auroc(confidence[fold], correct[fold]), abs=1e-12)
+    assert ece(mapped, correct) < ece(confidence, correct)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_grade_does_not_touch_the_mapped_confidence_of_its_own_fold(kind: Kind) -> None:
+    confidence, correct = overconfident(50)
+    _, fold = next(KFold(n_splits=5, shuffle=True, random_state=0).split(confidence))
+    flipped = correct.copy()
+    flipped[fold] = ~flipped[fold]
+    found, other = (np.array(cross_validated(confidence, grades, kind).confidence) for grades in (correct, flipped))
+    assert np.array_equal(found[fold], other[fold])
+    assert not np.array_equal(found, other)
+
+
+def test_the_same_seed_gives_the_same_folds_and_another_gives_others() -> None:
+    data = overconfident(80)
+    first, again, other = (cross_validated(*data, "platt", seed=seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first.confidence != other.confidence
+
+
+@settings(max_examples=150, deadline=None)
+@given(PAIRS)
+def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[float, float]]) -> None:
+    confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
+    temperature, platt = fit_temperature(confidence, target), fit_platt(confidence, target)
+    assert T_MIN <= temperature.t <= T_MAX
+    assert np.isfinite([platt.a, platt.b]).all()
+    # With an intercept the fit meets the mean target; a single class is met up to the clipping.
+    assert platt(confidence).mean() == pytest.approx(target.mean(), abs=1.1e-6)
+    for mapped in (temperature(confidence), platt(confidence)):
+        assert mapped.min() >= 0.0
+        assert mapped.max() <= 1.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(PAIRS)
+def test_no_other_map_of_the_kind_fits_better(pairs: list[tuple[float, float]]) -> None:
+    confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
+    temperature, platt = fit_temperature(confidence, target), fit_platt(confidence, target)
+
+    logits = logit(np.clip(confidence, EPSILON, 1.0 - EPSILON))
+    least = cross_entropy(logits / temperature.t, target)
+    assert all(least <= cross_entropy(logits / t, target) + 1e-9 for t in np.geomspace(T_MIN, T_MAX, 41))
+    steps = [(a, b) for a in (-0.1, 0.0, 0.1) for b in (-0.1, 0.0, 0.1)]
+    least = cross_entropy(platt.a * confidence + platt.b, target)
+    # The slack is what the clipping of a single class and the ridge on a steep slope may cost.
+    assert all(least <= cross_entropy((platt.a + a) * confidence + platt.b + b, target) + 1e-4 for a, b in steps)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "expected"),
+    [
+        ([0.6, 0.9], [1, 1], T_MIN),  # sharper is always better
+        ([0.9, 0.6], [0, 0], T_MAX),  # flatter is always better
+        ([0.9, 0.1], [1, 0], T_MIN),  # separated at 0.5
+        ([0.5, 0.5, 0.5], [1, 0, 1], 1.0),  # nothing to tell temperatures apart
+        ([1.0, 1.0, 0.0], [1, 1, 0], T_MIN),
+    ],
+)
+def test_a_temperature_without_a_best_value_lies_on_its_bound(
+    confidence: list[float], correct: list[int], expected: float
+) -> None:
+    assert fit_temperature(confidence, correct) == Temperature(expected)
+
+
+def test_a_platt_map_without_a_best_value_is_the_base_rate_or_a_finite_step() -> None:
+    assert fit_platt([0.2, 0.9], [1, 1]) == Platt(0.0, float(logit(1.0 - EPSILON)))
+    assert fit_platt([0.2], [0])([0.0, 1.0]) == pytest.approx([EPSILON, EPSILON])
+    assert fit_platt([0.7, 0.7, 0.7, 0.7], [1, 0, 0, 0])(0.7) == pytest.approx(0.25)
+    assert fit_platt([0.7], [0.25])(0.2) == pytest.approx(0.25)
+    apart = fit_platt([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    assert 20.0 < apart.a < 1e3
+    assert apart([0.2, 0.5, 0.8]) == pytest.approx([0.0, 0.5, 1.0], abs=1e-4)
+    assert fit_platt([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0]).a == pytest.approx(-apart.a, rel=1e-3)
+    touching = fit_platt([0.1, 0.5, 0.5, 0.9], [0, 0, 1, 1])
+    assert touching([0.1, 0.5, 0.9]) == pytest.approx([0.0, 0.5, 1.0], abs=1e-4)
+    close = np.repeat([0.5, 0.5 + 1e-9], 50)
+    assert fit_platt(close, close > 0.5)(close).tolist() == pytest.approx([0.5] * 100, abs=1e-3)
+
+
+def test_cross_validation_takes_one_question_a_fold_and_a_single_class() -> None:
+    assert all(0.9 < c <= 1.0 for c in cross_validated([0.6, 0.7, 0.8, 0.9, 1.0], [1] * 5, "platt").confidence)
+
+
+def test_a_map_fitted_to_nothing_is_undefined() -> None:
+    assert math.isnan(fit_temperature([], []).t)
+    assert np.isnan(fit_platt([], [])([0.2, 0.9])).all()
+    assert math.isnan(Temperature(math.nan)(0.5))
+
+
+@settings(max_examples=40, deadline=None)
+@given(STREAM, st.sampled_from(["temperature", "platt"]), st.integers(1, 12))
+def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
+    stream: list[tuple[float, float | None]], kind: Kind, least: int
+) -> None:
+    confidence, signal = [c for c, _ in stream], [s for _, s in stream]
+    expected = []
+    for place, stated in enumerate(confidence):
+        before = [(c, s) for c, s in stream[:place] if s is not None]
+        fitted = FITS[kind](*zip(*before, strict=True)) if len(before) >= least else None
+        expected.append(stated if fitted is None else float(fitted(stated)))
+    np.testing.assert_allclose(label_free(confidence, signal, kind, least=least), expected, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STREAM, STREAM, st.data(), st.sampled_from(["temperature", "platt"]))
+def test_a_later_signal_never_changes_an_earlier_confidence(
+    stream: list[tuple[float, float | None]], other: list[tuple[float, float | None]], data: st.DataObject, kind: Kind
+) -> None:
+    place = data.draw(st.integers(0, len(stream) - 1))
+    confidence = [c for c, _ in stream]
+    # From its own signal on, everything after the answer at `place` may be different.
+    later = [s for _, s in other] + [None] * len(stream)
+    changed = [s for _, s in stream][:place] + later[: len(stream) - place]
+    kept = label_free(confidence, [s for _, s in stream], kind, least=2)
+    found = label_free(confidence, changed, kind, least=2)
+    assert np.array_equal(kept[: place + 1], found[: place + 1])
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_stream_is_left_alone_until_enough_questions_are_scored(kind: Kind) -> None:
+    confidence, target = soft(60)
+    signal = np.where(np.arange(60) % 2 == 0, target, math.nan)  # the tenth signal comes with question 18
+    found = label_free(confidence, signal, kind)
+    assert np.array_equal(found[:19], confidence[:19])
+    assert not np.isclose(found[19:], confidence[19:]).any()
+    assert np.array_equal(label_free(confidence, np.full(60, math.nan), kind), confidence)
+    assert np.array_equal(label_free(confidence, target, kind, least=60), confidence)
+    assert label_free([], [], kind).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_signal_that_is_the_truth_calibrates_the_stream(kind: Kind) -> None:
+    confidence, correct = overconfident(1000, 6)
+    signal = np.where(np.arange(1000) % 4 == 0, correct, math.nan)
+    found = label_free(confidence, signal, kind)
+    assert ece(found[100:], correct[100:]) < ece(confidence[100:], correct[100:]) / 2.0
+
+
+def test_two_thousand_questions_take_a_second_or_two() -> None:
+    confidence, target = soft(2000)
+    start = time.perf_counter()
+    label_free(confidence, np.where(np.arange(2000) % 5 == 0, target, math.nan), "platt")
+    assert time.perf_counter() - start < 5.0  # 400 fits, about 0.2 s; all 2,000 take about 1.5 s
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: Temperature(0.0), "must be above 0"),
+        (lambda: Platt(1.0, 0.0)([1.2]), "confidence must lie between 0 and 1"),
+        (lambda: Temperature(1.0)(math.nan), "confidence must lie between 0 and 1"),
+        (lambda: fit_platt([0.5], [math.nan]), "target of a map must lie between 0 and 1"),
+        (lambda: fit_temperature([[0.5]], [[1]]), "two flat lists"),
+        (lambda: cross_validated([0.5] * 4, [1, 0, 1, 0], "platt"), "too few for 5 folds, 4"),
+        (lambda: cross_validated([0.5] * 4, [1, 0, 1, 0], "platt", folds=1), "number of folds"),
+        (lambda: cross_validated([0.5] * 5, [1] * 5, "platt", seed=-1), "seed"),
+        (lambda: cross_validated([0.5] * 5, [1] * 5, "platt", seed=2**32), "seed"),
+        (lambda: cross_validated([0.5] * 5, [0.5] * 5, "platt"), "grade"),
+        (lambda: cross_validated([0.5] * 5, [1] * 5, "isotonic"), "not 'isotonic'"),  # type: ignore[arg-type]
+        (lambda: label_free([0.5], [0.5], "platt", least=0), "scored questions"),
+        (lambda: label_free([0.5, 0.5], [0.5], "platt"), "two flat lists"),
+        (lambda: label_free([0.5], [7.0], "temperature"), "between 0 and 1"),
+    ],
+)
+def test_recalibration_says_what_it_cannot_use(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        call()

@@ -1,0 +1,120 @@
+"""Bootstrap intervals, and the fast path against the plain one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import bootstrap, norm
+
+from secl.errors import ParameterError
+from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
+from secl.metrics.calibration import ada_ece, brier, ece
+from secl.metrics.discrimination import auroc
+
+
+def accuracy(confidence: np.ndarray, correct: np.ndarray) -> float:
+    return float(np.mean(correct))
+
+
+def mean_confidence(confidence: np.ndarray, correct: np.ndarray) -> float:
+    return float(np.mean(confidence))
+
+
+PLAIN: dict[str, Callable[..., float]] = {
+    "ece": ece,
+    "ada_ece": ada_ece,
+    "brier": brier,
+    "auroc": auroc,
+    "accuracy": accuracy,
+    "mean_confidence": mean_confidence,
+}
+
+
+def made(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    confidence = generator.random(count)
+    return confidence, generator.random(count) < confidence
+
+
+def resamples_of(count: int, resamples: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(count, size=(resamples, count))
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_fast_measures_are_the_plain_ones_of_the_same_resamples(name: str) -> None:
+    confidence, correct = made(83)
+    fast = resampled_measures(confidence, correct, resamples=150, seed=4)[name]
+    plain = [PLAIN[name](confidence[row], correct[row]) for row in resamples_of(83, 150, 4)]
+    np.testing.assert_allclose(fast, plain, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10), st.booleans()), min_size=1, max_size=30))
+def test_the_fast_measures_hold_with_ties_borders_and_single_classes(pairs: list[tuple[int, bool]]) -> None:
+    confidence, correct = np.array([k / 10 for k, _ in pairs]), np.array([y for _, y in pairs])
+    values = resampled_measures(confidence, correct, resamples=5, seed=1)
+    rows = resamples_of(len(pairs), 5, 1)
+    for name, metric in PLAIN.items():
+        # Ties of adaptive ECE stand in the order given, so the plain one gets its resample in that order.
+        expected = [metric(confidence[np.sort(row)], correct[np.sort(row)]) for row in rows]
+        np.testing.assert_allclose(values[name], expected, atol=1e-12)
+
+
+def test_the_interval_is_scipys_percentile_bootstrap_within_its_noise() -> None:
+    confidence, correct = made(400)
+    ours = percentile_interval(resampled_measures(confidence, correct, resamples=4000)["brier"])
+    theirs = bootstrap(
+        ((confidence - correct) ** 2,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(9)
+    ).confidence_interval
+    assert ours.low == pytest.approx(theirs.low, abs=2e-3)
+    assert ours.high == pytest.approx(theirs.high, abs=2e-3)
+
+
+def test_the_interval_of_an_accuracy_is_about_the_normal_one() -> None:
+    confidence, correct = made(2000)
+    found = percentile_interval(resampled_measures(confidence, correct)["accuracy"], level=0.9)
+    half = norm.ppf(0.95) * correct.std() / math.sqrt(2000)
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+
+
+def test_the_same_seed_gives_the_same_resamples_and_another_gives_others() -> None:
+    data = made(50)
+    first, again, other = (resampled_measures(*data, resamples=100, seed=seed)["ece"] for seed in (0, 0, 1))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_undefined_resamples_are_left_out_and_too_many_make_the_interval_undefined() -> None:
+    assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
+    assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
+    assert math.isnan(percentile_interval([]).high)
+    one_class = resampled_measures([0.1, 0.9], [True, True], resamples=20)["auroc"]
+    assert math.isnan(percentile_interval(one_class).low)
+    rare = percentile_interval(resampled_measures([0.1, 0.5, 0.9], [False, True, True], resamples=200)["auroc"])
+    assert 0.0 <= rare.low <= rare.high <= 1.0
+
+
+def test_the_resamples_of_nothing_are_none() -> None:
+    assert all(values.size == 0 for values in resampled_measures([], []).values())
+
+
+def test_a_thousand_resamples_of_two_thousand_questions_take_a_second_or_two() -> None:
+    data = made(2000)
+    start = time.perf_counter()
+    values = resampled_measures(*data, resamples=1000)
+    assert time.perf_counter() - start < 5.0  # all six measures; about 0.1 s on two cores
+    assert {len(value) for value in values.values()} == {1000}
+
+
+def test_a_bootstrap_says_what_it_cannot_use() -> None:
+    with pytest.raises(ParameterError, match="number of resamples"):
+        resampled_measures([1.0], [1], resamples=0)
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(ParameterError, match="level"):
+            percentile_interval([1.0], level)

@@ -1,0 +1,30 @@
+"""Distractors differ from the answer and from each other, and numbers never run out of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secl.data.grading import normalise_text, parse_number
+from secl.prompts.distractors import COUNT, distinct, near_numbers
+
+ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
+
+
+@given(ANSWERS, st.lists(ANSWERS, max_size=12))
+def test_kept_distractors_are_distinct_once_normalised(answer: str, found: list[str]) -> None:
+    kept = distinct(answer, found, "short")
+    keys = [normalise_text(text) for text in (answer, *kept)]
+    assert len(set(keys)) == len(keys)
+    assert len(kept) <= COUNT
+
+
+@given(st.one_of(st.integers(-(10**6), 10**6).map(str), st.decimals(-1000, 1000, places=2).map(str)))
+def test_a_number_always_has_enough_near_misses(answer: str) -> None:
+    kept = distinct(answer, near_numbers(answer), "number")
+    assert len(kept) == COUNT
+    assert parse_number(answer) not in {parse_number(text) for text in kept}
+
+
+def test_what_is_no_number_has_no_near_misses() -> None:
+    assert near_numbers("no idea") == []

@@ -58,11 +58,11 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> f
     learning = 0.0
     for place in range(0, len(questions), WINDOW):
         window = questions[place : place + WINDOW]
-        model.prepare(window, [part != "answered"] * len(window), stands_still=part != "trained")
+        model.prefetch(window, [part != "answered"] * len(window), weights_fixed=part != "trained")
         for question in window:
             reply = model.answer(question).reply
             if part != "answered":
-                model.judge(question, reply)
+                model.score_p_true(question, reply)
             if part == "trained":
                 began = time.perf_counter()
                 model.learn(question, reply, directional_target(reply.confidence, SIGNAL, ALPHA, DELTA))

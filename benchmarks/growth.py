@@ -24,7 +24,7 @@ from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.reports.summary import summarise
 from secl.runs.runner import Run, build_calibrator, readings_of
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
 
@@ -49,7 +49,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def grow(count: int, folder: Path) -> dict[str, float]:
     """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
     questions = toy_stream(count, DOMAINS)
-    recipe = Recipe(model="scripted", stream=("capitals",))
+    recipe = RunSettings(model="scripted", stream=("capitals",))
     model: Any = ScriptedModel(entropy=_entropy)
     manifest = {"recipe": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
     store = Store.create(folder, manifest)
@@ -93,7 +93,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
 def resume(folder: Path, questions: list[Question]) -> Run:
     """What `secl.runs.runner.resume` does, for a model that is no `LocalModel`."""
     store = Store(folder, writable=True)
-    recipe = Recipe.from_json(store.manifest["recipe"])
+    recipe = RunSettings.from_json(store.manifest["recipe"])
     model: Any = ScriptedModel(entropy=_entropy)
     calibrator = build_calibrator(recipe, model)
     records = list(store.records())
@@ -106,7 +106,7 @@ def resume(folder: Path, questions: list[Question]) -> Run:
 
 def report(store: Store, records: list[Any], summary: dict[str, Any]) -> RunReport:
     """What `secl report` makes a page of."""
-    recipe = Recipe.from_json(store.manifest["recipe"])
+    recipe = RunSettings.from_json(store.manifest["recipe"])
     return RunReport(
         name="growth",
         records=records,

@@ -101,7 +101,7 @@ def tokens(setting: Setting) -> dict[str, dict[str, float]]:
     records = list(build_calibrator(recipe, model).stream(setting.choices(setting.questions)))
     kinds: dict[str, list[Record]] = {}
     for record in records:
-        kinds.setdefault(KINDS[record.lesson], []).append(record)
+        kinds.setdefault(KINDS[record.outcome], []).append(record)
     return {kind: compare(model, found) for kind, found in kinds.items()}
 
 
@@ -122,7 +122,7 @@ def needed(model: LocalModel, record: Record) -> float:
         record.question,
         record.reply.text,
         adapted=record.reply.version > 0,
-        judged=record.evidence.judgement is not None,
+        judged=record.evidence.p_true is not None,
         steps=model.distiller.epochs if record.update is not None else 0,
     )
 

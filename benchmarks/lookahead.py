@@ -13,7 +13,7 @@ from secl.backends.local.model import LocalModel
 from secl.calibrator import WINDOW
 from secl.records import Question, Record
 from secl.runs.runner import build_calibrator
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 
 METHODS = {"answered": "stated", "default": "secl"}
 """Answers and confidences alone; and the whole method, whose opening burst judges and learns."""
@@ -55,7 +55,7 @@ def compare(setting: Setting, methods: Mapping[str, str], say: Say) -> dict[str,
 
 
 def ask(
-    model: LocalModel, untouched: bytes, recipe: Recipe, give: Callable[[], Iterable[Question]], said: list[Record]
+    model: LocalModel, untouched: bytes, recipe: RunSettings, give: Callable[[], Iterable[Question]], said: list[Record]
 ) -> None:
     """The records of a stream, by the untouched model with nothing seen or written before."""
     model.restore(untouched)

@@ -81,8 +81,8 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     said = []
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]
-        model.prepare(window, [False] * len(window), stands_still=True)
-        said += [model.answer(question).shadow.text for question in window]
+        model.prefetch(window, [False] * len(window), weights_fixed=True)
+        said += [model.answer(question).frozen.text for question in window]
     return said
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.setting import Say, Setting
 from secl.records import Question
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 
 CLIENTS = 8
 REQUESTS = 400
@@ -67,12 +67,12 @@ def serve(
             with ThreadPoolExecutor(clients) as pool:
                 waits = list(pool.map(lambda question: ask(url, question), questions))
             took = time.perf_counter() - began
-            with State(folder) as state:
+            with ServerStore(folder) as state:
                 lessons = state.counts()
         finally:
             process.terminate()
             process.wait(120)
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         if len(state) != len(questions) + 1:
             raise RuntimeError(f"{len(questions) + 1} questions were asked, but {len(state)} are on record.")
     return {

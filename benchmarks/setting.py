@@ -11,13 +11,13 @@ from typing import Any
 
 from examples.secl_by_hand import ByHand
 from secl.backends.local.adapter import parse_layers
-from secl.backends.local.loading import Loaded, Shelf, load
+from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import available
 from secl.data.streams import stream
 from secl.model import Dtype
 from secl.records import Form, Question
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")
@@ -60,10 +60,10 @@ class Setting:
             return tuple(f"{name}:{each}" for name in OFFICIAL)
         return tuple(f"{name}:{min(each, available(name))}" for name in BUILT_IN)
 
-    def recipe(self, count: int, **settings: Any) -> Recipe:
+    def recipe(self, count: int, **settings: Any) -> RunSettings:
         """The recipe of a run over the three domains. It stays on the CPU, where the method by hand is."""
         place = {"model": self.model, "dtype": self.dtype, "device": "cpu", "data": self.data}
-        return Recipe(**{**place, "stream": self.domains(count), **settings})
+        return RunSettings(**{**place, "stream": self.domains(count), **settings})
 
     def choices(self, count: int) -> list[Question]:
         """Multiple-choice questions of all three domains in turn."""
@@ -85,7 +85,7 @@ class Setting:
 
     def loaded(self) -> Loaded:
         """The model as modules of its own over shared weights, with nothing remembered."""
-        return replace(_shelf().load(self.model, dtype=self.dtype, device="cpu"), written={})
+        return replace(_model_cache().load(self.model, dtype=self.dtype, device="cpu"), written={})
 
     def library(self) -> LocalModel:
         """The model with an untouched adapter."""
@@ -101,5 +101,5 @@ class Setting:
 
 
 @functools.cache
-def _shelf() -> Shelf:
-    return Shelf()
+def _model_cache() -> ModelCache:
+    return ModelCache()

@@ -25,7 +25,7 @@ from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.records import Question, Record
 from secl.runs.runner import build_calibrator, load_model, load_questions, start
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 
 GATES = {"stream_default": None, "stream_always": "always"}
 PIECE = 96
@@ -87,7 +87,7 @@ def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
     return {"agreement": {f"{name}, {race.dtype}": agreement(race) for name, race in races.items()}}
 
 
-def run(setting: Setting, recipe: Recipe, say: Say) -> Race:
+def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
     """One stream, three ways, in turns."""
     questions = load_questions(recipe)
     model = load_model(recipe)
@@ -124,7 +124,7 @@ def take(kept: list[T], coming: Iterator[T], count: int) -> None:
     kept.extend(islice(coming, count))
 
 
-def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: Recipe, tau: float) -> Iterator[Row]:
+def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: RunSettings, tau: float) -> Iterator[Row]:
     """The stream of `examples.secl_by_hand.secl` with a gate of the library in the place of its two."""
     state = gate.start()
     for question in questions:
@@ -151,7 +151,7 @@ def agreement(race: Race) -> dict[str, Any]:
     """Where library and hand differ; differences of confidence also over those with the same answers before."""
     pairs = list(zip(race.library, race.by_hand, strict=True))
     alike = [(record, row) for record, row in pairs if record.reply.answer == row.answer]
-    frozen = [(record, row) for record, row in pairs if record.shadow.answer == row.frozen_answer]
+    frozen = [(record, row) for record, row in pairs if record.frozen.answer == row.frozen_answer]
     return {
         "questions": len(pairs),
         "answers_differ": len(pairs) - len(alike),
@@ -162,7 +162,7 @@ def agreement(race: Race) -> dict[str, Any]:
         "trained_by_hand": sum(row.target is not None for row in race.by_hand),
         "largest_confidence_difference": _largest(record.reply.confidence - row.confidence for record, row in alike),
         "largest_frozen_difference": _largest(
-            record.shadow.confidence - row.frozen_confidence for record, row in frozen
+            record.frozen.confidence - row.frozen_confidence for record, row in frozen
         ),
         "records_changed_by_store": sum(a != b for a, b in zip(race.library, race.stored, strict=True)),
     }

@@ -121,13 +121,18 @@ class ByHand:
 
 
 def secl(
-    hand: ByHand, questions: Sequence[dict[str, Any]], *, gate: str = "always", tau: float = 0.7, shadow: bool = True
+    hand: ByHand,
+    questions: Sequence[dict[str, Any]],
+    *,
+    gate: str = "always",
+    tau: float = 0.7,
+    with_frozen: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """The stream: answer first, then learn where the bins of stated confidence and signal are more than one apart."""
     for question in questions:
         chosen, stated, entropy = hand.answer(question)
         row: dict[str, Any] = {"answer": chr(65 + chosen), "confidence": stated, "entropy": entropy}
-        if shadow:
+        if with_frozen:
             with torch.no_grad(), hand.model.disable_adapter():
                 other, frozen, _ = hand.answer(question)
             row |= {"frozen_answer": chr(65 + other), "frozen_confidence": frozen}

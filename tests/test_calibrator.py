@@ -11,8 +11,8 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never
 from secl.metrics.probability import bin_index
-from secl.model import Answered
-from secl.records import Judgement, Ledger, Question, Record, Reply, Update
+from secl.model import ModelAnswer
+from secl.records import Ledger, PTrue, Question, Record, Reply, Update
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
 
@@ -27,15 +27,15 @@ class Recording(ScriptedModel):
         self.calls: list[tuple[str, str]] = []
         self.states: dict[str, float] = {}
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
         self.calls.append(("answer", question.id))
-        answered = super().answer(question, judge_next=judge_next)
+        answered = super().answer(question, score_next=score_next)
         self.states[question.id] = answered.reply.confidence
         return answered
 
-    def judge(self, question: Question, reply: Reply) -> Judgement | None:
-        self.calls.append(("judge", question.id))
-        return super().judge(question, reply)
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        self.calls.append(("score_p_true", question.id))
+        return super().score_p_true(question, reply)
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         self.calls.append(("learn", question.id))
@@ -60,7 +60,7 @@ def run(model: ScriptedModel | None = None, count: int = 40, **settings: Any) ->
 def test_every_question_is_answered_before_it_is_judged_and_judged_before_it_is_learned_from() -> None:
     model = Recording()
     run(model, 3, gate=Always())
-    assert model.calls == [(step, f"toy-{i:04d}") for i in range(3) for step in ("answer", "judge", "learn")]
+    assert model.calls == [(step, f"toy-{i:04d}") for i in range(3) for step in ("answer", "score_p_true", "learn")]
 
 
 def test_the_recorded_confidence_is_what_the_model_said_before_its_own_update() -> None:
@@ -79,8 +79,8 @@ def test_the_recorded_confidence_is_what_the_model_said_before_its_own_update() 
 def test_an_update_of_a_question_changes_no_field_of_its_own_reply() -> None:
     learned = run(count=1, gate=Always())[0]
     watched = run(count=1, gate=Never())[0]
-    assert (learned.lesson, watched.lesson) == ("trained", "idle")
-    assert (learned.reply, learned.shadow, learned.correct) == (watched.reply, watched.shadow, watched.correct)
+    assert (learned.outcome, watched.outcome) == ("trained", "idle")
+    assert (learned.reply, learned.frozen, learned.correct) == (watched.reply, watched.frozen, watched.correct)
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
@@ -89,15 +89,15 @@ def test_the_bin_gate_stops_lessons_whose_bins_differ_by_at_most_its_width(width
     for record in records:
         assert record.signal is not None
         apart = abs(bin_index(record.reply.confidence) - bin_index(record.signal))
-        assert record.lesson == ("trained" if apart > width else "agreed")
+        assert record.outcome == ("trained" if apart > width else "agreed")
         assert (record.update is None) == (apart <= width)
-    assert {record.lesson for record in records} == {"trained", "agreed"}
+    assert {record.outcome for record in records} == {"trained", "agreed"}
 
 
 def test_without_a_bin_gate_every_question_of_a_burst_is_learned_from() -> None:
     records = run()
-    assert [record.lesson for record in records if record.decision.in_burst] == ["trained"] * 10
-    assert all(record.lesson == "idle" for record in records if not record.decision.in_burst)
+    assert [record.outcome for record in records if record.decision.in_burst] == ["trained"] * 10
+    assert all(record.outcome == "idle" for record in records if not record.decision.in_burst)
     assert [record.position for record in records if record.decision.alarm] == [0, 20]
 
 
@@ -129,7 +129,7 @@ def test_with_accumulation_over_a_burst_what_was_learned_is_dropped_where_the_ne
     resets = [i for i, call in enumerate(model.calls) if call == ("reset", "")]
     assert [model.calls[i + 1][1] for i in resets] == ["toy-0021"]
     # The question that fires was answered by the old weights: it teaches nothing, and the next one starts afresh.
-    assert (records[20].lesson, records[20].update, records[20].reply.version) == ("idle", None, 5)
+    assert (records[20].outcome, records[20].update, records[20].reply.version) == ("idle", None, 5)
     first = records[21].update
     assert first is not None
     assert records[21].reply.confidence == pytest.approx(0.85, abs=1e-9)
@@ -143,7 +143,7 @@ def test_with_accumulation_over_a_question_every_question_is_answered_by_the_unt
     assert len(lessons) == 10
     assert all(model.calls[i + 1] == ("reset", "") for i in lessons)
     for record in records:
-        assert record.reply == record.shadow
+        assert record.reply == record.frozen
         if record.update is not None:
             assert record.update.before == record.reply.confidence
             move = 0.5 * (record.update.target - record.update.before)
@@ -157,49 +157,56 @@ def test_version_numbers_never_repeat(accumulate: str) -> None:
 
 
 def test_judging_always_judges_every_question_and_judging_in_bursts_only_those() -> None:
-    assert all(record.evidence.judgement is not None and record.signal is not None for record in run(judge="always"))
-    for record in run(judge="burst"):
-        assert (record.evidence.judgement is not None) == (record.signal is not None) == record.decision.in_burst
+    assert all(record.evidence.p_true is not None and record.signal is not None for record in run(evidence_on="always"))
+    for record in run(evidence_on="burst"):
+        assert (record.evidence.p_true is not None) == (record.signal is not None) == record.decision.in_burst
 
 
 def test_judging_more_changes_nothing_that_is_learned() -> None:
-    often, seldom = run(judge="always"), run(judge="burst")
-    assert [(r.reply, r.decision, r.lesson, r.update) for r in often] == [
-        (r.reply, r.decision, r.lesson, r.update) for r in seldom
+    often, seldom = run(evidence_on="always"), run(evidence_on="burst")
+    assert [(r.reply, r.decision, r.outcome, r.update) for r in often] == [
+        (r.reply, r.decision, r.outcome, r.update) for r in seldom
     ]
 
 
 def test_the_shadow_is_the_frozen_model_whatever_is_learned() -> None:
     learned, frozen = run(gate=Always()), run(gate=Never())
-    assert [record.shadow for record in learned] == [record.reply for record in frozen]
-    assert {record.shadow.version for record in learned} == {0}
-    assert learned[-1].reply.confidence != learned[-1].shadow.confidence
+    assert [record.frozen for record in learned] == [record.reply for record in frozen]
+    assert {record.frozen.version for record in learned} == {0}
+    assert learned[-1].reply.confidence != learned[-1].frozen.confidence
 
 
 def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:
     model = Recording()
     records = run(model, gate=Never())
     assert {step for step, _ in model.calls} == {"answer"}
-    assert {(r.lesson, r.evidence.judgement, r.signal, r.update) for r in records} == {("idle", None, None, None)}
+    assert {(r.outcome, r.evidence.p_true, r.signal, r.update) for r in records} == {("idle", None, None, None)}
 
 
 class Mumbling(ScriptedModel):
     """Gives no readable answer to every third question."""
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
-        answered = super().answer(question, judge_next=judge_next)
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        answered = super().answer(question, score_next=score_next)
         if int(question.id.removeprefix("toy-")) % 3:
             return answered
-        reply = Reply("hm", None, answered.reply.bins, 1.0, answered.reply.entropy, answered.reply.version)
-        return Answered(reply, reply, 10.0)
+        reply = Reply(
+            text="hm",
+            answer=None,
+            bins=answered.reply.bins,
+            digit_mass=1.0,
+            entropy=answered.reply.entropy,
+            log_probability=answered.reply.version,
+        )
+        return ModelAnswer(reply=reply, frozen=reply, plain_tokens=10.0)
 
 
 def test_an_unreadable_reply_teaches_nothing_and_the_run_goes_on() -> None:
     records = run(Mumbling(entropy=shifting), gate=Always())
     for record in records:
         readable = record.reply.answer is not None
-        assert record.lesson == ("trained" if readable else "no_signal")
-        assert (record.evidence.judgement is not None) == readable
+        assert record.outcome == ("trained" if readable else "no_signal")
+        assert (record.evidence.p_true is not None) == readable
         if not readable:
             assert record.correct is False
     assert len(records) == 40
@@ -207,10 +214,10 @@ def test_an_unreadable_reply_teaches_nothing_and_the_run_goes_on() -> None:
 
 def test_a_judgement_without_rivals_teaches_nothing() -> None:
     class Alone(ScriptedModel):
-        def judge(self, question: Question, reply: Reply) -> Judgement | None:  # noqa: ARG002
-            return Judgement(("it",), (0.9,), "none")
+        def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:  # noqa: ARG002
+            return PTrue(candidates=("it",), probabilities=(0.9,), distractor_source="none")
 
-    assert {record.lesson for record in run(Alone(), 4, gate=Always())} == {"no_signal"}
+    assert {record.outcome for record in run(Alone(), 4, gate=Always())} == {"no_signal"}
     assert {record.signal for record in run(Alone(), 4, gate=Always(), signal=RawPTrue())} == {0.9}
 
 
@@ -244,7 +251,7 @@ def test_a_count_of_tokens_does_not_depend_on_what_was_counted_before() -> None:
 def test_a_text_is_a_question() -> None:
     record = Calibrator(ScriptedModel()).ask("Why is the sky blue?")
     assert record.question == Question("Why is the sky blue?")
-    assert (record.position, record.correct, record.shadow_correct) == (0, None, None)
+    assert (record.position, record.correct, record.frozen_correct) == (0, None, None)
 
 
 def test_what_is_not_given_is_the_default_of_the_product() -> None:
@@ -262,7 +269,7 @@ def test_what_is_not_given_is_the_default_of_the_product() -> None:
         *[("bin_gate", value) for value in (-1, 10)],
         ("loss", "hinge"),
         ("accumulate", "day"),
-        ("judge", "never"),
+        ("evidence_on", "never"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
@@ -272,33 +279,33 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 
 def test_evidence_is_gathered_in_order_and_each_kind_is_paid_for_separately() -> None:
     (record,) = run(ScriptedModel(), 1, gate=Always(), evidence=("dinco",))
-    assert record.evidence.judgement is not None
+    assert record.evidence.p_true is not None
     assert record.evidence.samples is not None
     assert len(record.evidence.samples) == 10
     assert record.evidence.dinco is not None
-    assert record.ledger == Ledger(answering=10, judging=20, sampling=10, comparing=40, learning=30)
+    assert record.ledger == Ledger(answering=10, scoring=20, sampling=10, comparing=40, learning=30)
     assert record.ledger.total == 110
 
 
 def test_the_signal_decides_what_is_gathered_for_learning() -> None:
     records = run(ScriptedModel(), 20, gate=Always(), signal=SelfConsistency())
     for record in records:
-        assert record.evidence.judgement is None
+        assert record.evidence.p_true is None
         assert record.signal == SelfConsistency()(record.question, record.reply, record.evidence)
-    assert {record.lesson for record in records} == {"trained"}
+    assert {record.outcome for record in records} == {"trained"}
 
 
 def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_is_told_to() -> None:
     model = ScriptedModel(entropy=shifting)
-    records = run(model, learns=False, evidence=("judgement",))
+    records = run(model, learns=False, evidence=("p_true",))
     assert any(record.decision.in_burst for record in records)
     assert model.version == 0
     for record in records:
-        assert record.lesson == "idle"
-        assert (record.evidence.judgement is not None) == record.decision.in_burst
+        assert record.outcome == "idle"
+        assert (record.evidence.p_true is not None) == record.decision.in_burst
 
 
 @pytest.mark.parametrize("evidence", ["samples", ("sample",)])
 def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
-    with pytest.raises(ParameterError, match=r"evidence is .*; it is one of judgement, samples, dinco"):
+    with pytest.raises(ParameterError, match=r"evidence is .*; it is one of p_true, samples, dinco"):
         Calibrator(ScriptedModel(), evidence=evidence)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
-from secl.records import Dinco, Evidence, Judgement, Question, Reply
+from secl.records import DincoEvidence, Evidence, PTrue, Question, Reply
 from secl.signals import (
-    DINCO,
     AnswerProbability,
+    DincoSignal,
     NormalisedPTrue,
     RawPTrue,
     SelfConsistency,
@@ -22,15 +22,15 @@ from secl.signals import (
     SignalName,
     Stated,
     TokenEntropy,
-    signal_called,
+    make_signal,
 )
 
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B")
 OPEN = Question("Longest river?", reference="Nile")
 BINS = (0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.3, 0.4)
-REPLY = Reply("B", "B", BINS, 0.9, 0.7, -0.2)
-JUDGEMENT = Judgement(("iron", "neon", "argon"), (0.6, 0.3, 0.1), "options")
-BEAMS = Dinco(
+REPLY = Reply(text="B", answer="B", bins=BINS, digit_mass=0.9, entropy=0.7, log_probability=-0.2)
+JUDGEMENT = PTrue(candidates=("iron", "neon", "argon"), probabilities=(0.6, 0.3, 0.1), distractor_source="options")
+BEAMS = DincoEvidence(
     candidates=("neon", "iron"),
     answers=("A", "B"),
     beams=2,
@@ -38,7 +38,7 @@ BEAMS = Dinco(
     entails=((1.0, 0.1), (0.3, 1.0)),
     contradicts=((0.0, 0.8), (0.6, 0.0)),
     agreement=((1.0, 0.95, 0.1, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0, 1.0)),
-    judge="self",
+    nli_name="self",
 )
 EVIDENCE = Evidence(JUDGEMENT, ("B", "B", "A", None), BEAMS)
 SIGNALS: list[Signal] = [
@@ -51,8 +51,8 @@ SIGNALS: list[Signal] = [
     NormalisedPTrue(0.7, "exp"),
     SelfConsistency(),
     SelfConsistency("mode"),
-    DINCO(),
-    DINCO("greedy"),
+    DincoSignal(),
+    DincoSignal("greedy"),
 ]
 
 
@@ -73,7 +73,7 @@ def test_signals_of_the_reply_alone_are_their_formulas() -> None:
 
 
 def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
-    p_true = np.array(JUDGEMENT.p_true)
+    p_true = np.array(JUDGEMENT.probabilities)
     log, plain = p_true ** (1 / 0.7), np.exp(p_true / 0.7)
     assert NormalisedPTrue(0.7)(CHOICE, REPLY, EVIDENCE) == pytest.approx(log[0] / log.sum())
     assert NormalisedPTrue(0.7, "exp")(CHOICE, REPLY, EVIDENCE) == pytest.approx(plain[0] / plain.sum())
@@ -82,14 +82,24 @@ def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
 
 def test_self_consistency_counts_unreadable_samples_as_disagreement() -> None:
     assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
-    assert SelfConsistency()(CHOICE, Reply("C", "C", BINS, 1.0, 0.0, 0.0), EVIDENCE) == 0.0
-    assert SelfConsistency()(CHOICE, Reply("", None, BINS, 1.0, 0.0, 0.0), EVIDENCE) is None
+    assert (
+        SelfConsistency()(
+            CHOICE, Reply(text="C", answer="C", bins=BINS, digit_mass=1.0, entropy=0.0, log_probability=0.0), EVIDENCE
+        )
+        == 0.0
+    )
+    assert (
+        SelfConsistency()(
+            CHOICE, Reply(text="", answer=None, bins=BINS, digit_mass=1.0, entropy=0.0, log_probability=0.0), EVIDENCE
+        )
+        is None
+    )
 
 
 def test_the_mode_answers_for_itself_and_the_earliest_of_a_tie_wins() -> None:
     tied = Evidence(samples=(None, "The Nile.", "Amazon", "nile", "the amazon"))
     mode = SelfConsistency("mode")
-    reply = Reply("Volga", "Volga", BINS, 1.0, 0.0, 0.0)
+    reply = Reply(text="Volga", answer="Volga", bins=BINS, digit_mass=1.0, entropy=0.0, log_probability=0.0)
     assert mode.answer(OPEN, reply, tied) == "The Nile."
     assert mode(OPEN, reply, tied) == 0.4
     assert mode(OPEN, reply, Evidence(samples=(None, None))) is None
@@ -98,11 +108,11 @@ def test_the_mode_answers_for_itself_and_the_earliest_of_a_tie_wins() -> None:
 def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None:
     # Beam: A, contradicted by B with (0.8 + 0.6) / 2; nobody else repeats B.
     nvc = 0.9 / max(1.0, 0.9 + 0.6 * 0.7)
-    assert DINCO()(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 3 / 6) / 2)
-    assert DINCO().answer(CHOICE, REPLY, EVIDENCE) == "A"
+    assert DincoSignal()(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 3 / 6) / 2)
+    assert DincoSignal().answer(CHOICE, REPLY, EVIDENCE) == "A"
     nvc = 0.6 / max(1.0, 0.6 + 0.9 * 0.7)
-    assert DINCO("greedy")(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 4 / 6) / 2)
-    assert DINCO("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
+    assert DincoSignal("greedy")(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 4 / 6) / 2)
+    assert DincoSignal("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
 
 
 @given(
@@ -132,10 +142,10 @@ def test_consistency_counts_agreement_above_nine_tenths_and_the_answer_itself() 
 
 
 def test_every_signal_of_a_recipe_has_its_class() -> None:
-    needs = {name: signal_called(name, 0.7, "log").needs for name in get_args(SignalName)}
+    needs = {name: make_signal(name, 0.7, "log").needs for name in get_args(SignalName)}
     assert needs == {
-        "norm_p_true": "judgement",
-        "p_true": "judgement",
+        "norm_p_true": "p_true",
+        "p_true": "p_true",
         "self_consistency": "samples",
         "dinco": "dinco",
     }

@@ -11,7 +11,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from secl.data.quiz import quiz
-from secl.prompts.templates import answer_prompt, choice_with_confidence, distractor_prompt, judge_prompt
+from secl.prompts.templates import answer_prompt, choice_with_confidence, distractor_prompt, p_true_prompt
 from secl.records import Question
 
 FAMILIES = ("llama", "gemma2", "phi3", "qwen2")
@@ -38,7 +38,7 @@ def tiny_tokenizer() -> Any:
     """A byte-level BPE trained on our own prompts: True, False, Yes, No, letters and digits are single tokens."""
     questions = [question for domain in ("capitals", "science") for question in quiz(domain, 30, 1)]
     texts = [answer_prompt(question).turns[0] for question in questions]
-    texts += [judge_prompt(question, option).turns[0] for question in questions for option in question.options]
+    texts += [p_true_prompt(question, option).turns[0] for question in questions for option in question.options]
     texts += [distractor_prompt(Question("Why?", form="number")).turns[0]]
     texts += [f"Answer:{choice_with_confidence(letter)}{digit}" for letter in "ABCDEFGH" for digit in range(10)]
     texts += [word for word in ("True", " True", "False", " False", "true", "false", "Yes", "No") for _ in range(50)]

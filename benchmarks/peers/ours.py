@@ -16,20 +16,20 @@ from benchmarks.by_hand import by_library
 from secl.backends.local.model import LocalModel
 from secl.records import Question, Reply
 
-ANSWER = Reply("A", "A", (0.1,) * 10, 1.0, 1.0, -1.0)
+ANSWER = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0)
 """Stands for an answer where nothing is answered."""
 
 
 def answered(model: LocalModel, questions: list[Question]) -> None:
     """Answer, stated confidence and P(True) of all options, every question on its own."""
     for question in questions:
-        model.judge(question, model.answer(question, judge_next=True).reply)
+        model.score_p_true(question, model.answer(question, score_next=True).reply)
 
 
 def judged(model: LocalModel, questions: list[Question]) -> None:
     """P(True) of all options alone, every question on its own."""
     for question in questions:
-        model.judge(question, ANSWER)
+        model.score_p_true(question, ANSWER)
 
 
 def looked_ahead(model: LocalModel, questions: list[Question]) -> None:

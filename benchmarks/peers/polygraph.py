@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from lm_polygraph.estimators import PTrue  # type: ignore[import-not-found]
+from lm_polygraph.estimators import PTrueKind  # type: ignore[import-not-found]
 from lm_polygraph.stat_calculators import PromptCalculator  # type: ignore[import-not-found]
 from lm_polygraph.utils.estimate_uncertainty import estimate_uncertainty  # type: ignore[import-not-found]
 from lm_polygraph.utils.generation_parameters import GenerationParameters  # type: ignore[import-not-found]
@@ -25,7 +25,7 @@ BATCH = 16
 
 def answered(model: Any, questions: list[dict[str, Any]]) -> list[float]:
     """The library's front door: a short answer to a question, and P(True) of it."""
-    found = [estimate_uncertainty(model, PTrue(), input_text=question["prompt"]) for question in questions]
+    found = [estimate_uncertainty(model, PTrueKind(), input_text=question["prompt"]) for question in questions]
     return [-float(output.uncertainty) for output in found]
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from secl.errors import SeclError
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
     from secl.model import Model
-    from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, References, Reply, Update
+    from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
     from secl.reports.summary import measure, summarise
-    from secl.runs.settings import Recipe
+    from secl.runs.settings import RunSettings
     from secl.runs.store import Store
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
@@ -37,7 +37,7 @@ _HOMES = {
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
     "Evidence": "secl.records",
-    "Judgement": "secl.records",
+    "PTrue": "secl.records",
     "Ledger": "secl.records",
     "LocalModel": "secl.backends.local.model",
     "Model": "secl.model",
@@ -46,7 +46,7 @@ _HOMES = {
     "PageHinkley": "secl.gates",
     "Question": "secl.records",
     "RawPTrue": "secl.signals",
-    "Recipe": "secl.runs.settings",
+    "RunSettings": "secl.runs.settings",
     "Record": "secl.records",
     "References": "secl.records",
     "Reply": "secl.records",
@@ -69,19 +69,19 @@ __all__ = [
     "Decision",
     "EntropyShift",
     "Evidence",
-    "Judgement",
     "Ledger",
     "LocalModel",
     "Model",
     "Never",
     "NormalisedPTrue",
+    "PTrue",
     "PageHinkley",
     "Question",
     "RawPTrue",
-    "Recipe",
     "Record",
     "References",
     "Reply",
+    "RunSettings",
     "ScriptedModel",
     "SeclError",
     "Store",

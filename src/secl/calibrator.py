@@ -1,4 +1,4 @@
-"""The loop: ask one question, let the gate decide, learn from the frozen model's judgement, keep a record."""
+"""The loop: ask one question, let the gate decide, learn from the frozen model's p_true, keep a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secl.errors import ParameterError
 from secl.gates import EntropyShift, Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
-from secl.records import Evidence, EvidenceKind, Ledger, Lesson, Question, Record, Reply, Update
+from secl.records import Evidence, EvidenceKind, LearningOutcome, Ledger, Question, Record, Reply, Update
 from secl.signals import NormalisedPTrue, Signal
 
 WINDOW = 16
@@ -23,7 +23,7 @@ SAMPLES = 10
 
 Accumulate = Literal["stream", "burst", "question"]
 Loss = Literal["directional", "mse"]
-Judge = Literal["burst", "always"]
+EvidenceOn = Literal["burst", "always"]
 T = TypeVar("T")
 
 
@@ -51,7 +51,7 @@ class Calibrator:
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), bin_gate=None)
     >>> records = list(calibrator.stream(toy_stream(60)))
-    >>> records[0].reply.confidence == records[0].shadow.confidence, records[-1].reply.version > 0
+    >>> records[0].reply.confidence == records[0].frozen.confidence, records[-1].reply.version > 0
     (True, True)
     """
 
@@ -61,7 +61,7 @@ class Calibrator:
         *,
         gate: Gate | None = None,
         signal: Signal | None = None,
-        judge: Judge = "burst",
+        evidence_on: EvidenceOn = "burst",
         evidence: Sequence[EvidenceKind] = (),
         learns: bool = True,
         alpha: float = 0.5,
@@ -72,11 +72,13 @@ class Calibrator:
     ) -> None:
         for kind in evidence:
             _one_of("evidence", kind, get_args(EvidenceKind))
-        check_settings(judge=judge, alpha=alpha, delta=delta, bin_gate=bin_gate, loss=loss, accumulate=accumulate)
+        check_settings(
+            evidence_on=evidence_on, alpha=alpha, delta=delta, bin_gate=bin_gate, loss=loss, accumulate=accumulate
+        )
         self.model = model
         self.gate: Gate = gate if gate is not None else EntropyShift()
         self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
-        self.judge = judge
+        self.evidence_on = evidence_on
         self.evidence = frozenset((*evidence, *([self.signal.needs] if learns and self.signal.needs else [])))
         self.learns = learns
         self.alpha = alpha
@@ -114,7 +116,7 @@ class Calibrator:
             if self.position % WINDOW == 0 or place == 0:
                 rest = WINDOW - self.position % WINDOW
                 window = [*self._window, *questions[place : place + rest]]
-                self.model.prepare(window, self._judged[: len(window)], stands_still=self._stands_still)
+                self.model.prefetch(window, self._judged[: len(window)], weights_fixed=self._stands_still)
             yield self.ask(question)
 
     def _enter_window(self) -> None:
@@ -126,8 +128,8 @@ class Calibrator:
         for _ in range(WINDOW):
             state, decision = self.gate.step(state, self._last_entropy)
             foreseen.append(decision.in_burst)
-        judges = "judgement" in self.evidence
-        self._judged = [judges and (self.judge == "always" or in_burst) for in_burst in foreseen]
+        judges = "p_true" in self.evidence
+        self._judged = [judges and (self.evidence_on == "always" or in_burst) for in_burst in foreseen]
         self._stands_still = not (self.learns and any(foreseen))
         self._window = []
 
@@ -136,19 +138,22 @@ class Calibrator:
         question = Question(question) if isinstance(question, str) else question
         self._enter_window()
         expects_burst = self.gate.step(self._state, self._last_entropy)[1].in_burst
-        foreseen = "judgement" in self.evidence and (self.judge == "always" or expects_burst)
-        answered, spent = self._counted(lambda: self.model.answer(question, judge_next=foreseen))
+        foreseen = "p_true" in self.evidence and (self.evidence_on == "always" or expects_burst)
+        answered, spent = self._counted(lambda: self.model.answer(question, score_next=foreseen))
         reply = answered.reply
         self._state, decision = self.gate.step(self._state, reply.entropy)
 
         starts_burst = decision.in_burst and not self._was_in_burst
         self._was_in_burst, self._last_entropy = decision.in_burst, reply.entropy
-        adapting, judging = round(answered.adapting, 6), round(answered.judging, 6)
-        evidence, ledger = Evidence(), Ledger(round(spent - adapting - judging, 6), adapting, judging)
-        if self.judge == "always" or decision.in_burst:
+        adapting, scoring = round(answered.adapting, 6), round(answered.scoring, 6)
+        evidence, ledger = (
+            Evidence(),
+            Ledger(answering=round(spent - adapting - scoring, 6), adapting=adapting, scoring=scoring),
+        )
+        if self.evidence_on == "always" or decision.in_burst:
             evidence, ledger = self._gather(question, reply, ledger)
         signal = self.signal(question, reply, evidence)
-        lesson: Lesson = "idle"
+        lesson: LearningOutcome = "idle"
         update = None
         if decision.in_burst and self.learns:
             fresh_start = self.accumulate == "burst" and (starts_burst or decision.alarm) and self.model.version > 0
@@ -166,14 +171,14 @@ class Calibrator:
             position=self.position,
             question=question,
             reply=reply,
-            shadow=answered.shadow,
+            frozen=answered.frozen,
             decision=decision,
             evidence=evidence,
             signal=signal,
-            lesson=lesson,
+            outcome=lesson,
             update=update,
             correct=grade(question, reply.answer),
-            shadow_correct=grade(question, answered.shadow.answer),
+            frozen_correct=grade(question, answered.frozen.answer),
             ledger=ledger,
             plain_tokens=answered.plain_tokens,
         )
@@ -183,9 +188,9 @@ class Calibrator:
     def _gather(self, question: Question, reply: Reply, ledger: Ledger) -> tuple[Evidence, Ledger]:
         """Ask the frozen model for all kinds of evidence that this calibrator wants."""
         evidence = Evidence()
-        if "judgement" in self.evidence:
-            judgement, spent = self._counted(lambda: self.model.judge(question, reply))
-            evidence, ledger = replace(evidence, judgement=judgement), replace(ledger, judging=ledger.judging + spent)
+        if "p_true" in self.evidence:
+            p_true, spent = self._counted(lambda: self.model.score_p_true(question, reply))
+            evidence, ledger = replace(evidence, p_true=p_true), replace(ledger, scoring=ledger.scoring + spent)
         if "samples" in self.evidence or "dinco" in self.evidence:
             samples, spent = self._counted(lambda: self.model.sample(question, SAMPLES))
             evidence, ledger = replace(evidence, samples=samples), replace(ledger, sampling=spent)
@@ -207,7 +212,7 @@ class Calibrator:
         self._stands_still = self._stands_still and record.update is None
         self.position += 1
 
-    def _learn(self, question: Question, reply: Reply, signal: float | None) -> tuple[Lesson, Update | None]:
+    def _learn(self, question: Question, reply: Reply, signal: float | None) -> tuple[LearningOutcome, Update | None]:
         """One lesson: skipped without a signal or where the bins agree, else an update towards the target."""
         if signal is None:
             return "no_signal", None
@@ -229,7 +234,9 @@ class Calibrator:
             self._pass(record)
 
 
-def check_settings(*, judge: str, alpha: float, delta: float, bin_gate: int | None, loss: str, accumulate: str) -> None:
+def check_settings(
+    *, evidence_on: str, alpha: float, delta: float, bin_gate: int | None, loss: str, accumulate: str
+) -> None:
     """Let settings of a `Calibrator` pass that make sense; also for a recipe, before any model is loaded.
 
     Raises:
@@ -239,7 +246,7 @@ def check_settings(*, judge: str, alpha: float, delta: float, bin_gate: int | No
     _within("delta", delta)
     _one_of("loss", loss, get_args(Loss))
     _one_of("accumulate", accumulate, get_args(Accumulate))
-    _one_of("judge", judge, get_args(Judge))
+    _one_of("evidence_on", evidence_on, get_args(EvidenceOn))
     if bin_gate is not None and not 0 <= bin_gate <= 9:
         raise ParameterError(f"bin_gate is {bin_gate}; it is a number of bins from 0 to 9, or off.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secl.calibrator import Judge
+from secl.calibrator import EvidenceOn
 from secl.errors import ParameterError
 from secl.records import EvidenceKind
 
@@ -24,7 +24,7 @@ class Method:
     """
 
     gate: str
-    judge: Judge
+    evidence_on: EvidenceOn
     reports: tuple[str, ...]
     note: str
     learns: bool = False
@@ -37,9 +37,9 @@ METHODS: dict[str, Method] = {
     "secl": Method("entropy-shift", "burst", _LEARNED, "learn in bursts when the entropy shifts (the default)", True),
     "secl-paper": Method("page-hinkley", "burst", _LEARNED, "SECL with the paper's own gate", True),
     "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),
-    "p_true": Method("never", "always", ("stated", "p_true"), "raw P(True)", evidence=("judgement",)),
+    "p_true": Method("never", "always", ("stated", "p_true"), "raw P(True)", evidence=("p_true",)),
     "norm_p_true": Method(
-        "never", "always", ("stated", "p_true", "norm_p_true"), "normalised P(True)", evidence=("judgement",)
+        "never", "always", ("stated", "p_true", "norm_p_true"), "normalised P(True)", evidence=("p_true",)
     ),
     "self_consistency": Method(
         "never", "always", ("stated", "self_consistency"), "agreement of ten samples", evidence=("samples",)
@@ -56,14 +56,14 @@ METHODS: dict[str, Method] = {
         "burst",
         ("stated", "norm_p_true", "label_free_temperature", "label_free_platt"),
         "two numbers fitted to normalised P(True) in bursts, no weights changed",
-        evidence=("judgement",),
+        evidence=("p_true",),
     ),
     "baselines": Method(
         "never",
         "always",
         (),
         "every confidence that needs no learning, over one set of answers",
-        evidence=("judgement", "samples", "dinco"),
+        evidence=("p_true", "samples", "dinco"),
     ),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from secl.errors import ParameterError
-from secl.records import Dinco, Judgement, Question, Reply, Update
+from secl.records import DincoEvidence, PTrue, Question, Reply, Update
 from secl.validation import check_finite, check_whole
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
@@ -16,27 +16,27 @@ Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 """Where the network computes."""
 
-PTrue = Literal["vocabulary", "pair"]
+PTrueKind = Literal["vocabulary", "pair"]
 """P("True") over the full vocabulary, or against "False" alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
     """A question answered by the adapted and by the frozen model.
 
     Attributes:
         reply: of the adapted model, at the version it had when asked.
-        shadow: of the frozen model (version 0).
+        frozen: of the frozen model (version 0).
         plain_tokens: tokens of one plain answering pass (prompt, answer and confidence), the unit of cost.
         adapting: tokens that this call spent on the adapted model's answer.
-        judging: tokens that this call spent on P(True) and distractors, because they share a pass with the answer.
+        scoring: tokens that this call spent on P(True) and distractors, because they share a pass with the answer.
     """
 
     reply: Reply
-    shadow: Reply
+    frozen: Reply
     plain_tokens: float
     adapting: float = 0.0
-    judging: float = 0.0
+    scoring: float = 0.0
 
 
 def check_training(*, rank: int, alpha: float, learning_rate: float, epochs: int, beta: float, seed: int) -> None:
@@ -77,21 +77,21 @@ class Model(Protocol):
     @property
     def tokens(self) -> float: ...
 
-    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
         """Compute together what can be known of coming questions; it changes speed and nothing else.
 
         Args:
             questions: that `answer` will be called with, in this order; some may have had their turn already.
-            judged: for each whether a `judge` call will follow.
-            stands_still: no learning is expected before the last of them.
+            judged: for each whether a `score_p_true` call will follow.
+            weights_fixed: no learning is expected before the last of them.
         """
         ...
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
-        """Answer a question; `judge_next` promises a `judge` call, so that both can share one pass."""
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        """Answer a question; `score_next` promises a `score_p_true` call, so that both can share one pass."""
         ...
 
-    def judge(self, question: Question, reply: Reply) -> Judgement | None:
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the reply's answer and of its distractors, from the frozen model; None if there is no answer."""
         ...
 
@@ -99,7 +99,7 @@ class Model(Protocol):
         """Further answers of the frozen model, drawn at temperature 1, nucleus 0.95; read like `Reply.answer`."""
         ...
 
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Beams of the frozen model, verified and compared with each other and with the samples; None without any."""
         ...
 
@@ -123,11 +123,11 @@ class Model(Protocol):
         """The adapter's weights alone: what a version is."""
         ...
 
-    def recall(self, weights: bytes, version: int) -> None:
+    def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights; the optimizer starts anew, the next update takes a new number."""
         ...
 
     @property
-    def drift(self) -> float:
+    def relative_norm(self) -> float:
         """How far learning has moved the weights: norm of the change over norm of what was changed; 0 is untouched."""
         ...

@@ -107,7 +107,7 @@ def _half_characters(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What a model answered and how sure it said it was.
 
@@ -141,23 +141,23 @@ class Reply:
         return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the frozen model thinks of an answer and of its rivals.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PTrue:
+    """What the frozen model thinks of an answer and of its dinco_probe.
 
     Attributes:
         candidates: the answer first, then its distractors.
-        p_true: P("True") of each candidate, in [0, 1].
-        strategy: where the distractors come from, for example "options" or "listed:3+numeric:1".
+        probabilities: P("True") of each candidate, in [0, 1].
+        distractor_source: where the distractors come from, for example "options" or "listed:3+numeric:1".
     """
 
     candidates: tuple[str, ...]
-    p_true: tuple[float, ...]
-    strategy: str
+    probabilities: tuple[float, ...]
+    distractor_source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dinco:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DincoEvidence:
     """What DINCO asks of the frozen model (Wang et al. 2025; formulas in `secl.metrics.dinco`).
 
     Candidates are the answers found by beam search, the most probable first, and behind them the greedy answer where it
@@ -172,7 +172,7 @@ class Dinco:
         contradicts: probability that candidate i contradicts candidate j.
         agreement: for the best beam and the greedy answer, how much each sample says the same: 1 for equal answers,
             else the mean of both directions of entailment; empty for the other candidates.
-        judge: what judged entailment: the name of an NLI model, or "self" for the answering model.
+        nli_name: what judged entailment: the name of an NLI model, or "self" for the answering model.
     """
 
     candidates: tuple[str, ...]
@@ -182,10 +182,10 @@ class Dinco:
     entails: tuple[tuple[float, ...], ...]
     contradicts: tuple[tuple[float, ...], ...]
     agreement: tuple[tuple[float, ...], ...]
-    judge: str
+    nli_name: str
 
 
-EvidenceKind = Literal["judgement", "samples", "dinco"]
+EvidenceKind = Literal["p_true", "samples", "dinco"]
 """What the frozen model can be asked about an answer, in the order in which it is asked."""
 
 
@@ -194,18 +194,18 @@ class Evidence:
     """What the frozen model was asked beyond the question; None where it was not asked.
 
     Attributes:
-        judgement: P(True) of the answer and of its distractors.
+        p_true: P(True) of the answer and of its distractors.
         samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
             not be read.
         dinco: beams, their verification and their entailment.
     """
 
-    judgement: Judgement | None = None
+    p_true: PTrue | None = None
     samples: tuple[str | None, ...] | None = None
-    dinco: Dinco | None = None
+    dinco: DincoEvidence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """Tokens that went through the whole network for a question, by purpose.
 
@@ -214,7 +214,7 @@ class Ledger:
     Attributes:
         answering: answer and stated confidence of the frozen model.
         adapting: those of the adapted model.
-        judging: P(True) of the candidates, and finding distractors.
+        scoring: P(True) of the candidates, and finding distractors.
         sampling: further answers.
         comparing: beams, verification and entailment of DINCO.
         learning: the update.
@@ -222,7 +222,7 @@ class Ledger:
 
     answering: float
     adapting: float = 0.0
-    judging: float = 0.0
+    scoring: float = 0.0
     sampling: float = 0.0
     comparing: float = 0.0
     learning: float = 0.0
@@ -230,10 +230,10 @@ class Ledger:
     @property
     def total(self) -> float:
         """All tokens together."""
-        return self.answering + self.adapting + self.judging + self.sampling + self.comparing + self.learning
+        return self.answering + self.adapting + self.scoring + self.sampling + self.comparing + self.learning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a gate makes of one reply.
 
@@ -250,7 +250,7 @@ class Decision:
     statistic: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """One learning step on one question (three optimizer steps by default).
 
@@ -269,7 +269,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-Lesson = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
 """What learning did with a question: outside bursts; stopped by the bin gate; nothing to learn from; an update.
 
 Where learning comes behind the answers (a server), a question may also be waiting for its lesson; have been dropped
@@ -277,7 +277,7 @@ without one; or its update was taken back because it failed.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Everything known about one question of a stream, enough to say later why it got its number.
 
@@ -285,7 +285,7 @@ class Record:
         position: place in the stream, from 0.
         question: as asked.
         reply: of the adapted model; its confidence never depends on this question's own update.
-        shadow: reply of the frozen model to the same question.
+        frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
         evidence: what else the frozen model was asked.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
@@ -293,7 +293,7 @@ class Record:
         lesson: what learning did.
         update: present exactly when `lesson` is "trained".
         correct: whether `reply` is right; None without a reference.
-        shadow_correct: the same for `shadow`.
+        frozen_correct: the same for `frozen`.
         ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
     """
@@ -301,13 +301,13 @@ class Record:
     position: int
     question: Question
     reply: Reply
-    shadow: Reply
+    frozen: Reply
     decision: Decision
     evidence: Evidence
     signal: float | None
-    lesson: Lesson
+    outcome: LearningOutcome
     update: Update | None
     correct: bool | None
-    shadow_correct: bool | None
+    frozen_correct: bool | None
     ledger: Ledger
     plain_tokens: float

@@ -1,4 +1,4 @@
-"""From an answer and the evidence about it to a probability that it is right: what teaches SECL, and its rivals."""
+"""Signals: a probability that the answer is right, computed from a reply and the evidence about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secl.data.grading import answer_key
 from secl.errors import ParameterError
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import Formula, normalised_p_true
-from secl.records import Dinco, Evidence, EvidenceKind, Question, Reply
+from secl.records import DincoEvidence, Evidence, EvidenceKind, Question, Reply
 from secl.validation import check_finite
 
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
@@ -81,7 +81,7 @@ class NormalisedPTrue(_OfTheReply):
 
     tau: float = 1.0
     formula: Formula = "log"
-    needs: EvidenceKind | None = "judgement"
+    needs: EvidenceKind | None = "p_true"
 
     def __post_init__(self) -> None:
         check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
@@ -89,20 +89,20 @@ class NormalisedPTrue(_OfTheReply):
             raise ParameterError(f"formula is {self.formula!r}; it is 'log' or 'exp'.")
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        judgement = evidence.judgement
-        if judgement is None or len(judgement.p_true) < 2:
+        p_true = evidence.p_true
+        if p_true is None or len(p_true.probabilities) < 2:
             return None
-        return normalised_p_true(judgement.p_true, self.tau, self.formula)
+        return normalised_p_true(p_true.probabilities, self.tau, self.formula)
 
 
 @dataclass(frozen=True, slots=True)
 class RawPTrue(_OfTheReply):
     """P(True) of the answer alone (Kadavath et al.); suggestible, kept to compare with."""
 
-    needs: EvidenceKind | None = "judgement"
+    needs: EvidenceKind | None = "p_true"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        return None if evidence.judgement is None else evidence.judgement.p_true[0]
+        return None if evidence.p_true is None else evidence.p_true.probabilities[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class SelfConsistency:
 
 
 @dataclass(frozen=True, slots=True)
-class DINCO:
+class DincoSignal:
     """Confidence normalised over beam distractors, averaged with self-consistency (Wang et al. 2025).
 
     Attributes:
@@ -159,7 +159,7 @@ class DINCO:
         main = self._main(question, reply, evidence.dinco)
         return None if evidence.dinco is None or main is None else evidence.dinco.answers[main]
 
-    def _main(self, question: Question, reply: Reply, found: Dinco | None) -> int | None:
+    def _main(self, question: Question, reply: Reply, found: DincoEvidence | None) -> int | None:
         """Which candidate is the answer."""
         if found is None:
             return None
@@ -170,12 +170,12 @@ class DINCO:
         return keys.index(own) if own in keys else None
 
 
-def signal_called(name: SignalName, tau: float, formula: Formula) -> Signal:
+def make_signal(name: SignalName, tau: float, formula: Formula) -> Signal:
     """The signal of a recipe."""
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),
         "self_consistency": SelfConsistency(),
-        "dinco": DINCO("greedy"),
+        "dinco": DincoSignal("greedy"),
     }
     return signals[name]

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Sequence
 
 from secl.metrics.dinco import COUNTED
-from secl.model import Answered
-from secl.records import Dinco, Judgement, Question, Reply, Update
+from secl.model import ModelAnswer
+from secl.records import DincoEvidence, PTrue, Question, Reply, Update
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -72,10 +72,10 @@ class ScriptedModel:
     def tokens(self) -> float:
         return self._tokens
 
-    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
         """Nothing to compute ahead."""
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:  # noqa: ARG002
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:  # noqa: ARG002
         self._wait()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
@@ -85,23 +85,47 @@ class ScriptedModel:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
         self._tokens += 10
         entropy = self.entropy(question)
-        reply = Reply(text, text, _bins(self.stated + self._shift), 1.0, entropy, -entropy, self._version)
-        return Answered(reply, Reply(text, text, _bins(self.stated), 1.0, entropy, -entropy, 0), 10.0)
+        reply = Reply(
+            text=text,
+            answer=text,
+            bins=_bins(self.stated + self._shift),
+            digit_mass=1.0,
+            entropy=entropy,
+            log_probability=-entropy,
+            version=self._version,
+        )
+        return ModelAnswer(
+            reply=reply,
+            frozen=Reply(
+                text=text,
+                answer=text,
+                bins=_bins(self.stated),
+                digit_mass=1.0,
+                entropy=entropy,
+                log_probability=-entropy,
+                version=0,
+            ),
+            plain_tokens=10.0,
+        )
 
-    def judge(self, question: Question, reply: Reply) -> Judgement | None:
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
             return None
         self._tokens += 20
         others = [question.option(letter) for letter in question.letters if letter != reply.answer]
         candidates = (question.option(reply.answer) if question.options else reply.answer, *(others or ["a", "b"]))
-        return Judgement(candidates, tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates), "options")
+        return PTrue(
+            candidates=candidates,
+            probabilities=tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates),
+            distractor_source="options",
+        )
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         self._tokens += count
         known = question.letters or ("one", "two", "three")
         return tuple(known[int(len(known) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
 
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         if reply.answer is None:
             return None
         self._tokens += 40
@@ -115,7 +139,16 @@ class ScriptedModel:
             for i, answer in enumerate(answers)
         )
         p_yes = tuple(0.2 + 0.6 * unit(f"y/{question.id}/{answer}") for answer in answers)
-        return Dinco(texts, answers, len(answers), p_yes, apart, against, agreement, "scripted")
+        return DincoEvidence(
+            candidates=texts,
+            answers=answers,
+            beams=len(answers),
+            p_yes=p_yes,
+            entails=apart,
+            contradicts=against,
+            agreement=agreement,
+            nli_name="scripted",
+        )
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:  # noqa: ARG002
         before = reply.confidence
@@ -124,7 +157,9 @@ class ScriptedModel:
         self._version = self._updates
         self._tokens += 30
         after = sum(p * (k + 0.5) / 10 for k, p in enumerate(_bins(self.stated + self._shift)))
-        return Update(self._version, before, target, after, ((before - target) ** 2,))
+        return Update(
+            version=self._version, before=before, target=target, after=after, losses=((before - target) ** 2,)
+        )
 
     def reset(self) -> None:
         self._shift, self._version = 0.0, 0
@@ -139,19 +174,19 @@ class ScriptedModel:
     def weights(self) -> bytes:
         return self.snapshot()
 
-    def recall(self, weights: bytes, version: int) -> None:
+    def load_version(self, weights: bytes, version: int) -> None:
         updates = self._updates
         self.restore(weights)
         self._version, self._updates = version, max(version, updates)
 
     @property
-    def drift(self) -> float:
+    def relative_norm(self) -> float:
         return abs(self._shift)
 
     def check(self, question: Question) -> None:
         """Every question can be answered."""
 
-    def yielding(self, wait: Callable[[], None]) -> None:
+    def set_pause_hook(self, wait: Callable[[], None]) -> None:
         """Call `wait` before every answer."""
         self._wait = wait
 

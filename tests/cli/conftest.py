@@ -90,7 +90,7 @@ def run_of(tmp_path: Path) -> Any:
     return lambda model, *more: ("run", "--out", tmp_path / "out", "--model", model, *more)
 
 
-SETTINGS = ("--burst", 4, "--warmup", 3, "--threshold", 2, "--bin-gate", -1, "--judge", "always", "--seed", 7)
+SETTINGS = ("--burst", 4, "--warmup", 3, "--threshold", 2, "--bin-gate", -1, "--evidence-on", "always", "--seed", 7)
 LEARNING = ("--learning-rate", 0.01)
 
 

@@ -1,4 +1,4 @@
-"""history, show, verify, rollback, freeze and thaw from the shell."""
+"""history, show, verify, rollback, pause and resume from the shell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secl.records import Question
 from secl.runs import runner
 from secl.runs.store import FILE
 from secl.server.audit import control
-from secl.server.audit.store import Keep, State
+from secl.server.audit.store import Keep, ServerStore
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_recipe
@@ -83,21 +83,21 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
-    assert shell("freeze", "too hot", "--state", state).code == 0
+    assert shell("pause", "too hot", "--state", state).code == 0
     ended = shell("history", "--state", state)
     assert (ended.code, ended.err) == (0, "")
-    for words in ("40 answers", "learning is frozen: too hot", "0 to 9", "1 to 10", "* 10", "untouched model"):
+    for words in ("40 answers", "learning is paused: too hot", "0 to 9", "1 to 10", "* 10", "untouched model"):
         assert words in ended.out, ended.out
     told = json.loads(shell("history", "--state", state, "--json").out)
-    assert (told["answers"], told["version"], told["frozen"]) == (40, 10, "too hot")
+    assert (told["answers"], told["version"], told["paused"]) == (40, 10, "too hot")
     assert told["bursts"][0]["lessons"] == {"trained": 10}
-    assert [event["kind"] for event in told["events"]] == ["freeze"]
+    assert [event["kind"] for event in told["events"]] == ["pause"]
 
 
 def test_a_long_history_shows_its_latest_rows_and_says_so(shell: Shell, state: Path) -> None:
     for _ in range(15):
-        control.freeze(state, "again")
-        control.thaw(state)
+        control.pause(state, "again")
+        control.resume(state)
     ended = shell("history", "--state", state)
     assert "Events  (the latest 20 of 30)" in ended.out
     assert len(json.loads(shell("history", "--state", state, "--json").out)["events"]) == 30
@@ -197,7 +197,7 @@ def test_verify_names_what_is_not_as_it_was(
 
 
 def test_rollback_brings_back_what_a_version_said(shell: Shell, state: Path, loads: None, make_service: Any) -> None:
-    with State(state) as opened:
+    with ServerStore(state) as opened:
         said = {place: opened.served(place).record for place in (3, 30)}
     ended = shell("rollback", 3, "--state", state)
     assert (ended.code, ended.err, ended.out) == (0, "", "back to version 3; 0 lessons that waited are dropped.\n")
@@ -209,7 +209,7 @@ def test_rollback_brings_back_what_a_version_said(shell: Shell, state: Path, loa
     service.state.close()
     assert shell("rollback", 0, "--state", state).code == 0
     untouched = make_service(state).ask(said[30].question, 10).record
-    assert untouched.reply == said[30].shadow
+    assert untouched.reply == said[30].frozen
 
 
 def test_a_version_after_a_rollback_takes_a_new_number(
@@ -225,7 +225,7 @@ def test_a_version_after_a_rollback_takes_a_new_number(
     assert shell("verify", "--state", folder, "--last", 8).code == 0
 
 
-@pytest.mark.parametrize("command", [("freeze", "stop it"), ("rollback", "0")])
+@pytest.mark.parametrize("command", [("pause", "stop it"), ("rollback", "0")])
 def test_lessons_that_wait_are_dropped_by_freeze_and_rollback(
     shell: Shell, make_service: serving.MakeService, loads: None, command: tuple[str, ...]
 ) -> None:
@@ -237,18 +237,18 @@ def test_lessons_that_wait_are_dropped_by_freeze_and_rollback(
     ended = shell(*command, "--state", folder)
     assert (ended.code, ended.err) == (0, "")
     assert "6 lessons that waited are dropped" in ended.out
-    with State(folder) as opened:
+    with ServerStore(folder) as opened:
         assert opened.counts() == {"dropped": 6}
 
 
 def test_thaw_says_whether_learning_was_frozen(shell: Shell, state: Path, loads_nothing: None) -> None:
-    assert shell("thaw", "--state", state).out == "learning was not frozen.\n"
-    assert shell("freeze", "--state", state).code == 0
-    assert shell("thaw", "--state", state).out == "learning goes on.\n"
-    with State(state) as opened:
+    assert shell("resume", "--state", state).out == "learning was not paused.\n"
+    assert shell("pause", "--state", state).code == 0
+    assert shell("resume", "--state", state).out == "learning goes on.\n"
+    with ServerStore(state) as opened:
         assert [(event.kind, event.version, event.detail) for event in opened.events()] == [
-            ("freeze", 10, "by hand"),
-            ("thaw", 10, "learning goes on"),
+            ("pause", 10, "by hand"),
+            ("resume", 10, "learning goes on"),
         ]
 
 
@@ -256,14 +256,14 @@ def test_a_state_that_a_server_holds_is_left_alone(
     refused: Any, make_service: serving.MakeService, loads_nothing: None
 ) -> None:
     folder = serve(make_service, 12).state.folder
-    for command in (("rollback", 3), ("freeze",), ("thaw",)):
+    for command in (("rollback", 3), ("pause",), ("resume",)):
         refused((*command, "--state", folder), "a server holds", folder, "--server")
 
 
 def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    for command in (("history",), ("show", "3"), ("verify",), ("rollback", 3), ("freeze",), ("thaw",)):
+    for command in (("history",), ("show", "3"), ("verify",), ("rollback", 3), ("pause",), ("resume",)):
         refused((*command, "--state", plain), plain, "not a run folder")
     refused(("show", "rec_4x", "--state", state), "rec_4x", "names no record")
     refused(("show", "40", "--state", state), "no record 40")
@@ -271,12 +271,12 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     refused(("verify", "--record", "3", "--last", 4, "--state", state), "--last and --record")
     refused(("verify", "--last", -1, "--state", state), "--last")
     refused(("rollback", 99, "--state", state), "does not keep adapter version 99")
-    refused(("freeze",), "--state", "--server")
-    refused(("freeze", "--state", state, "--server", "http://127.0.0.1:1"), "--state", "--server")
-    refused(("freeze", "--state", state, "--key-file", state), "--key-file")
-    refused(("freeze", "--server", "localhost:80"), "localhost:80", "http://")
-    refused(("freeze", "--server", "http://127.0.0.1:1"), "cannot be reached")
-    refused(("thaw", "--server", "http://127.0.0.1:1", "--key-file", tmp_path / "none"), "key file", "none")
+    refused(("pause",), "--state", "--server")
+    refused(("pause", "--state", state, "--server", "http://127.0.0.1:1"), "--state", "--server")
+    refused(("pause", "--state", state, "--key-file", state), "--key-file")
+    refused(("pause", "--server", "localhost:80"), "localhost:80", "http://")
+    refused(("pause", "--server", "http://127.0.0.1:1"), "cannot be reached")
+    refused(("resume", "--server", "http://127.0.0.1:1", "--key-file", tmp_path / "none"), "key file", "none")
 
 
 @contextmanager
@@ -304,17 +304,17 @@ def test_a_running_server_is_told_over_http(
     low.write_text(keys.add("you", "read"))
     bad.write_text("two words")
     with over_http(service) as url:
-        for command in (("rollback", 3), ("freeze", "why not")):
+        for command in (("rollback", 3), ("pause", "why not")):
             ended = shell(*command, "--server", url + "/", "--key-file", key)
             assert (ended.code, ended.err) == (0, "")
-        assert (service.learner.model.version, service.learner.frozen) == (3, "why not")
-        assert shell("thaw", "--server", url, "--key-file", key).out == "learning goes on.\n"
+        assert (service.learner.model.version, service.learner.paused) == (3, "why not")
+        assert shell("resume", "--server", url, "--key-file", key).out == "learning goes on.\n"
         assert service.learner.active
         refused(("rollback", 99, "--server", url, "--key-file", key), url, "404", "version 99 is not kept")
-        refused(("thaw", "--server", url), url, "401")
-        refused(("thaw", "--server", url, "--key-file", low), url, "403", "admin")
-        assert "two words" not in refused(("thaw", "--server", url, "--key-file", bad), "key file")
-    assert [event.kind for event in service.state.events()] == ["rollback", "freeze", "thaw"]
+        refused(("resume", "--server", url), url, "401")
+        refused(("resume", "--server", url, "--key-file", low), url, "403", "admin")
+        assert "two words" not in refused(("resume", "--server", url, "--key-file", bad), "key file")
+    assert [event.kind for event in service.state.events()] == ["rollback", "pause", "resume"]
 
 
 def test_what_people_sent_cannot_steer_the_terminal(
@@ -324,7 +324,7 @@ def test_what_people_sent_cannot_steer_the_terminal(
     service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)
     settle(service)
     folder = close(service)
-    assert shell("freeze", "hot \x1b[2J", "--state", folder).code == 0
+    assert shell("pause", "hot \x1b[2J", "--state", folder).code == 0
     for command in (("show", "0"), ("history",)):
         out = shell(*command, "--state", folder).out
         assert not any(character in out for character in "\x1b\x9b\u202e")

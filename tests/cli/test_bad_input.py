@@ -50,7 +50,7 @@ STREAM = ("--stream", "capitals:2")
         ((*STREAM, "--dtype", "int8"), ("dtype is 'int8'", "bf16")),
         ((*STREAM, "--device", "tpu"), ("device is 'tpu'", "cuda")),
         ((*STREAM, "--loss", "hinge"), ("loss is 'hinge'", "mse")),
-        ((*STREAM, "--judge", "never"), ("judge is 'never'", "always")),
+        ((*STREAM, "--evidence-on", "never"), ("evidence_on is 'never'", "always")),
         ((*STREAM, "--accumulate", "day"), ("accumulate is 'day'", "question")),
     ],
     ids=lambda value: "_".join(map(str, value)),

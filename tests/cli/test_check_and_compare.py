@@ -12,10 +12,10 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift, Never
-from secl.records import Judgement, Question, Record, Reply
+from secl.records import PTrue, Question, Record, Reply
 from secl.reports.adaptation_check import measure_gap
 from secl.runs import runner
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Ended, Shell
@@ -36,17 +36,17 @@ class Loaded(ScriptedModel):
 class Knowing(Loaded):
     """Overconfident, but P(True) knows what is right."""
 
-    def judge(self, question: Question, reply: Reply) -> Judgement:
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue:
         right = reply.answer == question.reference
         mine = (0.5 if right else 0.2) + 0.2 * unit(f"k/{question.id}")
-        return Judgement(("it", "that", "this"), (mine, 0.2, 0.3), "options")
+        return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), distractor_source="options")
 
 
 class Fooled(Loaded):
     """Says the truth about itself, and P(True) is sure of everything."""
 
-    def judge(self, question: Question, reply: Reply) -> Judgement:  # noqa: ARG002
-        return Judgement(("it", "that", "this"), (0.98, 0.0, 0.0), "options")
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue:  # noqa: ARG002
+        return PTrue(candidates=("it", "that", "this"), probabilities=(0.98, 0.0, 0.0), distractor_source="options")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Make every run load this model; an exception is raised instead."""
 
     def using(model: Any) -> None:
-        def load(_recipe: Recipe) -> Any:
+        def load(_recipe: RunSettings) -> Any:
             if isinstance(model, BaseException):
                 raise model
             return model
@@ -136,10 +136,10 @@ def test_a_check_that_is_stopped_says_how_to_go_on_and_does(
     whole = check(shell, "--questions", mine)
 
     class Stopped(Knowing):
-        def judge(self, question: Question, reply: Reply) -> Judgement:
+        def score_p_true(self, question: Question, reply: Reply) -> PTrue:
             if question.text == "What is 30 plus 31?":
                 raise KeyboardInterrupt
-            return super().judge(question, reply)
+            return super().score_p_true(question, reply)
 
     use(Stopped())
     run = tmp_path / "run"
@@ -201,8 +201,8 @@ def scripted_run(
     if method == "secl":
         loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), bin_gate=None)
     else:
-        loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), judge="always", evidence=("judgement",))
-    recipe = Recipe(stream=("capitals",), method=method, **settings).to_json()
+        loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), evidence_on="always", evidence=("p_true",))
+    recipe = RunSettings(stream=("capitals",), method=method, **settings).to_json()
     with Store.create(folder, {"total": len(stream), "recipe": recipe, "tau": 1.0, **(manifest or {})}) as store:
         for record in list(loop.stream(stream))[:asked]:
             store.add(record, 0.1)

@@ -65,7 +65,7 @@ def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: 
             assert isinstance(part[cost], float), cost
     assert (summary["questions"], summary["seed"], summary["method"]) == (18, 7, "secl")
     assert (summary["complete"], summary["seconds"] > 0) == (True, True)
-    trained = sum(record.lesson == "trained" for record in records)
+    trained = sum(record.outcome == "trained" for record in records)
     assert summary["trained"] == trained > 0
     assert summary["burst"] == sum(record.decision.in_burst for record in records)
     assert summary["alarms"] == sum(record.decision.alarm for record in records) > 0
@@ -177,7 +177,7 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     local, _ = load_for_asking(None, run, None, None)
     adapted = local.answer(question)
     assert f"stated confidence  {adapted.reply.confidence:.3f}  (adapter version {version})" in said
-    assert f"before adapting    {adapted.shadow.confidence:.3f}" in said
+    assert f"before adapting    {adapted.frozen.confidence:.3f}" in said
     assert said.splitlines()[0] != said.splitlines()[1]
 
 
@@ -219,7 +219,7 @@ def test_help_lists_every_command_and_every_command_and_flag_has_a_text(shell: S
 def test_neither_the_package_nor_its_help_loads_torch() -> None:
     code = """
 import sys, secl, secl.cli
-secl.Recipe, secl.Calibrator, secl.Store, secl.summarise
+secl.RunSettings, secl.Calibrator, secl.Store, secl.summarise
 sys.argv = ["secl", "--help"]
 try:
     secl.cli.main()

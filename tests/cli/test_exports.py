@@ -32,7 +32,7 @@ def test_jsonl_holds_complete_records_and_their_confidences(
     text = (tmp_path / "all.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
     for line, record in zip(lines, records, strict=True):
-        for key, reply in (("reply", record.reply), ("shadow", record.shadow)):
+        for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
             assert line[key]["confidence"] == reply.confidence
             assert line[key]["hard_confidence"] == reply.hard_confidence
     assert [from_plain(line) for line in lines] == records

@@ -19,7 +19,7 @@ from secl.calibrator import Calibrator
 from secl.cli.report import command
 from secl.gates import EntropyShift
 from secl.runs import runner
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
@@ -30,7 +30,7 @@ FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost
     "summary.tex",
     "summary.csv",
 }
-SCRIPTED = Recipe(stream=("capitals",), model='<b>"model" & co</b>')
+SCRIPTED = RunSettings(stream=("capitals",), model='<b>"model" & co</b>')
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_answers_of_one_class_have_a_dash_for_auroc_and_the_reason(shell: Shell,
     db = sqlite3.connect(run / FILE)
     with db:
         db.execute(
-            "UPDATE records SET body = json_set(body, '$.correct', json('true'), '$.shadow_correct', json('true'))"
+            "UPDATE records SET body = json_set(body, '$.correct', json('true'), '$.frozen_correct', json('true'))"
         )
     db.close()
     said = shell("report", run).out
@@ -156,7 +156,7 @@ CHANGED: dict[str, Any] = {
     "threshold": 2.5,
     "opening": False,
     "slack": 0.25,
-    "judge": "always",
+    "evidence_on": "always",
     "signal": "dinco",
     "tau": 0.7,
     "formula": "exp",
@@ -182,14 +182,14 @@ HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulat
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
-    begun: list[Recipe] = []
+    begun: list[RunSettings] = []
 
-    def start(recipe: Recipe, folder: Path) -> None:
+    def start(recipe: RunSettings, folder: Path) -> None:
         begun.append(recipe)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "start", start)
-    recipe = Recipe(**settings)
+    recipe = RunSettings(**settings)
     program, *arguments = shlex.split(command(recipe))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
     assert shell(*arguments).err == "secl: stopped before the first question.\n"
@@ -197,7 +197,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert {field.name for field in dataclasses.fields(Recipe)} == {*CHANGED, *HINKLEY}
+    assert {field.name for field in dataclasses.fields(RunSettings)} == {*CHANGED, *HINKLEY}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from tests import processes
 from tests.cli.conftest import Shell
 
@@ -136,7 +136,7 @@ def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
                 time.sleep(0.01)
             assert ended(process, number) == 0
         said = [reply.result().json()["secl"]["record_id"] for reply in replies if reply.exception() is None]
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         stored = len(state)
     assert said
     assert len(set(said)) == len(said) <= stored
@@ -151,13 +151,13 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
 ) -> None:
     folder = tmp_path / "state"
     token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
-    with serving(folder, tiny_llama, "--freeze", "--name", "tiny", host="0.0.0.0") as (process, address):
+    with serving(folder, tiny_llama, "--pause", "--name", "tiny", host="0.0.0.0") as (process, address):
         assert address.startswith("http://0.0.0.0:")
         local = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{local}/v1/models").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
-        assert httpx.get(f"{local}/v1/history", headers=headers).json()["frozen"] == "at the start, by --freeze"
+        assert httpx.get(f"{local}/v1/history", headers=headers).json()["paused"] == "at the start, by --pause"
         second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--warmup", 3)
         assert (second.code, "is in use by another process" in second.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0

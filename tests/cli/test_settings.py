@@ -32,7 +32,7 @@ def done(shell: Shell, tiny_llama: Path, tmp_path: Path) -> Any:
     return run
 
 
-@pytest.mark.parametrize("settings", [("--method", "norm_p_true"), ("--gate", "never", "--judge", "always")])
+@pytest.mark.parametrize("settings", [("--method", "norm_p_true"), ("--gate", "never", "--evidence-on", "always")])
 def test_what_never_learns_has_no_row_of_its_own(done: Any, settings: tuple[str, ...]) -> None:
     _, summary, table = done(*settings)
     for part in (summary, *summary["domains"].values()):
@@ -45,9 +45,9 @@ def test_what_never_learns_has_no_row_of_its_own(done: Any, settings: tuple[str,
 def test_a_run_can_learn_from_p_true_itself(done: Any) -> None:
     records, summary, _ = done(*ALWAYS, "--signal", "p_true")
     for record in records:
-        assert record.evidence.judgement is not None
-        assert record.signal == record.evidence.judgement.p_true[0]
-        assert record.lesson == "trained"
+        assert record.evidence.p_true is not None
+        assert record.signal == record.evidence.p_true.probabilities[0]
+        assert record.outcome == "trained"
     assert {"p_true", "norm_p_true"} <= set(summary)
 
 

@@ -69,7 +69,7 @@ def test_bins_are_counted_in_whole_numbers(bins: int) -> None:
 def test_the_soft_confidence_is_the_one_of_a_reply(weights: list[float]) -> None:
     bins = tuple(float(p) for p in np.array(weights) / math.fsum(weights))
     found = expected_confidence(bins)
-    assert found == Reply("x", "x", bins, 1.0, 0.0, 0.0).confidence
+    assert found == Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
     assert found == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
     assert 0.05 - 1e-12 <= found <= 0.95 + 1e-12
 

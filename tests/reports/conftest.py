@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from secl.gates import EntropyShift
-from secl.records import Decision, Evidence, Judgement, Ledger, Question, Record, Reply, Update
+from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, Reply, Update
 from secl.reports.estimators import readings
 from secl.reports.run_report import RunReport
 from secl.reports.summary import summarise
@@ -29,10 +29,10 @@ def record(
     said: int = 8,
     shadow_said: int = 9,
     correct: bool | None = True,
-    shadow_correct: bool | None = False,
+    frozen_correct: bool | None = False,
     p_true: tuple[float, ...] | None = None,
     signal: float | None = None,
-    lesson: str = "idle",
+    outcome: str = "idle",
     domain: str = "quiz",
     decision: Decision | None = None,
     answer: str | None = "A",
@@ -41,20 +41,28 @@ def record(
     tokens: float = 100.0,
 ) -> Record:
     """One record with everything in its place."""
-    update = Update(1, 0.85, 0.8, 0.82, (0.1, 0.05, 0.02)) if lesson == "trained" else None
+    update = (
+        Update(version=1, before=0.85, target=0.8, after=0.82, losses=(0.1, 0.05, 0.02))
+        if outcome == "trained"
+        else None
+    )
     return Record(
         position=position,
         question=Question(f"question {position}", domain=domain, id=str(position)),
         reply=reply(said, answer, digit_mass, entropy),
-        shadow=reply(shadow_said),
+        frozen=reply(shadow_said),
         decision=decision or Decision(alarm=False, in_burst=False, remaining=0, statistic=None),
-        evidence=Evidence(None if p_true is None else Judgement(tuple("ABCDE"[: len(p_true)]), p_true, "options")),
+        evidence=Evidence(
+            None
+            if p_true is None
+            else PTrue(candidates=tuple("ABCDE"[: len(p_true)]), probabilities=p_true, distractor_source="options")
+        ),
         signal=signal,
-        lesson=lesson,  # type: ignore[arg-type]
+        outcome=outcome,  # type: ignore[arg-type]
         update=update,
         correct=correct,
-        shadow_correct=shadow_correct,
-        ledger=Ledger(tokens),
+        frozen_correct=frozen_correct,
+        ledger=Ledger(answering=tokens),
         plain_tokens=100.0,
     )
 
@@ -76,7 +84,7 @@ def make_stream() -> Callable[[int], list[Record]]:
             entropy = float(generator.gamma(8.0, 0.2 if late else 0.05))
             state, decision = gate.step(state, entropy)
             judged: dict[str, Any] = (
-                {"p_true": (0.7, 0.2), "signal": 0.6, "lesson": "trained"} if decision.in_burst else {}
+                {"p_true": (0.7, 0.2), "signal": 0.6, "outcome": "trained"} if decision.in_burst else {}
             )
             made = record(
                 place,

@@ -60,7 +60,7 @@ def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable
 
 
 def test_readings_without_an_error_have_no_point_and_shared_ones_a_single_one(make_record: Any) -> None:
-    unlabelled = summarise([make_record(correct=None, shadow_correct=None)])
+    unlabelled = summarise([make_record(correct=None, frozen_correct=None)])
     assert points([unlabelled]) == []
     with pytest.raises(ParameterError, match="no confidence"):
         cost_figure([])

@@ -74,7 +74,7 @@ def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
 
 
 def test_before_is_compared_with_after_in_one_run(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, shadow_correct=i % 2 == 0) for i in range(30)]
+    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(30)]
     found = compare(side(records, "stated"), side(records, "secl"))
     assert (found.measures["ece"].a, found.measures["ece"].b) == pytest.approx((0.45, 0.05))
     assert found.measures["accuracy"].interval == Interval(0.0, 0.0)
@@ -125,7 +125,7 @@ def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) ->
             dataclasses.replace(
                 made,
                 question=dataclasses.replace(question, id=str(i)),
-                shadow=dataclasses.replace(made.shadow, answer=answer),
+                frozen=dataclasses.replace(made.frozen, answer=answer),
             )
             for i, answer in enumerate(answers)
             for made in [make_record(i)]
@@ -140,7 +140,7 @@ def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) ->
 
 
 def test_one_class_is_shown_with_a_dash_and_said(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, shadow_correct=True) for i in range(20)]
+    records = [make_record(i, said=5, shadow_said=9, frozen_correct=True) for i in range(20)]
     found = compare(side(records, "stated"), side(records, "secl"))
     assert math.isnan(found.measures["auroc"].difference)
     assert "AUROC is undefined" in remarks(found)[-1]
@@ -200,7 +200,7 @@ def test_control_characters_of_the_data_do_not_reach_the_terminal(make_record: M
 
 
 def test_a_handful_of_questions_has_no_interval_and_no_star(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, shadow_correct=i % 2 == 0) for i in range(19)]
+    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(19)]
     found = compare(side(records, "stated"), side(records, "secl"))
     row = next(line for line in screen(comparison_table(found)).splitlines() if line.startswith("ECE"))
     assert row.split()[-1] == "–"  # noqa: RUF001

@@ -89,7 +89,7 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
 def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
     tmp_path: Path, make_record: MakeRecord
 ) -> None:
-    one = timeline_figure([make_record(correct=None, shadow_correct=None)])
+    one = timeline_figure([make_record(correct=None, frozen_correct=None)])
     mixed = timeline_figure([make_record(place, domain=f"domain {place % 2}") for place in range(40)])
     for figure in (one, mixed):
         write_picture(figure, tmp_path / "figure")

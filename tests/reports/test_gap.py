@@ -20,7 +20,7 @@ from secl.gates import Never
 from secl.metrics.bootstrap import Interval
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.metrics.probability import normalised_p_true
-from secl.records import Evidence, Judgement, Record, Reply
+from secl.records import Evidence, PTrue, Record, Reply
 from secl.reports.adaptation_check import (
     FOLDS,
     LEAST,
@@ -28,7 +28,7 @@ from secl.reports.adaptation_check import (
     WORTH,
     Gap,
     cross_fitted,
-    judge,
+    decide,
     measure_gap,
     questions_needed,
 )
@@ -57,8 +57,8 @@ def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Recor
         p_true = tuple(np.exp(scores - scores.max() - 0.2).tolist())
         stated, right = rule(generator, normalised_p_true(p_true, tau))
         said = stating(min(max(stated, 0.05), 0.95))
-        made = record(i, correct=right, shadow_correct=right, p_true=p_true)
-        records.append(dataclasses.replace(made, reply=said, shadow=said))
+        made = record(i, correct=right, frozen_correct=right, p_true=p_true)
+        records.append(dataclasses.replace(made, reply=said, frozen=said))
     return records
 
 
@@ -126,7 +126,10 @@ def test_a_constant_at_the_base_rate_does_not_beat_a_confidence_that_knows_somet
         return min(0.95, chance + 0.1), bool(generator.random() < chance)
 
     flat = [
-        dataclasses.replace(made, evidence=Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options")))
+        dataclasses.replace(
+            made,
+            evidence=Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options")),
+        )
         for made in simulated(400, knowing, 2)
     ]
     gap = measure_gap(flat, 0.7)
@@ -153,7 +156,7 @@ def test_a_fold_s_own_grades_do_not_choose_its_tau() -> None:
     records = simulated(60, overconfident, 5)
     fold = np.random.default_rng(0).permutation(60) % FOLDS
     turned = [
-        dataclasses.replace(made, correct=not made.correct, shadow_correct=not made.correct) if fold[i] == 2 else made
+        dataclasses.replace(made, correct=not made.correct, frozen_correct=not made.correct) if fold[i] == 2 else made
         for i, made in enumerate(records)
     ]
     before, after = measure_gap(records, 1.0).folds, measure_gap(turned, 1.0).folds
@@ -167,19 +170,19 @@ def test_the_sweep_is_the_signal_at_every_tau_over_the_usable_questions() -> Non
     assert (TAUS[0], TAUS[-1], len(TAUS)) == (0.05, 5.0, 21)
     assert [row.tau for row in gap.sweep] == sorted([*TAUS, 0.7])
     grades = [bool(made.correct) for made in records]
-    p_true = [made.evidence.judgement.p_true for made in records if made.evidence.judgement]
+    p_true = [made.evidence.p_true.probabilities for made in records if made.evidence.p_true]
     signals = {row.tau: np.array([normalised_p_true(each, row.tau) for each in p_true]) for row in gap.sweep}
     for row in gap.sweep:
         assert row.brier == pytest.approx(np.mean((signals[row.tau] - grades) ** 2))
     assert gap.best == min(gap.sweep, key=lambda row: row.brier).tau
-    stated = [made.shadow.confidence for made in records]
+    stated = [made.frozen.confidence for made in records]
     assert gap.used == paired_differences(stated, grades, signals[0.7], grades)
 
 
 def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     records = simulated(60, overconfident, 7)
-    silent, alone = Evidence(), Evidence(Judgement(("A",), (0.5,), "none"))
-    holed = [dataclasses.replace(made, correct=None, shadow_correct=None) for made in records[:5]]
+    silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), distractor_source="none"))
+    holed = [dataclasses.replace(made, correct=None, frozen_correct=None) for made in records[:5]]
     holed += [dataclasses.replace(made, evidence=silent if i < 7 else alone) for i, made in enumerate(records[5:14])]
     holed += records[14:]
     gap = measure_gap(holed, 1.0)
@@ -197,7 +200,7 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
 
 
 def test_no_reference_at_all_is_refused(make_record: MakeRecord) -> None:
-    records = [make_record(i, correct=None, shadow_correct=None, p_true=(0.7, 0.2)) for i in range(30)]
+    records = [make_record(i, correct=None, frozen_correct=None, p_true=(0.7, 0.2)) for i in range(30)]
     with pytest.raises(DataError, match="none of the 30 questions has a reference"):
         measure_gap(records, 1.0)
     with pytest.raises(ParameterError, match="tau"):
@@ -217,7 +220,7 @@ def test_one_class_has_no_verdict_and_no_auroc(right: bool, word: str) -> None:
 
 def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     """What is stated is 0.9, and a constant near the base rate has a lower ECE and Brier score for sure."""
-    flat = Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options"))
+    flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
 
     def gap(right: int) -> Gap:
         grades = iter([True] * right + [False] * (40 - right))
@@ -250,7 +253,7 @@ def difference(low: float, high: float) -> Difference:
 def test_the_verdict_follows_from_the_intervals(
     ece: tuple[float, float], brier: tuple[float, float], verdict: str
 ) -> None:
-    assert judge({"ece": difference(*ece), "brier": difference(*brier)}) == verdict
+    assert decide({"ece": difference(*ece), "brier": difference(*brier)}) == verdict
 
 
 def test_the_questions_needed_grow_with_the_square_of_what_is_missing() -> None:
@@ -280,7 +283,7 @@ def test_the_sentence_names_the_verdict_the_taus_and_the_numbers() -> None:
 
 def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
     """All P(True) are equal, and so is what is stated: 0.9 where 0.25 would be right."""
-    flat = Evidence(Judgement(tuple("ABCD"), (0.3,) * 4, "options"))
+    flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
     records = simulated(80, lambda g, s: (0.9, bool(g.random() < 0.25)), 3)
     gap = measure_gap([dataclasses.replace(made, evidence=flat) for made in records], 1.0)
     assert gap.verdict == "adapt"
@@ -321,7 +324,7 @@ def test_the_json_has_every_number_and_is_strict() -> None:
 
 
 def test_records_of_the_loop_can_be_checked() -> None:
-    loop = Calibrator(ScriptedModel(stated=0.9, accuracy=0.3), gate=Never(), judge="always", evidence=("judgement",))
+    loop = Calibrator(ScriptedModel(stated=0.9, accuracy=0.3), gate=Never(), evidence_on="always", evidence=("p_true",))
     gap = measure_gap(list(loop.stream(toy_stream(60))), 1.0)
     assert gap.verdict == "adapt"
     assert gap.fitted["ece"].a == pytest.approx(0.9 - gap.used["accuracy"].a)

@@ -150,11 +150,11 @@ def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(
     make_record: MakeRecord, make_account: MakeAccount
 ) -> None:
     records = [
-        make_record(0, said=9, correct=True, shadow_correct=False),
-        make_record(1, said=3, shadow_said=9, correct=False, shadow_correct=False),
-        make_record(2, said=7, shadow_said=2, correct=False, shadow_correct=True, p_true=(0.625, 0.1)),
-        make_record(3, said=9, correct=None, shadow_correct=None),
-        make_record(4, said=7, shadow_said=9, correct=False, shadow_correct=None),
+        make_record(0, said=9, correct=True, frozen_correct=False),
+        make_record(1, said=3, shadow_said=9, correct=False, frozen_correct=False),
+        make_record(2, said=7, shadow_said=2, correct=False, frozen_correct=True, p_true=(0.625, 0.1)),
+        make_record(3, said=9, correct=None, frozen_correct=None),
+        make_record(4, said=7, shadow_said=9, correct=False, frozen_correct=None),
     ]
     learned = wrong_answers(make_account(records))
     assert [found["position"] for found in learned] == [2, 4, 1]
@@ -172,7 +172,7 @@ def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
     plain = make_record(correct=False)
     question = Question("word " * 200, ("yes", "no"), "B")
     (found,) = wrong_answers(
-        make_account([replace(plain, question=question, shadow=replace(plain.shadow, answer="B"))])
+        make_account([replace(plain, question=question, frozen=replace(plain.frozen, answer="B"))])
     )
     assert len(found["text"]) <= 302
     assert found["text"].endswith("word …")
@@ -192,14 +192,14 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
     assert list(panels(learned))[:2] == ["stated", "secl"]
     assert list(panels(frozen))[:2] == ["stated", best]
     assert "the second the one that came closest" in text_of(without_pictures_but(frozen))
-    unlabelled = make_account([make_record(correct=None, shadow_correct=None)])
+    unlabelled = make_account([make_record(correct=None, frozen_correct=None)])
     assert "nothing can be said" in verdict(unlabelled.summary)
 
 
 def test_no_confidence_is_called_closest_that_is_worse_than_what_is_stated(
     make_record: MakeRecord, make_account: MakeAccount
 ) -> None:
-    records = [make_record(place, shadow_correct=True, p_true=(0.2, 0.7)) for place in range(30)]
+    records = [make_record(place, frozen_correct=True, p_true=(0.2, 0.7)) for place in range(30)]
     run = make_account(records, learned=False)
     assert verdict(run.summary).endswith("; none of the confidences that need no right answers came closer.")
     said = text_of(without_pictures_but(run))
@@ -233,13 +233,13 @@ def test_the_gate_statistic_is_promised_only_where_there_is_one(
 def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
     tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount
 ) -> None:
-    unlabelled = [make_record(place, correct=None, shadow_correct=None) for place in range(3)]
+    unlabelled = [make_record(place, correct=None, frozen_correct=None) for place in range(3)]
     said = text_of(written(tmp_path / "a", make_account(unlabelled)))
     assert "has a right answer to compare with, so there is nothing to draw" in said
     assert "No confidence could be graded" in said
     assert "No graded answer was wrong." in said
     assert {path.name for path in (tmp_path / "a").glob("*.png")} == {"timeline.png"}
-    right = [make_record(place, correct=True, shadow_correct=True) for place in range(6)]
+    right = [make_record(place, correct=True, frozen_correct=True) for place in range(6)]
     said = text_of(written(tmp_path / "b", make_account(right)))
     assert "AUROC is undefined (–) where all answers are right or all are wrong" in said  # noqa: RUF001
 
@@ -310,7 +310,7 @@ def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
     for name in mine:
         (tmp_path / name).write_text("mine")
     write_report(tmp_path, [make_account(make_stream(40), name=name) for name in ("a", "b")])
-    write_report(tmp_path, [make_account([make_record(correct=None, shadow_correct=None)])])
+    write_report(tmp_path, [make_account([make_record(correct=None, frozen_correct=None)])])
     assert {path.name for path in tmp_path.iterdir()} == {
         *mine,
         "report.html",

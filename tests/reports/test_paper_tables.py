@@ -54,8 +54,8 @@ def ran(gate: Gate, questions: int = 40, *, stated: float = 0.85, **settings: ob
     calibrator = Calibrator(
         model,
         gate=gate,
-        judge="always",
-        evidence=("judgement", "samples", "dinco"),
+        evidence_on="always",
+        evidence=("p_true", "samples", "dinco"),
         bin_gate=None,
         **settings,  # type: ignore[arg-type]
     )
@@ -101,7 +101,7 @@ def test_a_row_has_the_numbers_of_independent_libraries_overall_and_in_each_doma
 
 
 def test_counts_and_costs_follow_the_papers_formula(learned: Recorded) -> None:
-    records = [replace(record, update=None, lesson="idle") for record in learned.records[:30]]
+    records = [replace(record, update=None, outcome="idle") for record in learned.records[:30]]
     found = only(Row("SECL", ("r",), "secl"), {"r": replace(learned, records=[*records, *learned.records[30:]])}, "ece")
     expected = {"questions": 40, "trained": 10, "trained_share": 0.25, "skipped": 30}
     assert {name: found[name] for name in expected} == expected
@@ -115,9 +115,9 @@ def test_a_baseline_costs_what_the_paper_says(frozen: Recorded, reading: str, pa
 
 
 def test_tau_and_formula_of_a_row_go_before_those_of_its_run(frozen: Recorded) -> None:
-    judged = [record.evidence.judgement for record in frozen.records]
+    judged = [record.evidence.p_true for record in frozen.records]
     for tau in (0.3, 0.7, 3.0):
-        sharp = [np.array(judgement.p_true) ** (1 / tau) for judgement in judged if judgement is not None]
+        sharp = [np.array(p_true.probabilities) ** (1 / tau) for p_true in judged if p_true is not None]
         scores = [float(each[0] / each.sum()) for each in sharp]
         found = only(Row("x", ("r",), "norm_p_true", tau=tau), {"r": frozen}, "ece")
         assert found["brier"] == pytest.approx(brier_score_loss(said(frozen.records)[1], scores))
@@ -150,7 +150,7 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
 
 def test_one_undefined_run_leaves_the_mean_undefined() -> None:
     runs = {"a": ran(Never()), "b": ran(Never())}
-    right = [replace(record, correct=True, shadow_correct=True) for record in runs["b"].records]
+    right = [replace(record, correct=True, frozen_correct=True) for record in runs["b"].records]
     runs["b"] = replace(runs["b"], records=right)
     _, (line,) = compare([Row("x", ("a", "b"), "stated")], ["auroc_{run}", "ece_{run}"], runs, {})
     assert line.ours["auroc_b"] is None
@@ -188,7 +188,7 @@ def test_every_reading_can_be_a_row_and_gives_every_measure(learned: Recorded) -
 def test_rows_that_never_learned_are_told_apart_from_those_that_had_no_chance(
     learned: Recorded, frozen: Recorded
 ) -> None:
-    stopped = [replace(record, update=None, lesson="agreed") for record in learned.records]
+    stopped = [replace(record, update=None, outcome="agreed") for record in learned.records]
     runs = {
         "on": learned,
         "closed": replace(frozen, learns=True),

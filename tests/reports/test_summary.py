@@ -57,9 +57,9 @@ def test_measure_refuses_negative_resamples() -> None:
 
 def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: MakeRecord) -> None:
     records = [
-        make_record(0, said=3, shadow_said=9, correct=True, shadow_correct=False, p_true=(0.7, 0.1), signal=0.8),
-        make_record(1, said=4, shadow_said=8, correct=False, shadow_correct=True),
-        make_record(2, said=5, shadow_said=7, correct=None, shadow_correct=None, p_true=(0.2, 0.3), signal=None),
+        make_record(0, said=3, shadow_said=9, correct=True, frozen_correct=False, p_true=(0.7, 0.1), signal=0.8),
+        make_record(1, said=4, shadow_said=8, correct=False, frozen_correct=True),
+        make_record(2, said=5, shadow_said=7, correct=None, frozen_correct=None, p_true=(0.2, 0.3), signal=None),
     ]
 
     def pairs(name: str) -> list[tuple[float, bool | None]]:
@@ -97,12 +97,15 @@ def test_confidences_that_are_not_wanted_are_left_out_everywhere(make_stream: Ca
 
 
 def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
-    fired, inside = Decision(True, True, 2, 9.0), Decision(False, True, 1, None)
+    fired, inside = (
+        Decision(alarm=True, in_burst=True, remaining=2, statistic=9.0),
+        Decision(alarm=False, in_burst=True, remaining=1, statistic=None),
+    )
     records = [
-        make_record(0, decision=fired, lesson="trained", tokens=1400.0),
-        make_record(1, decision=inside, lesson="agreed", answer=None, digit_mass=0.49, tokens=600.0),
-        make_record(2, decision=inside, lesson="no_signal", digit_mass=0.5),
-        make_record(3, correct=None, shadow_correct=None),
+        make_record(0, decision=fired, outcome="trained", tokens=1400.0),
+        make_record(1, decision=inside, outcome="agreed", answer=None, digit_mass=0.49, tokens=600.0),
+        make_record(2, decision=inside, outcome="no_signal", digit_mass=0.5),
+        make_record(3, correct=None, frozen_correct=None),
     ]
     summary = summarise(records, intervals=False)
     expected = {
@@ -124,7 +127,7 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
 @pytest.mark.parametrize(("trained", "passes"), [(512, 9168), (251, 5514), (119, 3666), (160, 4240)])
 def test_the_paper_s_own_costs_come_out(trained: int, passes: int, make_record: MakeRecord) -> None:
     """Table cost: forward passes for 2,000 questions of each model."""
-    records = [make_record(place, lesson="trained" if place < trained else "idle") for place in range(2000)]
+    records = [make_record(place, outcome="trained" if place < trained else "idle") for place in range(2000)]
     summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
     assert summary["cost_paper"] * 2000 == pytest.approx(passes)
     assert summary["secl"]["cost_paper"] * 2000 == pytest.approx(passes)
@@ -142,7 +145,7 @@ def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int],
 
 
 def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:
-    summary = summarise([make_record(place, correct=None, shadow_correct=True) for place in range(3)])
+    summary = summarise([make_record(place, correct=None, frozen_correct=True) for place in range(3)])
     costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
     assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES), **costs}
     assert summary["stated"]["auroc"] is None

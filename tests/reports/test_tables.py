@@ -75,7 +75,7 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
 
 
 def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:
-    summary = summarise([make_record(correct=None, shadow_correct=True)])
+    summary = summarise([make_record(correct=None, frozen_correct=True)])
     lines = markdown_table(summary).splitlines()
     stated, secl = (cells(next(line for line in lines if line.startswith(f"| {name}"))) for name in ("Stated", "SECL"))
     assert stated[4] == UNDEFINED  # AUROC of one class
@@ -107,7 +107,7 @@ def test_readings_that_need_right_answers_have_a_star_and_the_footnote(everythin
 
 
 def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeRecord) -> None:
-    records = [make_record(0, lesson="trained"), make_record(1, answer=None, digit_mass=0.1, correct=None)]
+    records = [make_record(0, outcome="trained"), make_record(1, answer=None, digit_mass=0.1, correct=None)]
     text = caption(summarise(records))
     for words in ("2 questions", "1 trained", "0 alarms", "1 without a reference", "1 unparsed", "[lo, hi)", "95%"):
         assert words in text

@@ -24,7 +24,7 @@ class Touching:
         return 0
 
     def step(self, state: int, entropy: float) -> tuple[int, Decision]:  # noqa: ARG002
-        return state + 1, Decision(state % 3 == 0, True, 2 - state % 3, None)
+        return state + 1, Decision(alarm=state % 3 == 0, in_burst=True, remaining=2 - state % 3, statistic=None)
 
 
 def opened(store: Store, gate: Any, questions: list[Question]) -> Run:

@@ -12,23 +12,23 @@ import pytest
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.runner import load_questions
-from secl.runs.settings import Recipe, anchored, read_toml
+from secl.runs.settings import RunSettings, anchored, read_toml
 
 STREAM = {"stream": ("capitals",)}
 
 
-def recipe(**settings: Any) -> Recipe:
-    return Recipe.from_json({**STREAM, **settings})
+def recipe(**settings: Any) -> RunSettings:
+    return RunSettings.from_json({**STREAM, **settings})
 
 
-def from_text(folder: Path, text: str) -> Recipe:
+def from_text(folder: Path, text: str) -> RunSettings:
     (folder / "recipe.toml").write_text(text, encoding="utf-8")
-    return Recipe.from_json(read_toml(folder / "recipe.toml"))
+    return RunSettings.from_json(read_toml(folder / "recipe.toml"))
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
     read = from_text(tmp_path, 'stream = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nopening = false\n')
-    assert read == Recipe(stream=("capitals:5", "science"), seed=3, delta=0.2, opening=False)
+    assert read == RunSettings(stream=("capitals:5", "science"), seed=3, delta=0.2, opening=False)
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
         ("modules", {"q_proj": 1}, "a list of names"),
         ("order", "backward", "one of forward, reversed, shuffled"),
         ("loss", "hinge", "one of directional, mse"),
-        ("judge", "never", "one of burst, always"),
+        ("evidence_on", "never", "one of burst, always"),
         ("accumulate", "day", "one of stream, burst, question"),
         ("formula", "linear", "one of log, exp"),
         ("p_true", "half", "one of vocabulary, pair"),
@@ -133,15 +133,15 @@ def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings
 )
 def test_a_run_has_either_a_stream_or_questions(settings: Any) -> None:
     with pytest.raises(ParameterError, match="either a stream of benchmarks or a file of questions"):
-        Recipe.from_json(settings)
+        RunSettings.from_json(settings)
 
 
 def test_a_recipe_survives_a_trip_through_json() -> None:
-    made = Recipe(
+    made = RunSettings(
         stream=("capitals:3", "science"), tau=0.7, bin_gate=-1, modules=("q_proj",), opening=False, burst=7, beta=0.1
     )
-    assert Recipe.from_json(json.loads(json.dumps(made.to_json()))) == made
-    assert set(made.to_json()) == {field.name for field in dataclasses.fields(Recipe)}
+    assert RunSettings.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert set(made.to_json()) == {field.name for field in dataclasses.fields(RunSettings)}
 
 
 def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
@@ -177,6 +177,6 @@ def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_pat
     lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    asked = load_questions(Recipe(questions=str(path), per_domain=2, order="reversed"))
+    asked = load_questions(RunSettings(questions=str(path), per_domain=2, order="reversed"))
     assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
-    assert len(load_questions(Recipe(questions=str(path)))) == 6
+    assert len(load_questions(RunSettings(questions=str(path)))) == 6

@@ -288,4 +288,4 @@ def test_settings_given_again_and_the_name_of_the_device_do_not_hinder_and_a_fin
     with Store(begun) as store:
         records = list(store.records())
     assert [record.position for record in records] == list(range(QUESTIONS))
-    assert "trained" in {record.lesson for record in records}
+    assert "trained" in {record.outcome for record in records}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 from secl.errors import RunError, StorageError
 from secl.records import (
     Decision,
-    Dinco,
+    DincoEvidence,
     Evidence,
     Form,
-    Judgement,
     Ledger,
+    PTrue,
     Question,
     Record,
     References,
@@ -61,16 +62,16 @@ REPLIES = st.builds(
     version=st.integers(0, 10**6),
 )
 JUDGEMENTS = st.none() | st.builds(
-    Judgement,
+    PTrue,
     candidates=st.lists(TEXT, min_size=1, max_size=5).map(tuple),
-    p_true=st.lists(SHARE, min_size=1, max_size=5).map(tuple),
-    strategy=TEXT,
+    probabilities=st.lists(SHARE, min_size=1, max_size=5).map(tuple),
+    distractor_source=TEXT,
 )
 ROW = st.lists(SHARE, max_size=4).map(tuple)
 ROWS = st.lists(ROW, max_size=4).map(tuple)
 TEXTS = st.lists(TEXT, min_size=1, max_size=5).map(tuple)
 DINCO = st.builds(
-    Dinco,
+    DincoEvidence,
     candidates=TEXTS,
     answers=TEXTS,
     beams=st.integers(1, 5),
@@ -78,11 +79,11 @@ DINCO = st.builds(
     entails=ROWS,
     contradicts=ROWS,
     agreement=ROWS,
-    judge=TEXT,
+    nli_name=TEXT,
 )
 EVIDENCE = st.builds(
     Evidence,
-    judgement=JUDGEMENTS,
+    p_true=JUDGEMENTS,
     samples=st.none() | st.lists(st.none() | TEXT, max_size=10).map(tuple),
     dinco=st.none() | DINCO,
 )
@@ -103,15 +104,15 @@ RECORDS = st.builds(
     position=st.just(0),
     question=questions(),
     reply=REPLIES,
-    shadow=REPLIES,
+    frozen=REPLIES,
     decision=DECISIONS,
     evidence=EVIDENCE,
     signal=st.none() | SHARE,
-    lesson=st.sampled_from(["idle", "agreed", "no_signal", "trained"]),
+    outcome=st.sampled_from(["idle", "agreed", "no_signal", "trained"]),
     update=UPDATES,
     correct=st.none() | st.booleans(),
-    shadow_correct=st.none() | st.booleans(),
-    ledger=st.builds(Ledger, *[TOKENS] * 6),
+    frozen_correct=st.none() | st.booleans(),
+    ledger=st.builds(Ledger, **dict.fromkeys([field.name for field in fields(Ledger)], TOKENS)),
     plain_tokens=TOKENS,
 )
 
@@ -134,7 +135,7 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
 
 def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder) as store:
-        assert store.manifest == {"format": 2, "total": 12, "recipe": {"model": "scripted"}}
+        assert store.manifest == {"format": 3, "total": 12, "recipe": {"model": "scripted"}}
         assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
         assert list(store.records()) == records
 
@@ -191,7 +192,7 @@ def test_a_missing_or_foreign_folder_is_no_run_folder(tmp_path: Path) -> None:
             Store(folder)
 
 
-@pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 3\x00garbage", b""], ids=len)
+@pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 4\x00garbage", b""], ids=len)
 @pytest.mark.parametrize("writable", [False, True])
 def test_a_file_that_is_no_run_is_refused_by_name(tmp_path: Path, content: bytes, writable: bool) -> None:
     (tmp_path / FILE).write_bytes(content)
@@ -210,9 +211,9 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_later_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path) -> None:
-    alter(run_folder, "UPDATE manifest SET value = '3' WHERE key = 'format'")
+    alter(run_folder, "UPDATE manifest SET value = '4' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 3, but this version of secl reads format 2"):
+        with pytest.raises(RunError, match="format 4, but this version of secl reads format 3"):
             Store(run_folder, writable=True)
 
 

@@ -16,7 +16,7 @@ from secl.errors import DataError, ParameterError, RunError
 from secl.records import Question, Record
 from secl.runs import runner, sweep
 from secl.runs.runner import SUMMARY, load_questions
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.runs.sweep import (
     Job,
@@ -153,8 +153,8 @@ def test_a_name_depends_on_the_recipe_alone(tmp_path: Path) -> None:
 
 
 def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> None:
-    recipe = Recipe(stream=("capitals",))
-    assert name_of(Recipe(stream=("capitals",), data="/elsewhere", device="cpu")) == name_of(recipe)
+    recipe = RunSettings(stream=("capitals",))
+    assert name_of(RunSettings(stream=("capitals",), data="/elsewhere", device="cpu")) == name_of(recipe)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> Non
     ids=str,
 )
 def test_any_other_setting_changes_the_name_and_shows_in_it(changes: dict[str, Any]) -> None:
-    name = name_of(Recipe(**{"stream": ("capitals",), **changes}))
-    others = [name_of(Recipe(stream=("capitals",))), name_of(Recipe(stream=("capitals",), seed=2**63 - 1))]
+    name = name_of(RunSettings(**{"stream": ("capitals",), **changes}))
+    others = [name_of(RunSettings(stream=("capitals",))), name_of(RunSettings(stream=("capitals",), seed=2**63 - 1))]
     assert name[-8:] not in [other[-8:] for other in others]
     assert name[:-8] not in [other[:-8] for other in others]
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=50))
 def test_a_name_is_a_plain_folder_name_whatever_the_model_is_called(model: str, benchmark: str) -> None:
-    name = name_of(Recipe(model=model, stream=(benchmark,)))
+    name = name_of(RunSettings(model=model, stream=(benchmark,)))
     assert re.fullmatch(r"[A-Za-z0-9_=+][A-Za-z0-9_.=+-]*", name)
     assert len(name) < 100
 
@@ -244,7 +244,7 @@ def test_the_report_of_an_unfinished_run_does_not_finish_its_job(done: Job, tmp_
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job, tmp_path: Path) -> None:
-    other = Job(done.name, Recipe(model=done.recipe.model, stream=("capitals:2",), seed=7), done.folder)
+    other = Job(done.name, RunSettings(model=done.recipe.model, stream=("capitals:2",), seed=7), done.folder)
     before = content(done.folder)
     for call in (finished, perform):
         with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
@@ -280,9 +280,9 @@ def test_sizes_reads_every_stream_once_and_finds_a_typo_in_the_last(
 ) -> None:
     common: dict[str, Any] = {"stream": STREAM}
     jobs = plan([{**common, "seed": seed, "order": "shuffled"} for seed in range(5)], tmp_path)
-    read: list[Recipe] = []
+    read: list[RunSettings] = []
 
-    def reading(recipe: Recipe) -> list[Question]:
+    def reading(recipe: RunSettings) -> list[Question]:
         read.append(recipe)
         return load_questions(recipe)
 

@@ -10,7 +10,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import Always, EntropyShift, Gate
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.server.audit.store import Keep
 from secl.server.online.factory import serving_recipe, take_up
 from secl.server.online.guardrails import Bounds
@@ -21,7 +21,7 @@ from secl.testing import ScriptedModel
 MakeService = Callable[..., Service]
 
 
-def manifest(recipe: Recipe, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
+def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
     return {
         "recipe": recipe.to_json(),
         "model": model.fingerprint,
@@ -55,7 +55,7 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         service = Service(
             model, calibrator, gate or EntropyShift(burst=10, warmup=5), state, limits, bounds or Bounds(drift=10)
         )
-        twin.yielding(service.pace.wait)
+        twin.set_pause_hook(service.pace.wait)
         services.append(service)
         if start:
             service.start()

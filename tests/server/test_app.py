@@ -16,10 +16,10 @@ import pytest
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always
-from secl.model import Answered
+from secl.model import ModelAnswer
 from secl.records import Question
 from secl.runs.encoding import from_plain
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
 from secl.server.http.middleware import Settings
 from secl.server.online.limits import Limits
@@ -38,9 +38,9 @@ class Slow(ScriptedModel):
         super().__init__()
         self.may = threading.Event()
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
         assert self.may.wait(10)
-        return super().answer(question, judge_next=judge_next)
+        return super().answer(question, score_next=score_next)
 
 
 @pytest.fixture
@@ -119,10 +119,10 @@ def test_feedback_that_says_nothing_clear_is_refused(client: httpx.Client, servi
 
 
 def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Service) -> None:
-    assert client.post("/v1/freeze", json={"reason": "an audit"}).json() == {"frozen": "an audit"}
-    assert (service.learner.frozen, service.state.frozen) == ("an audit", "an audit")
-    assert client.get("/healthz").json()["learning"] == "frozen"
-    assert client.post("/v1/thaw").json() == {"frozen": None}
+    assert client.post("/v1/pause", json={"reason": "an audit"}).json() == {"paused": "an audit"}
+    assert (service.learner.paused, service.state.paused) == ("an audit", "an audit")
+    assert client.get("/healthz").json()["learning"] == "paused"
+    assert client.post("/v1/resume").json() == {"paused": None}
     assert service.learner.active
 
 
@@ -134,13 +134,13 @@ def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: M
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
             seen[secl["adapter_version"]] = secl["confidence"]
         assert len(set(seen.values())) == 3
-        assert client.post("/v1/freeze", json={}).status_code == 200
+        assert client.post("/v1/pause", json={}).status_code == 200
         for version in sorted(seen):
             assert client.post("/v1/rollback", json={"version": version}).json() == {"adapter_version": version}
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
             assert (secl["adapter_version"], secl["confidence"]) == (version, seen[version])
         history = client.get("/v1/history").json()
-        assert [event["kind"] for event in history["events"]] == ["freeze", "rollback", "rollback", "rollback"]
+        assert [event["kind"] for event in history["events"]] == ["pause", "rollback", "rollback", "rollback"]
         assert set(seen) <= set(history["versions"])
         assert history["answers"] == service.position
         assert [(burst["first"], burst["last"]) for burst in history["bursts"]] == [(0, service.position - 1)]
@@ -173,19 +173,19 @@ def test_the_page_and_its_state_are_served(client: httpx.Client) -> None:
 def test_health_names_no_folder_and_says_what_the_disk_refuses(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "trouble": []}
+    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "last_error": []}
 
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError(f"cannot write to {service.state.folder}: disk full.")
 
-    monkeypatch.setattr(service.state, "answered", refuse)
+    monkeypatch.setattr(service.state, "add_answers", refuse)
     secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
     assert (secl["stored"], secl["record_id"]) == (False, None)
     health = client.get("/healthz")
     assert health.status_code == 200
-    assert health.json()["trouble"] == ["answers are not stored: the disk refuses"]
+    assert health.json()["last_error"] == ["answers are not stored: the disk refuses"]
     assert str(service.state.folder) not in health.text
-    monkeypatch.setattr(service.state, "judged", refuse)
+    monkeypatch.setattr(service.state, "add_feedback", refuse)
     monkeypatch.undo()
     assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["record_id"] == "rec_00000000"
     assert client.get("/healthz").json()["status"] == "ok"
@@ -197,12 +197,12 @@ def test_orders_that_the_disk_refuses_change_nothing(
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError(f"cannot write to {service.state.folder}: disk full.")
 
-    monkeypatch.setattr(service.state, "turned", refuse)
-    for path, body in (("freeze", {}), ("rollback", {"version": 0})):
+    monkeypatch.setattr(service.state, "add_event", refuse)
+    for path, body in (("pause", {}), ("rollback", {"version": 0})):
         reply = client.post(f"/v1/{path}", json=body)
         assert reply.status_code == 503
         assert str(service.state.folder) not in error_of(reply)["message"]
-    assert service.learner.frozen is None
+    assert service.learner.paused is None
 
 
 def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Client, service: Service) -> None:
@@ -250,10 +250,10 @@ def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
     make_service: MakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(ScriptedModel):
-        def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
             if "secret" in question.text:
                 raise RuntimeError(question.text)
-            return super().answer(question, judge_next=judge_next)
+            return super().answer(question, score_next=score_next)
 
     service = make_service(model=Failing())
     with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
@@ -274,10 +274,10 @@ def test_numbers_that_no_gate_takes_are_not_the_clients_fault(make_service: Make
 def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the_client(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def damaged(_state: State) -> None:
+    def damaged(_state: ServerStore) -> None:
         raise RunError("/srv/state/run.sqlite is damaged or no run.")
 
-    monkeypatch.setattr(State, "counts", damaged)
+    monkeypatch.setattr(ServerStore, "counts", damaged)
     reply = client.get("/v1/history")
     assert reply.status_code == 500
     assert "/srv" not in error_of(reply)["message"]
@@ -288,7 +288,7 @@ def test_a_route_that_fails_is_one_500_whose_log_names_the_place_and_quotes_noth
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.post("/v1/ask", json=OPTIONS)
-    monkeypatch.setattr(State, "counts", lambda _state: os.environ["A PRIVATE MATTER"])
+    monkeypatch.setattr(ServerStore, "counts", lambda _state: os.environ["A PRIVATE MATTER"])
     reply = client.get("/v1/history")
     assert (reply.status_code, error_of(reply)["code"]) == (500, "server_error")
     assert "KeyError in <frozen os>, line" in caplog.text
@@ -389,7 +389,7 @@ def test_a_bad_question_is_refused_in_one_sentence(
     ],
     ids=["empty", "half", "no UTF-8", "half a character", "nan", "deep", "long number", "half a character in a name"],
 )
-@pytest.mark.parametrize("path", ["ask", "chat/completions", "feedback", "rollback", "freeze"])
+@pytest.mark.parametrize("path", ["ask", "chat/completions", "feedback", "rollback", "pause"])
 def test_a_body_that_is_no_json_of_ours_is_refused(client: httpx.Client, path: str, body: bytes) -> None:
     reply = client.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
     assert reply.status_code == 400

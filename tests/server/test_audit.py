@@ -19,7 +19,7 @@ from safetensors.numpy import save
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.loading import load
 from secl.errors import ParameterError, RunError
-from secl.model import Answered
+from secl.model import ModelAnswer
 from secl.records import Question
 from secl.runs.store import FILE
 from secl.server.audit import history
@@ -27,7 +27,7 @@ from secl.server.audit.adapter_norm import change_norm
 from secl.server.audit.explain import explain
 from secl.server.audit.integrity import examine
 from secl.server.audit.replay import Verification, rederive, verify
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
@@ -59,7 +59,7 @@ def folder(make_service: MakeService) -> Path:
     """The state of a stopped server: 40 answers, one burst with 10 lessons."""
     service = make_service()
     taught(service, toy_stream(40))
-    service.state.judged(3, True)
+    service.state.add_feedback(3, True)
     return close(service)
 
 
@@ -93,7 +93,7 @@ def test_the_norm_of_a_real_adapter_goes_with_its_drift(tiny_llama: Path) -> Non
         for parameter in adapter.parameters.values():
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     base = sum(float(m.get_base_layer().weight.double().square().sum()) for m in adapter._switched)
-    assert change_norm(adapter.weights(), config) == pytest.approx(adapter.drift * math.sqrt(base), rel=1e-5)
+    assert change_norm(adapter.weights(), config) == pytest.approx(adapter.relative_norm * math.sqrt(base), rel=1e-5)
 
 
 @pytest.mark.parametrize("stored", [b"", b"[0, 1, 1]", save({"other": np.zeros(3, dtype=np.float32)})])
@@ -103,11 +103,11 @@ def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
 
 
 def test_history_tells_what_the_records_tell(folder: Path) -> None:
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         told = history.history(state)
         records = list(state.records())
-    assert (told.answers, told.labelled, told.version, told.frozen) == (40, 1, 10, None)
-    assert told.lessons == Counter(record.lesson for record in records) == {"trained": 10, "idle": 30}
+    assert (told.answers, told.labelled, told.version, told.paused) == (40, 1, 10, None)
+    assert told.lessons == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
     (burst,) = told.bursts
     assert (burst.first, burst.last, burst.alarm, burst.remaining) == (0, 9, True, 0)
     assert (burst.lessons, burst.versions) == ({"trained": 10}, (1, 10))
@@ -115,7 +115,7 @@ def test_history_tells_what_the_records_tell(folder: Path) -> None:
     for used in told.versions:
         mine = [record for record in records if record.reply.version == used.number]
         assert used.answers == len(mine)
-        assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.shadow.confidence for r in mine]))
+        assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.frozen.confidence for r in mine]))
         assert used.position == (mine[0].position if used.number else None)
     assert told.began is not None
     assert told.ended is not None
@@ -132,7 +132,7 @@ def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: Mak
 
 def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
     spoil(folder, "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10")
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         assert [(b.first, b.last, b.statistic, b.remaining) for b in history.bursts(state)] == [
             (0, 9, None, 0),
             (10, 10, 9.5, 3),
@@ -154,7 +154,7 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
 
 
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> None:
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         told, quiet = explain(state, 3), explain(state, 30)
         record = state.served(3).record
     assert told.served.record == record
@@ -187,11 +187,11 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     service = make_service()
     questions = toy_stream(6)
     taught(service, questions[:2])
-    service.freeze("maintenance")
+    service.pause("maintenance")
     service.ask(questions[2], 10)
-    service.thaw()
+    service.resume()
     taught(service, questions[3:4])
-    assert explain(service.state, 2).reason == "learning was frozen: maintenance"
+    assert explain(service.state, 2).reason == "learning was paused: maintenance"
     assert "taught version" in explain(service.state, 3).reason
 
 
@@ -207,7 +207,7 @@ def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_serv
 
 
 def test_no_record_is_refused(folder: Path) -> None:
-    with State(folder) as state, pytest.raises(ParameterError, match="no record 40; the latest is 39"):
+    with ServerStore(folder) as state, pytest.raises(ParameterError, match="no record 40; the latest is 39"):
         explain(state, 40)
 
 
@@ -215,7 +215,7 @@ def test_a_state_is_examined_while_its_server_answers_and_learns(make_service: M
     service = make_service()
     questions = toy_stream(200)
     futures = [service.submit(question) for question in questions]
-    with State(service.state.folder) as state:
+    with ServerStore(service.state.folder) as state:
         seen: list[int] = []
         while not seen or not all(future.done() for future in futures):
             count, found = examine(state)
@@ -240,7 +240,7 @@ SPOILS = {
     "DELETE FROM versions WHERE version = 10": ("integrity", "version 10, which answered, is not kept"),
     "UPDATE records SET confidence = 0.5 WHERE position = 20": ("integrity", "its confidence is"),
     "UPDATE records SET version = 3 WHERE position = 1": ("integrity", "made by no earlier question"),
-    "UPDATE records SET lesson = 'trained' WHERE position = 20": ("integrity", "its lesson is 'trained'"),
+    "UPDATE records SET outcome = 'trained' WHERE position = 20": ("integrity", "its outcome is 'trained'"),
     "UPDATE records SET body = '{}' WHERE position = 20": ("integrity", "cannot be read"),
     "UPDATE records SET body = replace(body, '\"position\": 20', '\"position\": 2') WHERE position = 20": (
         "integrity",
@@ -252,10 +252,10 @@ SPOILS = {
 @pytest.mark.parametrize("statement", SPOILS)
 def test_whatever_is_changed_in_the_tables_is_found(folder: Path, statement: str) -> None:
     check, words = SPOILS[statement]
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         assert examine(state) == (40, [])
     spoil(folder, statement)
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         _, found = examine(state)
     assert any(finding.check == check and words in finding.detail for finding in found), found
 
@@ -268,11 +268,11 @@ class Rounding(ScriptedModel):
         self.by, self.wording = by, wording
         self.batch = 1
 
-    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:  # noqa: ARG002
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:  # noqa: ARG002
         self.batch = len(questions)
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
-        answered = super().answer(question, judge_next=judge_next)
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        answered = super().answer(question, score_next=score_next)
         if self.batch == 1:
             return answered
         bins = list(answered.reply.bins)
@@ -281,7 +281,7 @@ class Rounding(ScriptedModel):
         return replace(answered, reply=replace(answered.reply, bins=tuple(bins), text=text, answer=text))
 
 
-def batched(make_service: MakeService, model: ScriptedModel) -> State:
+def batched(make_service: MakeService, model: ScriptedModel) -> ServerStore:
     """The state of a server that answered one question alone and twelve in passes."""
     service = make_service(model=model, start=False, limits=Limits(batch=4))
     futures = [service.submit(question) for question in toy_stream(13)]
@@ -292,7 +292,7 @@ def batched(make_service: MakeService, model: ScriptedModel) -> State:
     return service.state
 
 
-def outcome(state: State, model: ScriptedModel) -> Verification:
+def outcome(state: ServerStore, model: ScriptedModel) -> Verification:
     return verify(state, state.latest(100), model)
 
 
@@ -327,17 +327,17 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeSe
     service = make_service()
     taught(service, toy_stream(20))
     folder = close(service)
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         served = state.served(15)
         before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
         forged = replace(served, record=replace(served.record, reply=before))
         assert rederive(state, ScriptedModel(), served, 0.05).verdict == "same"
         assert rederive(state, ScriptedModel(), forged, 0.05).verdict == "differs"
     spoil(folder, "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         assert rederive(state, ScriptedModel(), state.served(15), 0.05).verdict == "differs"
     spoil(folder, "DELETE FROM versions WHERE version = 10")
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
     assert lost.verdict == "differs"
     assert "does not keep adapter version 10" in lost.detail

@@ -22,7 +22,7 @@ from tests.server.doors import opened
 
 ASKED = {"question": "Why?"}
 READS = ("/v1/models", "/v1/history", "/v1/state", "/metrics", "/v1/records/rec_00000000")
-ORDERS: tuple[tuple[str, Any], ...] = (("freeze", {"reason": "x"}), ("thaw", None), ("rollback", {"version": 0}))
+ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from secl.gates import replay
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.server.audit.integrity import examine
-from secl.server.audit.store import State, position_of
+from secl.server.audit.store import ServerStore, position_of
 from tests import processes
 
 KILLS = int(os.environ.get("SECL_KILLS", "2"))
@@ -104,14 +104,14 @@ def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Pa
 
 def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:
     """The state after a death: every reply is on record, decisions follow from entropies, versions are kept."""
-    with State(folder) as state:
+    with ServerStore(folder) as state:
         records = list(state.records())
         assert [record.position for record in records] == list(range(len(records)))
         for position, said in replies.items():
             reply = records[position].reply
             assert said["secl"]["bins"] == list(reply.bins)
             assert said["secl"]["adapter_version"] == reply.version
-        gate = Recipe.from_json(state.manifest["recipe"]).build_gate()
+        gate = RunSettings.from_json(state.manifest["recipe"]).build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
         kept = {0, *state.versions()}
         assert {record.reply.version for record in records} <= kept

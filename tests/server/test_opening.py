@@ -11,7 +11,7 @@ import torch
 from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
 from secl.records import Question
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_recipe
 from secl.server.online.service import Service
 from tests.server.test_service import settled
@@ -44,13 +44,13 @@ def test_each_reply_is_that_of_the_version_that_it_names(service: Service) -> No
     for question in asked:
         service.ask(question, 60)
         settled(service)
-    service.freeze("to compare")
+    service.pause("to compare")
     for served in service.state.latest(6)[1:]:
         record = served.record
         service.rollback(record.reply.version)
         again = service.ask(record.question, 60).record
         assert again.reply == record.reply
-        assert again.shadow == record.shadow
+        assert again.frozen == record.frozen
     assert len({served.record.reply.version for served in service.state.latest(12)}) == 6
 
 
@@ -59,7 +59,7 @@ def test_open_questions_are_answered_judged_and_learned_from_too(service: Servic
     assert said.stored
     settled(service)
     (served,) = service.state.latest(1)
-    assert served.record.lesson in ("trained", "no_signal")
+    assert served.record.outcome in ("trained", "no_signal")
     assert served.record.reply == said.record.reply
 
 
@@ -106,13 +106,13 @@ def test_two_servers_cannot_share_a_state_folder_and_a_run_is_none(
     with pytest.raises(RunError, match="in use by another process"):
         open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS))
     service.ask(Question("Why?"), 60)
-    with State(tmp_path / "state") as seen:  # reading is for all
+    with ServerStore(tmp_path / "state") as seen:  # reading is for all
         assert len(seen) == 1
 
 
 def test_a_run_folder_is_no_state_folder(run_folder_of_a_run: Path) -> None:
     with pytest.raises(RunError, match="is a run and no server's state"):
-        State(run_folder_of_a_run)
+        ServerStore(run_folder_of_a_run)
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from secl.server.online.scheduler import GivenUpError, Pace
+from secl.server.online.scheduler import GivenUpError, Scheduler
 
 
 class Lesson:
     """A learner that goes through layers until it is told to end."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Scheduler) -> None:
         self.pace = pace
         self.layers = 0
         self.ended = ""
@@ -46,7 +46,7 @@ class Lesson:
 
 
 def test_idle_time_is_free_and_answers_go_first() -> None:
-    pace = Pace(0.5)
+    pace = Scheduler(0.5)
     lesson = Lesson(pace)
     assert lesson.moves()
     with pace.answering():
@@ -57,7 +57,7 @@ def test_idle_time_is_free_and_answers_go_first() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: float) -> None:
-    pace = Pace(share)
+    pace = Scheduler(share)
     lesson = Lesson(pace)
     with pace.answering():
         time.sleep(0.2)
@@ -72,7 +72,7 @@ def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: 
 
 
 def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> None:
-    pace = Pace(0.9)
+    pace = Scheduler(0.9)
     for _ in range(2):
         began = time.monotonic()
         with pace.answering():
@@ -87,7 +87,7 @@ def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> 
 
 
 def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
-    pace = Pace(0.9)
+    pace = Scheduler(0.9)
     lesson = Lesson(pace)
     with pace.answering():
         time.sleep(0.5)
@@ -98,7 +98,7 @@ def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
 
 
 def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:
-    pace = Pace(0.0)
+    pace = Scheduler(0.0)
     with pace.answering():
         lesson = Lesson(pace)
         pace.interrupt()

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from fastapi.testclient import TestClient
 
-from secl.model import Answered
+from secl.model import ModelAnswer
 from secl.records import Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
@@ -38,7 +38,7 @@ def served(service: Service, count: int = 40) -> Service:
     for place, question in enumerate(toy_stream(count)):
         service.ask(question, 20)
         if place % 4 == 0:
-            service.state.judged(place, place % 8 == 0)
+            service.state.add_feedback(place, place % 8 == 0)
     settled(service)
     return service
 
@@ -112,7 +112,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     model = ScriptedModel()
     model.name = HOSTILE
     service = served(make_service(model=model))
-    service.freeze(HOSTILE)
+    service.pause(HOSTILE)
     text = render(view(service))
     assert "<script>" not in text
     assert text.count("<script ") == 1
@@ -145,13 +145,13 @@ def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> N
 
 
 def test_the_headline_says_what_the_server_does() -> None:
-    learning = {"on": True, "active": True, "frozen": None, "waiting": 0, "backlog": 9}
+    learning = {"on": True, "active": True, "paused": None, "waiting": 0, "backlog": 9}
     seen: dict[str, Any] = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
     assert headline(seen) == "The gate is quiet: it answers, and watches its uncertainty."
     burst = {**seen, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
     assert headline(burst).endswith("learns from the next question, behind the answers. 1 lesson waits.")
     assert headline({**burst, "remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
-    assert headline({**seen, "learning": {**learning, "frozen": "x"}}) == "It answers; learning is frozen."
+    assert headline({**seen, "learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
     assert "does not learn" in headline({**seen, "learning": {**learning, "on": False}})
 
 
@@ -186,8 +186,8 @@ def test_pictures_put_values_where_they_belong() -> None:
 class Smooth(ScriptedModel):
     """Like a real model in that its bins are spread, and that a question without a reference gets an answer."""
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
-        answered = super().answer(question, judge_next=judge_next)
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        answered = super().answer(question, score_next=score_next)
         bins = tuple(0.9 * p + 0.01 for p in answered.reply.bins)
         return replace(answered, reply=replace(answered.reply, bins=bins))
 
@@ -310,11 +310,11 @@ def test_in_a_browser_an_admin_rolls_back_freezes_and_thaws(
     shown(tab, "#versions tr.current", "untouched model")
     shown(tab, "#events", "Rolled back")
     assert service.learner.model.version == 0
-    tab.click("#freeze")
-    shown(tab, "#header", "Learning is frozen. by hand, on the page")
-    assert service.learner.frozen == "by hand, on the page"
-    tab.click("#thaw")
-    tab.locator("#freeze").wait_for()
+    tab.click("#pause")
+    shown(tab, "#header", "Learning is paused. by hand, on the page")
+    assert service.learner.paused == "by hand, on the page"
+    tab.click("#resume")
+    tab.locator("#pause").wait_for()
     assert view(service)["learning"]["active"]
     assert tab.problems == []
 
@@ -330,7 +330,7 @@ def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done
     tab.goto(address)
     tab.fill("#key", "wrong")
     tab.click("#key-form button[type=submit]")
-    shown(tab, "#trouble", "That key opens nothing here.")
+    shown(tab, "#last_error", "That key opens nothing here.")
     tab.fill("#key", reader)
     tab.keyboard.press("Enter")
     shown(tab, "h1", "scripted")
@@ -365,11 +365,11 @@ def test_in_a_browser_a_refusal_and_a_lost_server_are_said_in_words(
     tab.fill("#question", "Which?")
     tab.fill("#options", "only one")
     tab.click("#ask button")
-    shown(tab, "#trouble", "has a single option")
+    shown(tab, "#last_error", "has a single option")
     tab.route("**/*", lambda route: route.abort())
     shown(tab, "#offline", "The server does not answer; below is the last that was seen of it.")
     tab.click("#ask button")
-    shown(tab, "#trouble", "The server does not answer.")
+    shown(tab, "#last_error", "The server does not answer.")
     tab.unroute("**/*")
     tab.locator("#offline").wait_for(state="hidden")
 
@@ -382,7 +382,7 @@ def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
     model = ScriptedModel()
     model.name = "a-very-long-name-of-a-model-without-any-place-to-break-" * 3
     service = served(make_service(model=model))
-    service.freeze("x" * 300)
+    service.pause("x" * 300)
     context = browser.new_context(viewport={"width": width, "height": 800}, java_script_enabled=False)
     context.set_default_timeout(TIMEOUT)
     tab = context.new_page()

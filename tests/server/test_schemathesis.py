@@ -62,5 +62,5 @@ def test_no_request_breaks_the_server_and_every_reply_is_as_described(operations
         if kind == "POSITIVE" or operation.body or operation.query or operation.path_parameters:
             check(operation)
     wanted = {200} if kind == "POSITIVE" else {400}
-    for label in ("POST /v1/ask", "POST /v1/freeze", "GET /v1/history"):
+    for label in ("POST /v1/ask", "POST /v1/pause", "GET /v1/history"):
         assert wanted <= seen[label], (label, seen[label])

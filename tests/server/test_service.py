@@ -13,7 +13,7 @@ import pytest
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always, EntropyShift, Never, replay
-from secl.model import Answered
+from secl.model import ModelAnswer
 from secl.records import Question, Reply, Update
 from secl.runs.store import FILE
 from secl.server.online.guardrails import Bounds
@@ -45,9 +45,9 @@ class Slow(ScriptedModel):
         super().__init__()
         self.go = threading.Event()
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
         assert self.go.wait(60)
-        return super().answer(question, judge_next=judge_next)
+        return super().answer(question, score_next=score_next)
 
 
 def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:
@@ -183,15 +183,15 @@ def test_answers_go_on_while_the_disk_is_full_and_are_recorded_again_afterwards(
         raise StorageError("no space left.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.state, "answered", full)
+        patch.setattr(service.state, "add_answers", full)
         said = service.ask(toy_stream(1)[0], 60)
         assert not said.stored
-        assert service.trouble == "no space left."
+        assert service.last_error == "no space left."
         assert service.position == 1
     said = service.ask(toy_stream(1)[0], 60)
     assert said.stored
     assert said.record.position == 1
-    assert service.trouble is None
+    assert service.last_error is None
 
 
 def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:
@@ -204,7 +204,7 @@ def test_answers_go_on_while_another_process_has_locked_the_store(make_service: 
     said = service.ask(toy_stream(1)[0], 60)
     assert not said.stored
     assert time.monotonic() - began < 10
-    assert "locked" in str(service.trouble)
+    assert "locked" in str(service.last_error)
     other.close()
     assert service.ask(toy_stream(1)[0], 60).record.position == 1
 
@@ -213,7 +213,7 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = make_service(gate=Always())
-    usual = service.state.taught
+    usual = service.state.add_lesson
     refused: list[int] = []
 
     def full(*given: Any, **more: Any) -> None:
@@ -222,13 +222,13 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(
             raise StorageError("no space left.")
         usual(*given, **more)
 
-    monkeypatch.setattr(service.state, "taught", full)
+    monkeypatch.setattr(service.state, "add_lesson", full)
     service.ask(toy_stream(1)[0], 60)
-    until(lambda: service.learner.trouble is not None)
+    until(lambda: service.learner.last_error is not None)
     settled(service)
     assert refused == [1, 1]
     assert service.learner.model.version == 1
-    assert service.learner.trouble is None
+    assert service.learner.last_error is None
 
 
 def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(
@@ -244,11 +244,11 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
         settled(service)
         before[said.record.reply.version] = said.record.reply
     latest, chosen = max(before), sorted(before)[4]
-    service.freeze("to compare")
+    service.pause("to compare")
     service.rollback(chosen)
     assert service.ask(asked, 60).record.reply == before[chosen]
-    assert [event.kind for event in service.state.events()] == ["freeze", "rollback"]
-    service.thaw()
+    assert [event.kind for event in service.state.events()] == ["pause", "rollback"]
+    service.resume()
     service.ask(asked, 60)
     settled(service)
     # Numbers are never given twice: what version 13 was stays what it was.
@@ -277,14 +277,14 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
 
 def test_frozen_learning_stays_frozen_after_a_restart(make_service: MakeService) -> None:
     service = make_service(gate=Always())
-    service.freeze("an audit")
+    service.pause("an audit")
     service.ask(toy_stream(1)[0], 60)
     assert service.state.counts() == {"idle": 1}
     service.stop()
     service.state.close()
     again = make_service(gate=Always())
-    assert again.learner.frozen == "an audit"
-    again.thaw()
+    assert again.learner.paused == "an audit"
+    again.resume()
     again.ask(toy_stream(1)[0], 60)
     settled(again)
     assert again.state.counts() == {"idle": 1, "trained": 1}
@@ -312,9 +312,9 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service:
     for question in toy_stream(40):
         service.ask(question, 60)
         until(lambda: service.learner.waiting == 0)
-    assert service.learner.frozen is not None
-    assert [event.kind for event in service.state.events()] == ["alert", "freeze"]
-    assert service.ask(toy_stream(1)[0], 60).record.lesson == "idle"
+    assert service.learner.paused is not None
+    assert [event.kind for event in service.state.events()] == ["alert", "pause"]
+    assert service.ask(toy_stream(1)[0], 60).record.outcome == "idle"
 
 
 def test_a_backlog_drops_its_oldest_lessons(make_service: MakeService) -> None:

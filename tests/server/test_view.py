@@ -40,21 +40,21 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
     questions = toy_stream(40)
     said = [service.ask(question, 20) for question in questions]
     settled(service)
-    service.state.judged(3, True)
-    service.state.judged(4, False)
+    service.state.add_feedback(3, True)
+    service.state.add_feedback(4, False)
     seen = view(service, 25)
     assert json.loads(json.dumps(seen, allow_nan=False)) == seen
-    assert (seen["model"], seen["answers"], seen["trouble"]) == ("scripted", 40, None)
+    assert (seen["model"], seen["answers"], seen["last_error"]) == ("scripted", 40, None)
     assert [point["position"] for point in seen["timeline"]] == list(range(15, 40))
     for point in seen["timeline"]:
         record = said[point["position"]].record
         assert point["confidence"] == record.reply.confidence
-        assert point["frozen_confidence"] == record.shadow.confidence
+        assert point["frozen_confidence"] == record.frozen.confidence
         assert (point["entropy"], point["version"]) == (record.reply.entropy, record.reply.version)
         assert (point["alarm"], point["in_burst"]) == (record.decision.alarm, record.decision.in_burst)
     assert seen["lessons"] == service.state.counts()
     assert seen["feedback"]["n"] == 2
-    assert seen["newest"] == service.learner.model.version == sum(s.record.lesson == "waiting" for s in said)
+    assert seen["newest"] == service.learner.model.version == sum(s.record.outcome == "waiting" for s in said)
     last = said[-1].record.decision
     assert (seen["in_burst"], seen["remaining"], seen["statistic"]) == (last.in_burst, last.remaining, last.statistic)
     assert view(service, 25) == seen
@@ -70,7 +70,7 @@ def test_a_view_of_nothing_has_no_numbers_and_only_the_untouched_model(make_serv
 
 def test_numbers_that_are_not_finite_become_none(make_service: MakeService) -> None:
     class Lost(ScriptedModel):
-        drift = float("nan")
+        relative_norm = float("nan")
 
     service = make_service(twin=Lost(), gate=Never())
     service.ask(toy_stream(1)[0], 20)
@@ -111,11 +111,11 @@ def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_ser
     assert [each["version"] for each in seen["versions"] if each["current"]] == [version]
     assert (seen["events"][-1]["kind"], seen["events"][-1]["version"]) == ("rollback", version)
     assert service.ask(toy_stream(1)[0], 20).record.reply.version == version
-    service.freeze("a look first")
+    service.pause("a look first")
     assert view(service)["learning"] == {
         "on": True,
         "active": False,
-        "frozen": "a look first",
+        "paused": "a look first",
         "waiting": 0,
         "backlog": 1000,
     }

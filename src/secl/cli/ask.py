@@ -26,8 +26,8 @@ def ask(
 
     asked = Question(question, tuple(option or ()))
     local, normalise = load_for_asking(model, adapter, dtype, device)
-    answered = local.answer(asked, judge_next=True)
-    console().print(answer_panel(asked, answered, local.judge(asked, answered.reply), normalise))
+    answered = local.answer(asked, score_next=True)
+    console().print(answer_panel(asked, answered, local.score_p_true(asked, answered.reply), normalise))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Commands about a server's state: history, show, verify, rollback, freeze and thaw."""
+"""Commands about a server's state: history, show, verify, rollback, pause and resume."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def history(state: STATE, as_json: JSON = False) -> None:
     """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
     from secl.server.audit import history
     from secl.server.audit.console import history_page
-    from secl.server.audit.store import State
+    from secl.server.audit.store import ServerStore
 
-    with State(state) as opened:
+    with ServerStore(state) as opened:
         found = history.history(opened)
     _print(found.to_json() if as_json else history_page(found))
 
@@ -42,9 +42,9 @@ def show(
     """Why an answer got its number: prompt, bins, gate, lesson, versions."""
     from secl.server.audit.console import explanation_page
     from secl.server.audit.explain import explain
-    from secl.server.audit.store import State, position_of
+    from secl.server.audit.store import ServerStore, position_of
 
-    with State(state) as opened:
+    with ServerStore(state) as opened:
         told = explain(opened, position_of(record))
     _print(told.to_json() if as_json else explanation_page(told))
 
@@ -65,14 +65,14 @@ def verify(
     """
     from secl.server.audit import control, replay
     from secl.server.audit.console import verification_page
-    from secl.server.audit.store import State, position_of
+    from secl.server.audit.store import ServerStore, position_of
     from secl.validation import check_whole
 
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
-    with State(state) as opened:
+    with ServerStore(state) as opened:
         chosen, unread = replay.choose(opened, count, None if record is None else position_of(record))
         model, changes = None, list[str]()
         if chosen and opened.keep_text == "full":
@@ -102,34 +102,34 @@ def rollback(
 
 
 @app.command()
-def freeze(
+def pause(
     reason: Annotated[str, typer.Argument(help="Why, for the history.")] = "by hand",
     state: STOPPED = None,
     server: SERVER = None,
     key_file: KEY = None,
 ) -> None:
-    """Learn no more until a thaw; answers go on, and lessons that wait are dropped."""
+    """Learn no more until a resume; answers go on, and lessons that wait are dropped."""
     from secl.server.audit import control
 
     if _to_server(state, server, key_file):
-        control.tell(str(server), "freeze", {"reason": reason}, key_file)
-        console().print("learning is frozen.")
+        control.tell(str(server), "pause", {"reason": reason}, key_file)
+        console().print("learning is paused.")
         return
-    dropped = control.freeze(state or Path(), reason)
-    console().print(f"learning is frozen; {dropped} lessons that waited are dropped.")
+    dropped = control.pause(state or Path(), reason)
+    console().print(f"learning is paused; {dropped} lessons that waited are dropped.")
 
 
 @app.command()
-def thaw(state: STOPPED = None, server: SERVER = None, key_file: KEY = None) -> None:
+def resume(state: STOPPED = None, server: SERVER = None, key_file: KEY = None) -> None:
     """Learn again."""
     from secl.server.audit import control
 
     if _to_server(state, server, key_file):
-        control.tell(str(server), "thaw", {}, key_file)
+        control.tell(str(server), "resume", {}, key_file)
         console().print("learning goes on.")
         return
-    frozen = control.thaw(state or Path())
-    console().print("learning goes on." if frozen else "learning was not frozen.")
+    paused = control.resume(state or Path())
+    console().print("learning goes on." if paused else "learning was not paused.")
 
 
 def _to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:

@@ -60,9 +60,9 @@ def compare(
 
 def _settings(a: Store, b: Store) -> list[str]:
     """What the recipes of two runs set differently, the model first."""
-    from secl.runs.settings import Recipe
+    from secl.runs.settings import RunSettings
 
-    there, here = (Recipe.from_json(store.manifest["recipe"]) for store in (a, b))
+    there, here = (RunSettings.from_json(store.manifest["recipe"]) for store in (a, b))
     return there.differences(here)
 
 
@@ -74,7 +74,9 @@ def _notes(a: Store, b: Store) -> list[str]:
     if models[0] != models[1]:
         found.append("The models are not the same one: their weights or files differ.")
     # Which passes are made depends on these, and with them what is computed together.
-    asked = [[each["recipe"].get(key) for key in ("method", "judge", "signal", "p_true", "nli")] for each in manifests]
+    asked = [
+        [each["recipe"].get(key) for key in ("method", "evidence_on", "signal", "p_true", "nli")] for each in manifests
+    ]
     types = {each.get("environment", {}).get("dtype", "float32") for each in manifests} - {"float32"}
     if asked[0] != asked[1] and models[0] == models[1] and types:
         found.append(
@@ -95,9 +97,9 @@ def _side(store: Store, name: str | None) -> Side:
     from secl.reports.compare import Side
     from secl.reports.estimators import readings
     from secl.runs.runner import readings_of
-    from secl.runs.settings import Recipe
+    from secl.runs.settings import RunSettings
 
-    recipe = Recipe.from_json(store.manifest["recipe"])
+    recipe = RunSettings.from_json(store.manifest["recipe"])
     known = readings(recipe.tau or store.manifest["tau"], recipe.formula)
     records = list(store.records())
     if not records:

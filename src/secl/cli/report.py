@@ -104,10 +104,10 @@ def _told(store: Store, records: Sequence[Record], name: str, stay: bool) -> Run
     from secl.reports.run_report import RunReport
     from secl.reports.summary import summarise
     from secl.runs.runner import readings_of, write_summary
-    from secl.runs.settings import Recipe
+    from secl.runs.settings import RunSettings
 
     manifest, readings = store.manifest, readings_of(store)
-    recipe = Recipe.from_json(manifest["recipe"])
+    recipe = RunSettings.from_json(manifest["recipe"])
     return RunReport(
         name=name,
         records=records,
@@ -133,8 +133,8 @@ def changed(recipe: Any) -> dict[str, Any]:
 def command(recipe: Any) -> str:
     """The command that makes the same run again, in a folder of its own.
 
-    >>> from secl.runs.settings import Recipe
-    >>> command(Recipe(stream=("capitals:9", "science"), tau=0.7, opening=False))
+    >>> from secl.runs.settings import RunSettings
+    >>> command(RunSettings(stream=("capitals:9", "science"), tau=0.7, opening=False))
     'secl run --model smollm2 --stream capitals:9,science --no-opening --tau 0.7 --out NEW'
     """
     parts = ["secl", "run"]

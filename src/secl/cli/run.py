@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEMO: dict[str, Any] = {
     "model": "smollm2",
     "stream": ("capitals:120", "science:120", "misconceptions:60", "arithmetic:12"),
-    "judge": "always",
+    "evidence_on": "always",
 }
 """What `secl demo` runs: the built-in quiz, judged everywhere so that normalised P(True) can be compared."""
 
@@ -44,7 +44,7 @@ def run(
     epsilon: Annotated[float | None, flag("page-hinkley: rise in nats that is ignored.", "0.05")] = None,
     mean: Annotated[str | None, flag("page-hinkley: ema or cumulative.", "ema")] = None,
     slack: Annotated[float | None, flag("entropy-shift: shift in spreads that is ignored.", "0.5")] = None,
-    judge: Annotated[str | None, flag("Ask for P(True) in bursts only (burst) or always.", "burst")] = None,
+    evidence_on: Annotated[str | None, flag("Gather evidence in a burst only, or always.", "burst")] = None,
     signal: Annotated[str | None, flag("norm_p_true, p_true, self_consistency or dinco.", "norm_p_true")] = None,
     tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
     formula: Annotated[str | None, flag("log: softmax(log P / tau); exp: softmax(P / tau).", "log")] = None,
@@ -73,7 +73,7 @@ def run(
             given[name] = tuple(part.strip() for part in given[name].split(",") if part.strip())
     from secl.runs.runner import resume as go_on
     from secl.runs.runner import start
-    from secl.runs.settings import Recipe, read_toml
+    from secl.runs.settings import RunSettings, read_toml
 
     settings = {**(read_toml(recipe) if recipe else {}), **given}
     if resume is not None:
@@ -83,7 +83,7 @@ def run(
         return
     if out is None:
         raise ParameterError("a new run needs a folder; name it with --out.")
-    made = Recipe.from_json(settings)
+    made = RunSettings.from_json(settings)
     proceed(lambda: start(made, out), out)
 
 
@@ -93,10 +93,10 @@ def demo(
 ) -> None:
     """Show the whole method on the embedded model and the built-in quiz, in a few minutes."""
     from secl.runs.runner import resume, start
-    from secl.runs.settings import Recipe
+    from secl.runs.settings import RunSettings
     from secl.runs.store import FILE
 
-    recipe = Recipe.from_json(DEMO)
+    recipe = RunSettings.from_json(DEMO)
     proceed(lambda: resume(out) if (out / FILE).exists() else start(recipe, out), out)
 
 

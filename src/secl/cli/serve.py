@@ -50,10 +50,10 @@ def serve(
     queue: Annotated[int | None, flag("Most questions that wait.", "256")] = None,
     batch: Annotated[int | None, flag("Most questions in one pass.", "16")] = None,
     backlog: Annotated[int | None, flag("Most questions that wait for their lesson.", "1000")] = None,
-    drift: Annotated[float | None, flag("Of the adapter; beyond it learning freezes.", "0.1")] = None,
-    shift: Annotated[float | None, flag("Of mean confidence; beyond it learning freezes.", "0.4")] = None,
+    drift: Annotated[float | None, flag("Of the adapter; beyond it learning pauses.", "0.1")] = None,
+    shift: Annotated[float | None, flag("Of mean confidence; beyond it learning pauses.", "0.4")] = None,
     window: Annotated[int | None, flag("Answers that --shift is a mean of.", "200")] = None,
-    freeze: Annotated[bool, typer.Option("--freeze", help="Begin with learning frozen.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="Begin with learning paused.")] = False,
     body: Annotated[int | None, flag("Most bytes of a request.", "1048576")] = None,
     prompt: Annotated[int | None, flag("Most characters of a prompt.", "100000")] = None,
     patience: Annotated[float | None, flag("Seconds until a request is given up.", "60")] = None,
@@ -103,8 +103,8 @@ def serve(
                 bounds=bounds,
             )
         with service.state:
-            if freeze and service.learner.frozen is None:
-                service.freeze("at the start, by --freeze")
+            if pause and service.learner.paused is None:
+                service.pause("at the start, by --pause")
             answer_until_stopped(service, found, doors, door)
 
 
@@ -187,7 +187,7 @@ def answer_until_stopped(service: Service, found: Any, doors: Any, door: socket.
 def add_key(
     name: Annotated[str, typer.Argument(help="Of the person or program that gets it.", show_default=False)],
     state: STATE,
-    role: Annotated[str, flag("read: ask and read; admin: also roll back, freeze and thaw.", "read")] = "read",
+    role: Annotated[str, flag("read: ask and read; admin: also roll back, pause and resume.", "read")] = "read",
 ) -> None:
     """Make an API key and print it, once: only a hash of it is kept."""
     from secl.server.http.api_keys import Keys

@@ -34,7 +34,9 @@ _INSTRUCTIONS: dict[Form, str] = {
     "format\nAnswer: <number>",
 }
 
-_ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
+_ASK_CONFIDENCE = (
+    f"How confident are you that your answer is correct? ServerStore it {_SCALE}\n{_FORMAT}Confidence: <digit>"
+)
 
 _BEGUN: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
 
@@ -72,7 +74,7 @@ def confidence_prompt(question: Question, text: str) -> Prompt:
     return Prompt((*answer.turns, answer.begun + text, _ASK_CONFIDENCE), CONFIDENCE)
 
 
-def judge_prompt(question: Question, candidate: str) -> Prompt:
+def p_true_prompt(question: Question, candidate: str) -> Prompt:
     """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper)."""
     user = (
         f"Question: {question.text}\nProposed answer: {candidate}\n"

@@ -9,7 +9,7 @@ calibrated: the paper's prerequisite, and the reason why it leaves its Qwen cont
    a constant wins by both scores, so the AUROC of the signal is told beside the verdict.
 2. The same answers must not both choose tau and rate it, so tau is cross-fitted: five seeded folds, each scored with
    the tau that is best on the other four.
-3. The signal must win by both scores, each with the paired bootstrap interval of `secl.metrics.paired_bootstrap`: ECE alone can
+3. The signal must win by both scores, each with a paired bootstrap interval (`metrics.paired_bootstrap`): ECE alone can
    be won by knowing less, and Brier alone by knowing more without meaning it.
 
     adapt          ECE and Brier score are lower for sure: both intervals lie below 0
@@ -60,7 +60,7 @@ Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class TauResult:
     """Normalised P(True) at one tau, all usable questions together; nan where undefined."""
 
     tau: float
@@ -98,7 +98,7 @@ class Gap:
     tau: float
     best: float
     folds: tuple[float, ...]
-    sweep: tuple[Swept, ...]
+    sweep: tuple[TauResult, ...]
     used: dict[str, Difference]
     fitted: dict[str, Difference]
     verdict: Verdict
@@ -121,7 +121,7 @@ def measure_gap(
         DataError: no question has a reference.
         ParameterError: tau is not above 0.
     """
-    labelled = sum(record.shadow_correct is not None for record in records)
+    labelled = sum(record.frozen_correct is not None for record in records)
     if not labelled:
         raise DataError(f"none of the {len(records)} questions has a reference; add the right answers to check by.")
     taus = sorted({*TAUS, tau})
@@ -136,7 +136,7 @@ def measure_gap(
     if n >= LEAST and min(right, n - right) >= LEAST_OF_A_KIND:
         folds, signal = cross_fitted(signals, correct, taus, tau, seed)
         fitted = against_stated(signal)
-    verdict = judge(fitted)
+    verdict = decide(fitted)
     return Gap(
         questions=len(records),
         unlabelled=len(records) - labelled,
@@ -147,7 +147,7 @@ def measure_gap(
         best=taus[_best((signals - correct) ** 2, taus, tau)] if n else math.nan,
         folds=folds,
         sweep=tuple(
-            Swept(each, ece(signal, correct), brier(signal, correct), auroc(signal, correct))
+            TauResult(each, ece(signal, correct), brier(signal, correct), auroc(signal, correct))
             for each, signal in zip(taus, signals, strict=True)
         ),
         used=against_stated(signals[taus.index(tau)]),
@@ -157,7 +157,7 @@ def measure_gap(
     )
 
 
-def judge(fitted: Mapping[str, Difference]) -> Verdict:
+def decide(fitted: Mapping[str, Difference]) -> Verdict:
     """The verdict over the differences from stated confidence to cross-fitted signal (none: too few answers).
 
     >>> from secl.metrics.bootstrap import Interval

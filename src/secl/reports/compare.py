@@ -14,7 +14,7 @@ from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, 
 from secl.records import Record
 from secl.reports.estimators import Reading
 from secl.reports.tables import UNDEFINED
-from secl.signals import DINCO, SelfConsistency, Signal
+from secl.signals import DincoSignal, SelfConsistency, Signal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +42,7 @@ NOTE = (
 _FROZEN = ("stated", "answer_probability", "token_entropy", "label_free")
 """How the names of readings begin that are about the frozen model's answer."""
 
-_OWN: Mapping[str, Signal] = {"self_consistency": SelfConsistency("mode"), "dinco": DINCO("beam")}
+_OWN: Mapping[str, Signal] = {"self_consistency": SelfConsistency("mode"), "dinco": DincoSignal("beam")}
 """Readings that answer for themselves."""
 
 
@@ -68,7 +68,7 @@ class Side:
 
     def answer(self, record: Record) -> object:
         """The answer that the confidence is about, equal for answers that count as the same; None if unreadable."""
-        reply = record.shadow if self.name.startswith(_FROZEN) else record.reply
+        reply = record.frozen if self.name.startswith(_FROZEN) else record.reply
         signal = _OWN.get(self.name)
         answer = reply.answer if signal is None else signal.answer(record.question, reply, record.evidence)
         if answer is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from secl.model import Answered
-from secl.records import Evidence, Judgement, Question
+from secl.model import ModelAnswer
+from secl.records import Evidence, PTrue, Question
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
@@ -30,14 +30,12 @@ def listing(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return table
 
 
-def answer_panel(
-    question: Question, answered: Answered, judgement: Judgement | None, normalise: NormalisedPTrue
-) -> Group:
+def answer_panel(question: Question, answered: ModelAnswer, p_true: PTrue | None, normalise: NormalisedPTrue) -> Group:
     """An answer, how sure the model says it is, the ten bins behind that, and what it thinks of the alternatives."""
     from rich.console import Group
     from rich.text import Text
 
-    reply, shadow = answered.reply, answered.shadow
+    reply, frozen = answered.reply, answered.frozen
     answer = "no readable answer" if reply.answer is None else reply.answer
     if question.options and reply.answer is not None:
         answer = f"{reply.answer}. {question.option(reply.answer)}"
@@ -46,15 +44,15 @@ def answer_panel(
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
     ]
     if reply.version:
-        parts.append(Text(f"before adapting    {shadow.confidence:.3f}", style="dim"))
-    normalised = normalise(question, reply, Evidence(judgement))
+        parts.append(Text(f"before adapting    {frozen.confidence:.3f}", style="dim"))
+    normalised = normalise(question, reply, Evidence(p_true))
     if normalised is not None:
         formula = "" if normalise.formula == "log" else f", formula {normalise.formula}"
         parts.append(Text(f"normalised P(True) {normalised:.3f}  (tau {normalise.tau:g}{formula})"))
     bins = [(f"{k}", f"{p:.3f}", "█" * round(BAR * p)) for k, p in enumerate(reply.bins)]
     parts.append(listing(("digit", "probability", ""), bins))
-    if judgement is not None:
-        pairs = zip(judgement.candidates, judgement.p_true, strict=True)
+    if p_true is not None:
+        pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
         rows = [(f"{p:.3f}", candidate) for candidate, p in pairs]
-        parts.append(listing(("P(True)", f"candidate ({judgement.strategy})"), rows))
+        parts.append(listing(("P(True)", f"candidate ({p_true.distractor_source})"), rows))
     return Group(*parts)

@@ -16,8 +16,8 @@ from secl.metrics.probability import Formula
 from secl.recalibration import Kind, Recalibrated, cross_validated, label_free
 from secl.records import Record
 from secl.signals import (
-    DINCO,
     AnswerProbability,
+    DincoSignal,
     NormalisedPTrue,
     RawPTrue,
     SelfConsistency,
@@ -86,8 +86,8 @@ def readings(tau: float = 1.0, formula: Formula = "log") -> dict[str, Reading]:
         "self_consistency": Reading(
             "Self-consistency", _constant(10), _of_evidence(SelfConsistency("mode"), lambda r: r.ledger.sampling)
         ),
-        "dinco": Reading("DINCO (beam answers)", _constant(10), _of_evidence(DINCO("beam"), _dinco)),
-        "dinco_greedy": Reading("DINCO (greedy answers)", _constant(10), _of_evidence(DINCO("greedy"), _dinco)),
+        "dinco": Reading("DINCO (beam answers)", _constant(10), _of_evidence(DincoSignal("beam"), _dinco)),
+        "dinco_greedy": Reading("DINCO (greedy answers)", _constant(10), _of_evidence(DincoSignal("greedy"), _dinco)),
         "secl": Reading("SECL", _learned, _secl),
     }
     for base in ("stated", "norm_p_true", "secl"):
@@ -108,12 +108,12 @@ def _learned(record: Record) -> float:
 
 
 def _one_verdict(record: Record) -> float:
-    judgement = record.evidence.judgement
-    return record.ledger.judging / len(judgement.candidates) if judgement is not None else 0.0
+    p_true = record.evidence.p_true
+    return record.ledger.scoring / len(p_true.candidates) if p_true is not None else 0.0
 
 
 def _verdicts(record: Record) -> float:
-    return record.ledger.judging
+    return record.ledger.scoring
 
 
 def _dinco(record: Record) -> float:
@@ -127,9 +127,9 @@ def _of_shadow(signal: Signal) -> Callable[[Sequence[Record]], Series]:
     def read(records: Sequence[Record]) -> Series:
         series = Series()
         for record in records:
-            confidence = signal(record.question, record.shadow, record.evidence)
+            confidence = signal(record.question, record.frozen, record.evidence)
             if confidence is not None:
-                _add(series, record, confidence, record.shadow_correct, record.ledger.answering)
+                _add(series, record, confidence, record.frozen_correct, record.ledger.answering)
         return series
 
     return read
@@ -157,7 +157,7 @@ def _secl(records: Sequence[Record]) -> Series:
     series = Series()
     for record in records:
         ledger = record.ledger
-        guessed = ledger.judging if record.evidence.judgement is None else 0.0  # a burst foreseen that did not come
+        guessed = ledger.scoring if record.evidence.p_true is None else 0.0  # a burst foreseen that did not come
         tokens = ledger.total if record.decision.in_burst else ledger.answering + ledger.adapting + guessed
         _add(series, record, record.reply.confidence, record.correct, tokens)
     return series
@@ -195,15 +195,15 @@ def _label_free(signal: Signal, kind: Kind) -> Callable[[Sequence[Record]], Seri
     """The frozen confidence mapped by what earlier scored questions of the stream fit, without any right answer."""
 
     def read(records: Sequence[Record]) -> Series:
-        stated = [record.shadow.confidence for record in records]
+        stated = [record.frozen.confidence for record in records]
         scores = [_scored(signal, record) for record in records]
         if all(math.isnan(score) for score in scores):
             return Series()
         mapped = label_free(stated, scores, kind)
         series = Series()
         for record, confidence in zip(records, mapped, strict=True):
-            tokens = record.ledger.answering + record.ledger.judging
-            _add(series, record, float(confidence), record.shadow_correct, tokens)
+            tokens = record.ledger.answering + record.ledger.scoring
+            _add(series, record, float(confidence), record.frozen_correct, tokens)
         return series
 
     return read
@@ -211,14 +211,14 @@ def _label_free(signal: Signal, kind: Kind) -> Callable[[Sequence[Record]], Seri
 
 def _scored(signal: Signal, record: Record) -> float:
     """The signal of the frozen model's answer; nan without one."""
-    if record.reply.answer != record.shadow.answer:
+    if record.reply.answer != record.frozen.answer:
         return math.nan
     found = signal(record.question, record.reply, record.evidence)
     return math.nan if found is None else found
 
 
 def _scored_passes(record: Record) -> float:
-    return 1.0 if record.evidence.judgement is None else 6.0
+    return 1.0 if record.evidence.p_true is None else 6.0
 
 
 def _add(series: Series, record: Record, confidence: float, correct: bool | None, tokens: float) -> None:

@@ -21,7 +21,7 @@ EXCERPT = 300
 PURPOSES = {
     "answering": "answering, frozen model",
     "adapting": "answering, adapted model",
-    "judging": "P(True) and distractors",
+    "scoring": "P(True) and distractors",
     "sampling": "further answers",
     "comparing": "beams and entailment",
     "learning": "updates",
@@ -156,14 +156,14 @@ def _told_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
     """The graded wrong answers with the highest reported confidence, ready to be shown."""
-    graded = [(r, r.reply, r.correct) if run.learned else (r, r.shadow, r.shadow_correct) for r in run.records]
+    graded = [(r, r.reply, r.correct) if run.learned else (r, r.frozen, r.frozen_correct) for r in run.records]
     wrong = [(record, reply) for record, reply, correct in graded if correct is False]
     wrong.sort(key=lambda pair: (-pair[1].confidence, pair[0].position))
     shown = []
     for record, reply in wrong[:count]:
-        question, judgement = record.question, record.evidence.judgement
+        question, p_true = record.question, record.evidence.p_true
         text = question.text.strip()
-        other = record.shadow.answer != reply.answer
+        other = record.frozen.answer != reply.answer
         shown.append(
             {
                 "position": record.position,
@@ -174,10 +174,10 @@ def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
                 "said": _named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
                 "reference": question.reference,
                 "right": _reference(question),
-                "before": number(record.shadow.confidence, 3),
-                "before_of": _named(question, record.shadow.answer) or "nothing readable" if other else "",
+                "before": number(record.frozen.confidence, 3),
+                "before_of": _named(question, record.frozen.answer) or "nothing readable" if other else "",
                 "after": number(reply.confidence, 3) if run.learned else "",
-                "p_true": number(judgement.p_true[0], 3) if judgement else "",
+                "p_true": number(p_true.probabilities[0], 3) if p_true else "",
             }
         )
     return shown

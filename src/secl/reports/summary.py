@@ -163,7 +163,7 @@ def _summary(
 
 def _counts(records: Sequence[Record]) -> dict[str, Any]:
     questions = len(records)
-    trained = sum(record.lesson == "trained" for record in records)
+    trained = sum(record.outcome == "trained" for record in records)
     plain = sum(record.plain_tokens for record in records)
     return {
         "questions": questions,
@@ -172,7 +172,7 @@ def _counts(records: Sequence[Record]) -> dict[str, Any]:
         "trained_share": trained / questions if questions else None,
         "burst": sum(record.decision.in_burst for record in records),
         "alarms": sum(record.decision.alarm for record in records),
-        "agreed": sum(record.lesson == "agreed" for record in records),
+        "agreed": sum(record.outcome == "agreed" for record in records),
         "unparsed": sum(record.reply.answer is None for record in records),
         "low_digit_mass": sum(record.reply.digit_mass < 0.5 for record in records),
         "cost_paper": (15 * trained + (questions - trained)) / questions if questions else None,

@@ -141,7 +141,7 @@ def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapte
     if taught:
         places, targets = [at for at, _ in taught], [target for _, target in taught]
         axes.scatter(places, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
-    _means(axes, records, [record.shadow.confidence for record in records], window, "stated, frozen")
+    _means(axes, records, [record.frozen.confidence for record in records], window, "stated, frozen")
     if adapted:
         _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
     axes.set(ylabel="confidence", ylim=(0, 1))
@@ -149,7 +149,7 @@ def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapte
 
 
 def _accuracy_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
-    _means(axes, records, [r.shadow_correct for r in records], window, "frozen")
+    _means(axes, records, [r.frozen_correct for r in records], window, "frozen")
     if adapted:
         _means(axes, records, [r.correct for r in records], window, "adapted")
     axes.set(ylabel="accuracy", ylim=(0, 1))

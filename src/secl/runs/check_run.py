@@ -13,7 +13,7 @@ from secl.methods import method
 from secl.metrics.probability import Formula
 from secl.records import Record
 from secl.runs.runner import Progress, load_questions, resume, start
-from secl.runs.settings import Recipe, anchored
+from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import FILE, Store, check_free
 
 METHOD = "norm_p_true"
@@ -45,7 +45,7 @@ def ask(settings: dict[str, Any], folder: Path, progress: Progress | None = None
     A finished run is reused without its model, so that another tau costs nothing.
 
     Args:
-        settings: fields of a `Recipe` that were given; for a run that exists they must be those that it began with.
+        settings: fields of a `RunSettings` as given; those of an existing run must be the ones that it began with.
         folder: of the run.
         progress: called before the first question and after every one.
 
@@ -62,7 +62,7 @@ def ask(settings: dict[str, Any], folder: Path, progress: Progress | None = None
         opened = resume(folder, settings)
     else:
         check_free(folder)
-        recipe = Recipe.from_json({**settings, "method": METHOD})
+        recipe = RunSettings.from_json({**settings, "method": METHOD})
         questions = load_questions(recipe)
         if all(question.reference is None for question in questions):
             raise DataError(f"none of the {len(questions)} questions has a reference; add right answers to check by.")
@@ -74,32 +74,32 @@ def ask(settings: dict[str, Any], folder: Path, progress: Progress | None = None
 
 
 def _asked(store: Store, records: Sequence[Record]) -> Asked:
-    recipe = Recipe.from_json(store.manifest["recipe"])
+    recipe = RunSettings.from_json(store.manifest["recipe"])
     return Asked(records, recipe.model, recipe.tau or store.manifest["tau"], recipe.formula, recipe.seed)
 
 
-def _fitting(store: Store, settings: dict[str, Any]) -> Recipe:
+def _fitting(store: Store, settings: dict[str, Any]) -> RunSettings:
     """The recipe of a run that has what a check needs and was begun with these settings."""
     plain = store.manifest["recipe"]
-    begun = Recipe.from_json(plain)
+    begun = RunSettings.from_json(plain)
     named = method(begun.method)
-    if named.learns or "judgement" not in named.evidence or (begun.judge or named.judge) != "always":
+    if named.learns or "p_true" not in named.evidence or (begun.evidence_on or named.evidence_on) != "always":
         raise RunError(
             f"{store.folder} is a run of the method {begun.method!r}, without P(True) of every answer of the untouched "
             f"model; name another folder with --out, or a run of the method {METHOD}."
         )
-    differences = begun.differences(Recipe.from_json({**plain, **anchored(settings)}))
+    differences = begun.differences(RunSettings.from_json({**plain, **anchored(settings)}))
     if differences:
         raise RunError(f"{store.folder} was begun with other settings ({'; '.join(differences)}); name another folder.")
     return begun
 
 
-def _check_questions(store: Store, begun: Recipe, settings: dict[str, Any]) -> None:
+def _check_questions(store: Store, begun: RunSettings, settings: dict[str, Any]) -> None:
     """Refuse to answer for questions that are not those of the run; without any named, those of the run are meant."""
     if "stream" not in settings and "questions" not in settings:
         return
     data = {"data": settings["data"]} if "data" in settings else {}
-    questions = load_questions(Recipe.from_json({**begun.to_json(), **anchored(data)}))
+    questions = load_questions(RunSettings.from_json({**begun.to_json(), **anchored(data)}))
     if fingerprint(questions) != store.manifest["stream"]:
         raise RunError(
             f"the questions have changed since {store.folder} was made; bring them back or name another folder."

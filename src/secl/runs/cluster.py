@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from secl.errors import ParameterError, RunError, SeclError
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, Watch, asked, by_model, finished, packed, perform, unpack, weights_of
 from secl.validation import check_whole
@@ -67,7 +67,7 @@ class Resident:
             SeclError: what stands in the way of the run on this machine.
         """
         with tempfile.TemporaryDirectory(dir=self._place) as place:
-            job = Job(name, Recipe.from_json(settings), Path(place) / name)
+            job = Job(name, RunSettings.from_json(settings), Path(place) / name)
             perform(job, lambda done, total, _record: self._note(name, done, total))
             return packed(job.folder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from secl.records import Decision, Dinco, Evidence, Judgement, Ledger, Question, Record, References, Reply, Update
+from secl.records import Decision, DincoEvidence, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
 
 _COMPUTED = ("confidence", "hard_confidence")
 
@@ -18,7 +18,7 @@ def to_plain(record: Record) -> dict[str, Any]:
 def to_export(record: Record) -> dict[str, Any]:
     """The same for other tools, with the confidences that are computed from the bins."""
     values = to_plain(record)
-    for key, reply in (("reply", record.reply), ("shadow", record.shadow)):
+    for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
     return values
 
@@ -36,7 +36,7 @@ def from_plain(values: dict[str, Any]) -> Record:
             **values,
             "question": Question(**question),
             "reply": _reply(values["reply"]),
-            "shadow": _reply(values["shadow"]),
+            "frozen": _reply(values["frozen"]),
             "decision": Decision(**values["decision"]),
             "evidence": _evidence(values["evidence"]),
             "ledger": Ledger(**values["ledger"]),
@@ -47,7 +47,7 @@ def from_plain(values: dict[str, Any]) -> Record:
 
 def to_row(record: Record) -> dict[str, Any]:
     """A record as one flat row for tables: what people filter and plot by."""
-    judgement = record.evidence.judgement
+    p_true = record.evidence.p_true
     return {
         "position": record.position,
         "id": record.question.id,
@@ -61,17 +61,17 @@ def to_row(record: Record) -> dict[str, Any]:
         "entropy": record.reply.entropy,
         "log_probability": record.reply.log_probability,
         "version": record.reply.version,
-        "frozen_answer": record.shadow.answer,
-        "frozen_correct": record.shadow_correct,
-        "frozen_confidence": record.shadow.confidence,
-        "p_true": judgement.p_true[0] if judgement else None,
+        "frozen_answer": record.frozen.answer,
+        "frozen_correct": record.frozen_correct,
+        "frozen_confidence": record.frozen.confidence,
+        "p_true": p_true.probabilities[0] if p_true else None,
         "signal": record.signal,
-        "candidates": len(judgement.candidates) if judgement else None,
-        "strategy": judgement.strategy if judgement else None,
+        "candidates": len(p_true.candidates) if p_true else None,
+        "distractor_source": p_true.distractor_source if p_true else None,
         "alarm": record.decision.alarm,
         "in_burst": record.decision.in_burst,
         "statistic": record.decision.statistic,
-        "lesson": record.lesson,
+        "outcome": record.outcome,
         "target": record.update.target if record.update else None,
         "after": record.update.after if record.update else None,
         "new_version": record.update.version if record.update else None,
@@ -81,11 +81,11 @@ def to_row(record: Record) -> dict[str, Any]:
 
 
 def _evidence(values: dict[str, Any]) -> Evidence:
-    judgement, samples, dinco = values["judgement"], values["samples"], values["dinco"]
+    p_true, samples, dinco = values["p_true"], values["samples"], values["dinco"]
     return Evidence(
-        judgement and Judgement(**_as_tuples(judgement)),
+        p_true and PTrue(**_as_tuples(p_true)),
         None if samples is None else tuple(samples),
-        dinco and Dinco(**_as_tuples(dinco)),
+        dinco and DincoEvidence(**_as_tuples(dinco)),
     )
 
 

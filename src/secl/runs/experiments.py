@@ -16,14 +16,14 @@ from typing import Any, NoReturn, get_args
 from secl.errors import DataError, ParameterError, SeclError
 from secl.metrics.probability import Formula
 from secl.reports.paper import COLUMNS, KNOWN_READINGS, Row, known_column
-from secl.runs.settings import Recipe, read_toml
+from secl.runs.settings import RunSettings, read_toml
 from secl.validation import check_finite
 
 BUILT_IN: dict[str, dict[str, Any]] = {"secl": {}, "baselines": {"method": "baselines"}}
 """SECL as the paper runs it, and every confidence that needs no learning over one set of answers."""
 
 SCALE, GENERATED = "scale", "generated"
-"""Keys of a run beside those of `Recipe`: a stream so many times as long; benchmarks in their open-ended form."""
+"""Keys of a run beside those of `RunSettings`: a stream so many times as long; benchmarks in their open-ended form."""
 
 FIGURES = ("reliability", "scores", "cost")
 _KEYS = ("title", "figure", "paper", "columns", "note", "rows", "runs")
@@ -158,7 +158,7 @@ def _experiment(key: str, values: dict[str, Any]) -> Experiment:
 
 
 def _runs(values: Any) -> dict[str, dict[str, Any]]:
-    fields = [field.name for field in dataclasses.fields(Recipe)]
+    fields = [field.name for field in dataclasses.fields(RunSettings)]
     if not isinstance(values, dict) or not all(isinstance(run, dict) for run in values.values()):
         _refuse("its runs must be tables, each under [runs.NAME].")
     for name, run in values.items():
@@ -168,7 +168,7 @@ def _runs(values: Any) -> dict[str, dict[str, Any]]:
             _refuse(f"the run {name!r} has the scale {scale!r}; it must be a whole number from 1.")
         if not isinstance(generated, bool):
             _refuse(f"the run {name!r} has generated {generated!r}; it must be true or false.")
-        Recipe.from_json({"stream": ("capitals",), **{key: run[key] for key in run if key in fields}})
+        RunSettings.from_json({"stream": ("capitals",), **{key: run[key] for key in run if key in fields}})
     return values
 
 

@@ -15,7 +15,7 @@ from secl.methods import method
 from secl.reports.paper import PaperTable, Recorded, compare, untrained
 from secl.reports.paper_tables import remarks, write_figure, write_index, write_table
 from secl.runs.experiments import GENERATED, SCALE, Experiment, Printed, printed
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, Watch, finished, perform_all, plan, sizes
 from secl.validation import check_whole
@@ -35,7 +35,7 @@ class Setup:
     """What a reproduction runs on.
 
     Attributes:
-        model, data, dtype, device, tau, nli: as in `secl.runs.settings.Recipe`; None for the recipe's default.
+        model, data, dtype, device, tau, nli: as in `secl.runs.settings.RunSettings`; None for the recipe's default.
         per_domain: questions of each benchmark that does not say how many.
         stream: benchmarks in forward order.
         gate: in place of the paper's gate, for runs that learn and name none.
@@ -224,7 +224,7 @@ class Reproduction:
             return None
         from secl.backends.local.lora_sizes import lora_sizes  # imports torch
 
-        recipe = Recipe.from_json(settings(experiment.runs[run], self.setup))
+        recipe = RunSettings.from_json(settings(experiment.runs[run], self.setup))
         found = lora_sizes(recipe.model, layers=recipe.layers, modules=recipe.modules, rank=recipe.rank)
         return {
             "model_parameters": found.model_parameters,

@@ -23,12 +23,12 @@ from secl.records import Question, Record
 from secl.reports.estimators import Reading, readings
 from secl.reports.summary import summarise, summary_json
 from secl.runs.adapters import plain_config, write_folder
-from secl.runs.settings import Recipe, anchored
+from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
-from secl.signals import NormalisedPTrue, signal_called
+from secl.signals import NormalisedPTrue, make_signal
 
 if TYPE_CHECKING:
-    from secl.backends.local.loading import Shelf
+    from secl.backends.local.loading import ModelCache
     from secl.backends.local.model import LocalModel
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
@@ -94,10 +94,10 @@ class Run:
         return write_summary(self.store, self.records)
 
 
-def start(recipe: Recipe, folder: Path) -> Run:
+def start(recipe: RunSettings, folder: Path) -> Run:
     """Load questions and model, and open a new run folder; nothing is written before all of them are there."""
     check_free(folder)
-    recipe = Recipe.from_json(anchored(recipe.to_json()))
+    recipe = RunSettings.from_json(anchored(recipe.to_json()))
     questions = load_questions(recipe)
     model = load_model(recipe)
     for question in questions:
@@ -132,8 +132,8 @@ def resume(folder: Path, changes: dict[str, Any] | None = None) -> Run:
     store = Store(folder, writable=True)
     try:
         manifest = store.manifest
-        begun = Recipe.from_json(manifest["recipe"])
-        recipe = Recipe.from_json({**manifest["recipe"], **anchored(changes or {})})
+        begun = RunSettings.from_json(manifest["recipe"])
+        recipe = RunSettings.from_json({**manifest["recipe"], **anchored(changes or {})})
         differences = begun.differences(recipe)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
@@ -176,7 +176,7 @@ def _changed(store: Store, questions: Sequence[Question]) -> str:
     return f"{store.manifest['total']} then, {len(questions)} now; {where}"
 
 
-def load_questions(recipe: Recipe) -> list[Question]:
+def load_questions(recipe: RunSettings) -> list[Question]:
     """The questions of a recipe, in the order in which they are asked."""
     if recipe.questions is not None:
         seen: Counter[str] = Counter()
@@ -190,7 +190,7 @@ def load_questions(recipe: Recipe) -> list[Question]:
     return stream(recipe.stream, recipe.per_domain, order=recipe.order, seed=recipe.seed, data=data)
 
 
-def load_model(recipe: Recipe) -> LocalModel:
+def load_model(recipe: RunSettings) -> LocalModel:
     """The model of a recipe, with its adapter."""
     from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
@@ -198,7 +198,7 @@ def load_model(recipe: Recipe) -> LocalModel:
         recipe.model,
         dtype=recipe.dtype,
         device=recipe.device,
-        shelf=_shelf(),
+        cache=_model_cache(),
         layers=recipe.layers,
         modules=recipe.modules or None,
         p_true=recipe.p_true,
@@ -208,11 +208,11 @@ def load_model(recipe: Recipe) -> LocalModel:
 
 
 @functools.cache
-def _shelf() -> Shelf:
+def _model_cache() -> ModelCache:
     """Runs of one process that have a model in common load it once."""
-    from secl.backends.local.loading import Shelf
+    from secl.backends.local.loading import ModelCache
 
-    return Shelf()
+    return ModelCache()
 
 
 def load_for_asking(
@@ -222,11 +222,11 @@ def load_for_asking(
     given = {"model": model, "dtype": dtype, "device": device}
     given = {key: value for key, value in given.items() if value is not None}
     if run is None:
-        recipe = Recipe.from_json({"stream": ["capitals"], **given})
+        recipe = RunSettings.from_json({"stream": ["capitals"], **given})
         local = load_model(recipe)
         return local, _normalise(recipe, local)
     with Store(run) as store:
-        recipe = Recipe.from_json({**store.manifest["recipe"], **given})
+        recipe = RunSettings.from_json({**store.manifest["recipe"], **given})
         local = load_model(recipe)
         if local.fingerprint != store.manifest["model"]:
             raise RunError(f"{run} was made with another model ({store.manifest['recipe']['model']}).")
@@ -237,16 +237,16 @@ def load_for_asking(
     return local, _normalise(recipe, local)
 
 
-def _normalise(recipe: Recipe, model: LocalModel) -> NormalisedPTrue:
+def _normalise(recipe: RunSettings, model: LocalModel) -> NormalisedPTrue:
     return NormalisedPTrue(recipe.tau or model.tau, recipe.formula)
 
 
-def build_calibrator(recipe: Recipe, model: LocalModel) -> Calibrator:
+def build_calibrator(recipe: RunSettings, model: LocalModel) -> Calibrator:
     """The loop of a recipe around a model."""
     return Calibrator(
         model,
         gate=recipe.build_gate(),
-        signal=signal_called(recipe.signal, recipe.tau or model.tau, recipe.formula),
+        signal=make_signal(recipe.signal, recipe.tau or model.tau, recipe.formula),
         evidence=method(recipe.method).evidence,
         learns=method(recipe.method).learns,
         **recipe.loop(),
@@ -274,7 +274,7 @@ def environment(model: Placed) -> dict[str, Any]:
 
 def readings_of(store: Store) -> dict[str, Reading]:
     """The confidences that the method of a run is for; without learning there is no SECL to read."""
-    recipe = Recipe.from_json(store.manifest["recipe"])
+    recipe = RunSettings.from_json(store.manifest["recipe"])
     found = readings(recipe.tau or store.manifest["tau"], recipe.formula)
     wanted = method(recipe.method).reports or tuple(found)
     learns = method(recipe.method).learns and recipe.gate != "never"
@@ -284,7 +284,7 @@ def readings_of(store: Store) -> dict[str, Reading]:
 def write_summary(store: Store, records: Sequence[Record]) -> dict[str, Any]:
     """Compute the summary of the records so far and write it into the run folder."""
     manifest = store.manifest
-    recipe = Recipe.from_json(manifest["recipe"])
+    recipe = RunSettings.from_json(manifest["recipe"])
     summary = {
         "model": recipe.model,
         "method": recipe.method,

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from secl.calibrator import Accumulate, Judge, Loss, check_settings
+from secl.calibrator import Accumulate, EvidenceOn, Loss, check_settings
 from secl.data.streams import Order
 from secl.errors import DataError, ParameterError
 from secl.gates import GATES, Gate, Mean
 from secl.methods import method
 from secl.metrics.probability import Formula
-from secl.model import Device, Dtype, PTrue, check_training
+from secl.model import Device, Dtype, PTrueKind, check_training
 from secl.signals import SignalName
 from secl.validation import check_finite, check_whole
 
@@ -30,7 +30,7 @@ GATE_PARAMETERS = ("burst", "warmup", "threshold", "opening", "ema", "epsilon", 
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RunSettings:
     """All settings of a run; together with the model's and the stream's content they determine its records.
 
     A None takes the model's or the method's own value. Fields are the flags of `secl run` and the keys of a recipe
@@ -69,11 +69,11 @@ class Recipe:
     epsilon: float | None = None
     mean: Mean | None = None
     slack: float | None = None
-    judge: Judge | None = None
+    evidence_on: EvidenceOn | None = None
     signal: SignalName = "norm_p_true"
     tau: float | None = None
     formula: Formula = "log"
-    p_true: PTrue = "vocabulary"
+    p_true: PTrueKind = "vocabulary"
     nli: str | None = None
     alpha: float = 0.5
     delta: float = 0.15
@@ -111,7 +111,7 @@ class Recipe:
     def loop(self) -> dict[str, Any]:
         """The settings of the calibrator, beside its gate and signal."""
         return {
-            "judge": self.judge or method(self.method).judge,
+            "evidence_on": self.evidence_on or method(self.method).evidence_on,
             "alpha": self.alpha,
             "delta": self.delta,
             "bin_gate": None if self.bin_gate == OFF else self.bin_gate,
@@ -161,7 +161,7 @@ class Recipe:
         return fields
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Recipe:
+    def from_json(cls, values: dict[str, Any]) -> RunSettings:
         """The recipe that `to_json` wrote.
 
         Raises:
@@ -173,7 +173,7 @@ class Recipe:
                 raise ParameterError(f"the recipe has the unknown key {key!r}; the keys are {', '.join(known)}.")
         return cls(**values)
 
-    def differences(self, other: Recipe) -> list[str]:
+    def differences(self, other: RunSettings) -> list[str]:
         """Settings that differ, as "tau: 0.7 there, 1.0 here".
 
         Where the data lie makes no difference, nor does the name of the device: a run's environment has the real one.

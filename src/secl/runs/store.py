@@ -27,7 +27,7 @@ from secl.runs.encoding import from_plain, to_plain
 
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
-FORMAT = 2
+FORMAT = 3
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
 
@@ -35,7 +35,7 @@ _SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE records (
     position INTEGER PRIMARY KEY, id TEXT NOT NULL, domain TEXT NOT NULL, confidence REAL NOT NULL,
-    frozen_confidence REAL NOT NULL, signal REAL, correct INTEGER, version INTEGER NOT NULL, lesson TEXT NOT NULL,
+    frozen_confidence REAL NOT NULL, signal REAL, correct INTEGER, version INTEGER NOT NULL, outcome TEXT NOT NULL,
     seconds REAL NOT NULL, body TEXT NOT NULL);
 CREATE TABLE decisions (
     position INTEGER PRIMARY KEY REFERENCES records, alarm INTEGER NOT NULL, in_burst INTEGER NOT NULL,
@@ -114,7 +114,7 @@ class Store:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Recipe, fingerprints, environment and the configuration of the adapter."""
+        """RunSettings, fingerprints, environment and the configuration of the adapter."""
         rows = list(self._read("SELECT key, value FROM manifest"))
         try:
             return {key: json.loads(value) for key, value in rows}
@@ -152,11 +152,11 @@ class Store:
                 record.question.id,
                 record.question.domain,
                 record.reply.confidence,
-                record.shadow.confidence,
+                record.frozen.confidence,
                 record.signal,
                 record.correct,
                 record.reply.version,
-                record.lesson,
+                record.outcome,
                 seconds,
                 json.dumps(body),
             ),

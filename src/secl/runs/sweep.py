@@ -1,6 +1,6 @@
 """Many runs from one file: which runs a sweep is made of, which of them are done, and doing the rest one by one.
 
-A sweep file is a recipe in TOML with two more tables. `[grid]` maps fields of `Recipe` to lists, of which all
+A sweep file is a recipe in TOML with two more tables. `[grid]` maps fields of `RunSettings` to lists, of which all
 combinations are run; `[[runs]]` are variants, each a few changes. With both, every variant meets every combination:
 
     stream = ["mmlu", "arc"]
@@ -30,12 +30,12 @@ from typing import Any
 
 from secl.errors import ParameterError, RunError, SeclError, StorageError
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
-from secl.runs.settings import Recipe, anchored, read_toml
+from secl.runs.settings import RunSettings, anchored, read_toml
 from secl.runs.store import FILE, Store, check_free
 
 GRID, RUNS = "grid", "runs"
 WHERE = ("data", "device")
-"""Fields that say where a run happens and not what it is; see `Recipe.differences`."""
+"""Fields that say where a run happens and not what it is; see `RunSettings.differences`."""
 
 LONGEST = 80
 """Characters of a run's name before its hash."""
@@ -52,7 +52,7 @@ class Job:
     """
 
     name: str
-    recipe: Recipe
+    recipe: RunSettings
     folder: Path
 
 
@@ -69,7 +69,7 @@ def read_sweep(path: Path) -> list[dict[str, Any]]:
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
-    known = [GRID, RUNS, *(field.name for field in dataclasses.fields(Recipe))]
+    known = [GRID, RUNS, *(field.name for field in dataclasses.fields(RunSettings))]
     _check_tables(grid, variants)
     for key in itertools.chain(common, grid, *variants):
         if key not in known:
@@ -114,24 +114,24 @@ def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
         raise RunError(f"{out} is a file; name a folder for the runs.")
     jobs: dict[str, Job] = {}
     for given in settings:
-        recipe = Recipe.from_json(anchored(given))
+        recipe = RunSettings.from_json(anchored(given))
         name = name_of(recipe)
         jobs.setdefault(name, Job(name, recipe, out / name))
     return list(jobs.values())
 
 
-def name_of(recipe: Recipe) -> str:
+def name_of(recipe: RunSettings) -> str:
     """What a run folder is called: model, method, what the recipe changes, and eight digits of its hash.
 
     It depends on nothing but the recipe, so that every sweep finds the run again. Where the data lie and the device
     make no difference.
 
-    >>> name_of(Recipe(stream=("capitals:5", "arc"), seed=43, tau=0.7))[:-8]
+    >>> name_of(RunSettings(stream=("capitals:5", "arc"), seed=43, tau=0.7))[:-8]
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
     plain = {key: _plain(value) for key, value in recipe.to_json().items() if key not in WHERE}
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-    defaults = {field.name: field.default for field in dataclasses.fields(Recipe)}
+    defaults = {field.name: field.default for field in dataclasses.fields(RunSettings)}
     shown = ("model", "method", "stream", "questions")
     parts = [Path(recipe.model).name, recipe.method, *recipe.stream]
     parts += [Path(recipe.questions).stem] if recipe.questions else []
@@ -157,7 +157,7 @@ def asked(job: Job) -> tuple[int, int] | None:
         check_free(job.folder)
         return None
     with Store(job.folder) as store:
-        differences = Recipe.from_json(store.manifest["recipe"]).differences(job.recipe)
+        differences = RunSettings.from_json(store.manifest["recipe"]).differences(job.recipe)
         if differences:
             raise RunError(
                 f"{job.folder} holds a run with other settings ({'; '.join(differences)}); move it away or name "
@@ -214,7 +214,7 @@ def _progress(job: Job, watch: Watch) -> Progress:
     return lambda done, total, _record: watch(job, done, total)
 
 
-def weights_of(recipe: Recipe) -> tuple[str, str, str]:
+def weights_of(recipe: RunSettings) -> tuple[str, str, str]:
     """What two runs must have in common to use the same loaded model: its name, its type and the device."""
     return recipe.model, recipe.dtype, recipe.device
 

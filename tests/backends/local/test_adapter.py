@@ -169,7 +169,7 @@ def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, q
     first, second = questions[:2]
     model, blank = make_model(learning_rate=0.05), make_model(learning_rate=0.05)
     model.learn(first, model.answer(first).reply, 0.1)
-    model.prepare([first, second], [False, False], stands_still=True)
+    model.prefetch([first, second], [False, False], weights_fixed=True)
     seen = model.answer(second).reply
     model.restore(blank.snapshot())
     # Another version 1, by another lesson.
@@ -199,27 +199,27 @@ def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go
         reply = model.answer(question).reply
         model.learn(question, reply, 0.2)
         replies[model.version], weights[model.version] = model.answer(questions[0]).reply, model.weights()
-    model.recall(weights[2], 2)
+    model.load_version(weights[2], 2)
     assert model.version == 2
     assert model.weights() == weights[2]
     assert model.answer(questions[0]).reply == replies[2]
     assert not model.adapter.optimizer.state
     assert model.learn(questions[0], replies[2], 0.2).version == 4
     other = make_model()
-    other.recall(weights[3], 3)
+    other.load_version(weights[3], 3)
     assert other.answer(questions[0]).reply == replies[3]
     with pytest.raises(ModelError, match="other adapted layers"):
-        make_model(rank=4).recall(weights[3], 3)
+        make_model(rank=4).load_version(weights[3], 3)
     with pytest.raises(ModelError, match="damaged"):
-        model.recall(b"nothing", 3)
+        model.load_version(b"nothing", 3)
 
 
 def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: MakeModel, questions: list[Any]) -> None:
     model = make_model(learning_rate=0.05)
-    assert model.drift == 0.0
+    assert model.relative_norm == 0.0
     reply = model.answer(questions[0]).reply
     model.learn(questions[0], reply, 0.2)
-    drift = model.drift
+    drift = model.relative_norm
     layers = [m for name, m in model.adapter.peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
     adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
     before = [layer.base_layer.weight.detach().double().clone() for layer in adapted]
@@ -232,7 +232,7 @@ def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: Make
 def test_a_model_that_yields_asks_before_every_layer_of_every_pass(make_model: MakeModel, questions: list[Any]) -> None:
     model = make_model()
     calls = []
-    model.yielding(lambda: calls.append(1))
+    model.set_pause_hook(lambda: calls.append(1))
     reply = model.answer(questions[0]).reply
     assert len(calls) == 4
     model.learn(questions[0], reply, 0.2)

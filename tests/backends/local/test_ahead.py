@@ -34,13 +34,13 @@ def mixed_stream() -> list[Question]:
 
 def agree(one: list[Record], other: list[Record]) -> None:
     for a, b in zip(one, other, strict=True):
-        assert (a.question, a.lesson, a.decision.alarm, a.decision.in_burst) == (
+        assert (a.question, a.outcome, a.decision.alarm, a.decision.in_burst) == (
             b.question,
-            b.lesson,
+            b.outcome,
             b.decision.alarm,
             b.decision.in_burst,
         )
-        for x, y in ((a.reply, b.reply), (a.shadow, b.shadow)):
+        for x, y in ((a.reply, b.reply), (a.frozen, b.frozen)):
             assert (x.text, x.answer, x.version) == (y.text, y.answer, y.version)
             assert x.confidence == pytest.approx(y.confidence, abs=1e-4)
             assert x.entropy == pytest.approx(y.entropy, abs=1e-3)
@@ -63,7 +63,7 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
     single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).stream(iter(questions)))
     agree(windows, single)
     if gate != "never":
-        assert {record.lesson for record in windows} >= {"trained"}
+        assert {record.outcome for record in windows} >= {"trained"}
         if gate == "bursts":
             assert any(record.reply.version and not record.decision.in_burst for record in windows)
 
@@ -110,7 +110,7 @@ def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: M
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
     model = make_model()
     question = Question("Who wrote Hamlet?", id="h")
-    whole = model.answer(question).shadow
+    whole = model.answer(question).frozen
     (look,) = model.ahead.look([question], [False])
     short = Draft.answer(model.ahead.answer_prompt(question), "short", look.frozen.written[:3].tolist())
     ((reading, _),) = model.ahead._readings([question], [short])

@@ -14,7 +14,7 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast import tree_attention as blocks
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.tree_attention import Sight, attend, tree_attention
+from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
 from tests.tiny import tiny_model
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 10, 11, 12], [5, 6, 13], [14, 15, 16]]
@@ -47,7 +47,7 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
     monkeypatch.setattr(blocks, "BLOCK", block)
     visible = Trie.of(SEQUENCES).visible()
     parts = material(heads, groups, len(visible))
-    ours = attend(*parts, Sight(visible), 0.3, softcap)
+    ours = attend(*parts, BlockMask(visible), 0.3, softcap)
     theirs = dense(*parts, torch.from_numpy(visible), softcap)
     torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-5)
     weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
@@ -62,8 +62,8 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
 def test_tokens_that_are_not_asked_get_zeros_and_the_others_their_numbers() -> None:
     visible = Trie.of(SEQUENCES).visible()
     parts = material(6, 2, len(visible))
-    everything, asked = attend(*parts, Sight(visible), 0.3), np.array([3, 8])
-    some = attend(*parts, Sight(visible, asked), 0.3)
+    everything, asked = attend(*parts, BlockMask(visible), 0.3), np.array([3, 8])
+    some = attend(*parts, BlockMask(visible, asked), 0.3)
     torch.testing.assert_close(some[0, asked], everything[0, asked], atol=1e-6, rtol=1e-6)
     assert not some[0, np.setdiff1d(np.arange(len(visible)), asked)].any()
 
@@ -74,7 +74,7 @@ def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
     query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(visible)))
     truth = dense(query, key, value, mask)
     kernel = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3).transpose(1, 2)
-    ours = attend(query, key, value, Sight(visible), 0.3)
+    ours = attend(query, key, value, BlockMask(visible), 0.3)
     assert (ours - truth).abs().mean() < 1.5 * (kernel - truth).abs().mean()
 
 
@@ -110,7 +110,7 @@ def test_every_layer_of_a_pass_and_of_a_replay_uses_it(monkeypatch: pytest.Monke
     sizes: list[int] = []
     usual = attend
 
-    def counting(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *rest: float | None) -> Tensor:
+    def counting(query: Tensor, key: Tensor, value: Tensor, sight: BlockMask, *rest: float | None) -> Tensor:
         sizes.append(sum(len(block.hidden) for block in sight.blocks))
         return usual(query, key, value, sight, *rest)  # type: ignore[arg-type]
 

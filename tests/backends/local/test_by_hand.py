@@ -33,9 +33,9 @@ FAMILIES = {
 def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -> None:
     for row, record in zip(rows, records, strict=True):
         assert row["answer"] == record.reply.answer
-        assert row["frozen_answer"] == record.shadow.answer
+        assert row["frozen_answer"] == record.frozen.answer
         assert row["confidence"] == pytest.approx(record.reply.confidence, abs=tolerance)
-        assert row["frozen_confidence"] == pytest.approx(record.shadow.confidence, abs=tolerance)
+        assert row["frozen_confidence"] == pytest.approx(record.frozen.confidence, abs=tolerance)
         assert row["entropy"] == pytest.approx(record.reply.entropy, abs=10 * tolerance)
         assert row.get("norm_p_true") == (record.signal and pytest.approx(record.signal, abs=tolerance))
         assert (row.get("target") is None) == (record.update is None)
@@ -53,7 +53,7 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_m
     hand = ByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family])
     records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).stream(questions))
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
-    assert sum(record.lesson == "trained" for record in records) >= 5
+    assert sum(record.outcome == "trained" for record in records) >= 5
 
 
 def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> None:

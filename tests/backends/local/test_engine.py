@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local.token_ids import Words, render
+from secl.backends.local.token_ids import TokenIds, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always, Never
-from secl.prompts.templates import CONFIDENCE, answer_prompt, judge_prompt
+from secl.prompts.templates import CONFIDENCE, answer_prompt, p_true_prompt
 from secl.records import Question, Record
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_tokenizer
@@ -25,7 +25,7 @@ def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_answers_judges_and_learns(family: str, make_model: MakeModel, questions: list[Question]) -> None:
     records = run(make_model(family), questions)
-    assert [record.lesson for record in records[:2]] == ["trained", "trained"]
+    assert [record.outcome for record in records[:2]] == ["trained", "trained"]
     for record in records:
         assert math.isclose(sum(record.reply.bins), 1.0, abs_tol=1e-9)
         assert 0.05 <= record.reply.confidence <= 0.95
@@ -41,11 +41,11 @@ def test_the_shadow_is_what_an_untouched_model_states(
 ) -> None:
     taught = run(make_model(family, learning_rate=0.05), questions)
     untouched = run(make_model(family), questions, gate=Never())
-    assert any(abs(record.reply.confidence - record.shadow.confidence) > 1e-3 for record in taught)
+    assert any(abs(record.reply.confidence - record.frozen.confidence) > 1e-3 for record in taught)
     for record, plain in zip(taught, untouched, strict=True):
-        assert record.shadow.answer == plain.reply.answer
-        assert record.shadow.confidence == pytest.approx(plain.reply.confidence, abs=1e-5)
-        assert plain.reply == plain.shadow
+        assert record.frozen.answer == plain.reply.answer
+        assert record.frozen.confidence == pytest.approx(plain.reply.confidence, abs=1e-5)
+        assert plain.reply == plain.frozen
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -55,24 +55,24 @@ def test_p_true_comes_from_the_frozen_model_however_much_was_learned(
     model, untouched = make_model(family, learning_rate=0.05), make_model(family)
     run(model, questions[:2] * 3)
     reply = untouched.answer(questions[1]).reply
-    before, after = untouched.judge(questions[1], reply), model.judge(questions[1], reply)
+    before, after = untouched.score_p_true(questions[1], reply), model.score_p_true(questions[1], reply)
     assert before is not None
     assert after is not None
-    assert after.p_true == pytest.approx(before.p_true, abs=1e-7)
+    assert after.probabilities == pytest.approx(before.probabilities, abs=1e-7)
 
 
 def test_judging_in_the_answering_pass_or_alone_gives_the_same(
     make_model: MakeModel, questions: list[Question]
 ) -> None:
     model = make_model()
-    together = model.answer(questions[1], judge_next=True)
-    one = model.judge(questions[1], together.reply)
+    together = model.answer(questions[1], score_next=True)
+    one = model.score_p_true(questions[1], together.reply)
     alone = model.answer(questions[1])
-    other = model.judge(questions[1], alone.reply)
+    other = model.score_p_true(questions[1], alone.reply)
     assert together.reply.confidence == pytest.approx(alone.reply.confidence, abs=1e-6)
     assert one is not None
     assert other is not None
-    assert one.p_true == pytest.approx(other.p_true, abs=1e-6)
+    assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
     assert one.candidates[0] == questions[1].option(together.reply.answer or "")
 
 
@@ -127,10 +127,10 @@ def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) ->
 def test_p_true_can_be_read_against_false_alone(make_model: MakeModel, questions: list[Question]) -> None:
     whole, pair = make_model(), make_model(p_true="pair")
     reply = whole.answer(questions[0]).reply
-    one, other = whole.judge(questions[0], reply), pair.judge(questions[0], reply)
+    one, other = whole.score_p_true(questions[0], reply), pair.score_p_true(questions[0], reply)
     assert one is not None
     assert other is not None
-    assert all(a < b for a, b in zip(one.p_true, other.p_true, strict=True))
+    assert all(a < b for a, b in zip(one.probabilities, other.probabilities, strict=True))
 
 
 def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
@@ -143,16 +143,16 @@ def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
 
 def test_all_prompts_of_a_question_begin_with_it_and_share_that_prefix(questions: list[Question]) -> None:
     question = questions[1]
-    words = Words.of(tiny_tokenizer())
+    words = TokenIds.of(tiny_tokenizer())
     answer = words.encode(render(words.tokenizer, answer_prompt(question)))
-    judge = words.encode(render(words.tokenizer, judge_prompt(question, "iron")))
+    judge = words.encode(render(words.tokenizer, p_true_prompt(question, "iron")))
     shared = next(i for i, (a, b) in enumerate(zip(answer, judge, strict=False)) if a != b)
     assert question.text in words.tokenizer.decode(answer[:shared])
 
 
 def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
     tokenizer = tiny_tokenizer()
-    words = Words.of(tokenizer)
+    words = TokenIds.of(tokenizer)
     assert [tokenizer.decode([i]) for i in words.digits] == list("0123456789")
     assert [tokenizer.decode([i]).strip() for i in words.letters[:3]] == ["A", "B", "C"]
     assert {tokenizer.decode([i]).strip().lower() for i in words.true} == {"true"}
@@ -166,7 +166,7 @@ def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
     bare = copy.deepcopy(tiny_tokenizer())
     bare.chat_template = None
     with pytest.raises(ModelError, match="chat template"):
-        Words.of(bare)
+        TokenIds.of(bare)
 
 
 def test_the_callers_random_numbers_are_left_alone(make_model: MakeModel, questions: list[Question]) -> None:

@@ -15,7 +15,7 @@ from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 from secl.backends.local import dinco, generation
 from secl.backends.local.fast import batching
 from secl.backends.local.generation import Draft
-from secl.backends.local.loading import Shelf
+from secl.backends.local.loading import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.backends.local.nli import NliModel
 from secl.backends.local.token_ids import render
@@ -27,7 +27,7 @@ from secl.records import EvidenceKind, Question
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
 
-EVERYTHING: tuple[EvidenceKind, ...] = ("judgement", "samples", "dinco")
+EVERYTHING: tuple[EvidenceKind, ...] = ("p_true", "samples", "dinco")
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 
@@ -88,7 +88,7 @@ def test_verification_and_entailment_are_those_of_plain_passes(
     found = model.dinco(CHOICE, model.answer(CHOICE).reply, ("A", "B", None))
     assert found is not None
     assert set(found.answers) == {"A", "B", "C"}
-    assert found.judge == "self"
+    assert found.nli_name == "self"
     texts = found.candidates
     for text, p_yes in zip(texts, found.p_yes, strict=True):
         prompt = render(model.words.tokenizer, verification_prompt(CHOICE, text))
@@ -158,8 +158,8 @@ def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path:
     model = make_model(nli=str(tmp_path))
     found = model.dinco(CHOICE, model.answer(CHOICE).reply, ())
     assert found is not None
-    assert found.judge == str(tmp_path)
-    judge = model.rivals.entailment
+    assert found.nli_name == str(tmp_path)
+    judge = model.dinco_probe.entailment
     assert isinstance(judge, NliModel)
     first, second = found.candidates[:2]
     pair = f"Question: {CHOICE.text}\nAnswer: {first}", f"Answer: {second}"
@@ -202,7 +202,7 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     gate = EntropyShift(warmup=2, threshold=1.0, burst=3)
     stream = [replace(question, text=f"{i}. {question.text}") for i in range(8) for question in questions]
     records = list(Calibrator(model, gate=gate, bin_gate=None, evidence=EVERYTHING).stream(stream))
-    assert {record.lesson for record in records} > {"trained", "idle"}
+    assert {record.outcome for record in records} > {"trained", "idle"}
     forward = 0.0
     for record in records:
         ledger = record.ledger
@@ -226,26 +226,26 @@ def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions
 
 
 def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> None:
-    records = list(Calibrator(make_model(), gate=Never(), judge="always").stream([CHOICE, OPEN]))
+    records = list(Calibrator(make_model(), gate=Never(), evidence_on="always").stream([CHOICE, OPEN]))
     for record in records:
-        assert record.evidence.judgement is not None
+        assert record.evidence.p_true is not None
         assert record.evidence.samples is None
         assert record.evidence.dinco is None
         assert record.ledger.sampling == record.ledger.comparing == record.ledger.learning == 0.0
     watching = Calibrator(make_model(), gate=Always(), learns=False, evidence=("samples",)).stream([CHOICE])
     (record,) = watching
-    assert record.evidence.judgement is None
+    assert record.evidence.p_true is None
     assert record.evidence.samples is not None
-    assert record.lesson == "idle"
+    assert record.outcome == "idle"
 
 
 def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
-    shelf = Shelf()
-    taught = LocalModel.load(str(folder), shelf=shelf, layers="last:2", learning_rate=0.05)
+    cache = ModelCache()
+    taught = LocalModel.load(str(folder), cache=cache, layers="last:2", learning_rate=0.05)
     alone = [record.reply for record in Calibrator(taught, gate=Never()).stream([CHOICE, OPEN])]
     list(Calibrator(taught, gate=Always(), bin_gate=None).stream([CHOICE, OPEN] * 2))
-    other = LocalModel.load(str(folder), shelf=shelf, layers="first:1")
+    other = LocalModel.load(str(folder), cache=cache, layers="first:1")
     assert [record.reply for record in Calibrator(other, gate=Never()).stream([CHOICE, OPEN])] == alone
     ours, theirs = (model.generator.model.get_input_embeddings().weight for model in (taught, other))
     assert ours.data_ptr() == theirs.data_ptr()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from secl.backends.vllm.endpoint import Endpoint, UnavailableError, Wish
+from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, UnavailableError
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.versions import Versions
 from secl.errors import ModelError, ParameterError
@@ -46,7 +46,7 @@ def publish(fleet: Fleet, version: int, weights: bytes) -> None:
 
 
 def said(fleet: Fleet, version: int, prompt: list[int]) -> int:
-    ((step,),) = fleet.ask(version, [prompt], Wish())
+    ((step,),) = fleet.ask(version, [prompt], CompletionRequest())
     return step.token
 
 
@@ -205,7 +205,7 @@ def test_a_request_that_is_refused_is_not_sent_around(fakes: Fakes, make_fleet: 
     servers = [fakes(), fakes()]
     fleet = make_fleet(*servers)
     with pytest.raises(ModelError, match="status 400"):
-        fleet.ask(0, [[1]], Wish(top=30))
+        fleet.ask(0, [[1]], CompletionRequest(top=30))
     assert fleet.health == {server.url: "well" for server in servers}
 
 

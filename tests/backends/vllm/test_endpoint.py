@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.vllm.endpoint import Endpoint, NotLoadedError, UnavailableError, Wish
+from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, NotLoadedError, UnavailableError
 from secl.errors import ModelError, ParameterError
 from tests.backends.vllm.conftest import Fakes
 from tests.backends.vllm.fake import FakeVllm, hashed
@@ -41,7 +41,7 @@ def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def test_log_probabilities_come_back_by_prompt_and_token(endpoint: Endpoint) -> None:
     prompts = [[1, 2], [3]]
-    for prompt, (step,) in zip(prompts, endpoint.complete("base", prompts, Wish(top=5)), strict=True):
+    for prompt, (step,) in zip(prompts, endpoint.complete("base", prompts, CompletionRequest(top=5)), strict=True):
         expected = log_softmax(hashed(b"", prompt))
         assert step.token == expected.argmax()
         assert sorted(step.log_p.values()) == pytest.approx(np.sort(expected)[-5:])
@@ -51,12 +51,12 @@ def test_log_probabilities_come_back_by_prompt_and_token(endpoint: Endpoint) -> 
 def test_the_log_probability_of_any_token_can_be_had(endpoint: Endpoint) -> None:
     expected = log_softmax(hashed(b"", [1]))
     least = int(expected.argmin())
-    ((step,),) = endpoint.complete("base", [[1]], Wish(top=0, only=least))
+    ((step,),) = endpoint.complete("base", [[1]], CompletionRequest(top=0, only=least))
     assert step.log_p == {least: pytest.approx(expected[least])}
 
 
 def test_the_defaults_of_a_model_are_overruled(endpoint: Endpoint, fake: FakeVllm) -> None:
-    endpoint.complete("base", [[1]], Wish())
+    endpoint.complete("base", [[1]], CompletionRequest())
     sent = fake.asked[0]
     assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
 
@@ -72,7 +72,7 @@ def test_another_folder_replaces_what_a_name_stood_for(endpoint: Endpoint, fake:
     for path in (one, one, two):
         endpoint.load("x", path)
     assert fake.paths == [one, two]
-    ((step,),) = endpoint.complete("x", [[1]], Wish(top=1))
+    ((step,),) = endpoint.complete("x", [[1]], CompletionRequest(top=1))
     assert step.log_p[step.token] == pytest.approx(log_softmax(hashed(b"two", [1])).max())
     endpoint.unload("x")
     endpoint.unload("x")
@@ -82,14 +82,14 @@ def test_another_folder_replaces_what_a_name_stood_for(endpoint: Endpoint, fake:
 def test_a_server_that_is_gone_is_unavailable(endpoint: Endpoint, fake: FakeVllm) -> None:
     fake.kill()
     with pytest.raises(UnavailableError, match=r"does not answer \(ConnectError\)"):
-        endpoint.complete("base", [[1]], Wish())
+        endpoint.complete("base", [[1]], CompletionRequest())
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_that_is_busy_or_broken_is_unavailable(endpoint: Endpoint, fake: FakeVllm, status: int) -> None:
     fake.fail = lambda route: status
     with pytest.raises(UnavailableError, match=f"status {status}: out of order"):
-        endpoint.complete("base", [[1]], Wish())
+        endpoint.complete("base", [[1]], CompletionRequest())
 
 
 def test_a_server_that_is_too_slow_is_unavailable(fake: FakeVllm) -> None:
@@ -97,16 +97,16 @@ def test_a_server_that_is_too_slow_is_unavailable(fake: FakeVllm) -> None:
     fake.before = lambda: release.wait(5)
     endpoint = Endpoint(fake.url, timeout=0.1)
     with pytest.raises(UnavailableError, match="ReadTimeout"):
-        endpoint.complete("base", [[1]], Wish())
+        endpoint.complete("base", [[1]], CompletionRequest())
     release.set()
     endpoint.close()
 
 
 def test_an_unknown_adapter_is_told_apart_from_a_refusal(endpoint: Endpoint) -> None:
     with pytest.raises(NotLoadedError, match="secl-3"):
-        endpoint.complete("secl-3", [[1]], Wish())
+        endpoint.complete("secl-3", [[1]], CompletionRequest())
     with pytest.raises(ModelError, match="status 400: Requested sample logprobs of 30"):
-        endpoint.complete("base", [[1]], Wish(top=30))
+        endpoint.complete("base", [[1]], CompletionRequest(top=30))
 
 
 def test_a_server_without_runtime_adapters_says_what_to_do(endpoint: Endpoint, fake: FakeVllm) -> None:
@@ -128,13 +128,13 @@ def test_an_api_key_is_sent(fakes: Fakes) -> None:
 
 
 def test_spoiled_answers_are_asked_for_again(endpoint: Endpoint, fake: FakeVllm) -> None:
-    right = endpoint.complete("base", [[1], [2]], Wish(top=5))
+    right = endpoint.complete("base", [[1], [2]], CompletionRequest(top=5))
     fake.spoil = 3
-    assert endpoint.complete("base", [[1], [2]], Wish(top=5)) == right
+    assert endpoint.complete("base", [[1], [2]], CompletionRequest(top=5)) == right
     assert endpoint.spoiled == 3
     fake.spoil = 99
     with pytest.raises(UnavailableError, match="logprob_token_ids"):
-        endpoint.complete("base", [[1]], Wish(top=5))
+        endpoint.complete("base", [[1]], CompletionRequest(top=5))
 
 
 def test_something_that_is_no_vllm_server_is_named(
@@ -144,7 +144,7 @@ def test_something_that_is_no_vllm_server_is_named(
     with pytest.raises(UnavailableError, match="no vLLM server"):
         endpoint.refresh()
     with pytest.raises(ModelError, match="log-probabilities"):
-        endpoint.complete("base", [[1]], Wish())
+        endpoint.complete("base", [[1]], CompletionRequest())
     monkeypatch.setattr(json, "dumps", lambda answer: "<html>")
     with pytest.raises(UnavailableError, match="JSON"):
         endpoint.refresh()

@@ -39,13 +39,13 @@ def run(model: Model, questions: list[Question], **settings: Any) -> list[Record
 def agree(found: list[Record], expected: list[Record]) -> None:
     for one, other in zip(found, expected, strict=True):
         alike(one.reply, other.reply)
-        alike(one.shadow, other.shadow)
-        assert one.lesson == other.lesson
-        assert (one.evidence.judgement is None) == (other.evidence.judgement is None)
-        if one.evidence.judgement is not None and other.evidence.judgement is not None:
-            assert one.evidence.judgement.candidates == other.evidence.judgement.candidates
-            assert one.evidence.judgement.strategy == other.evidence.judgement.strategy
-            assert one.evidence.judgement.p_true == pytest.approx(other.evidence.judgement.p_true, abs=1e-5)
+        alike(one.frozen, other.frozen)
+        assert one.outcome == other.outcome
+        assert (one.evidence.p_true is None) == (other.evidence.p_true is None)
+        if one.evidence.p_true is not None and other.evidence.p_true is not None:
+            assert one.evidence.p_true.candidates == other.evidence.p_true.candidates
+            assert one.evidence.p_true.distractor_source == other.evidence.p_true.distractor_source
+            assert one.evidence.p_true.probabilities == pytest.approx(other.evidence.p_true.probabilities, abs=1e-5)
         if one.update is not None and other.update is not None:
             assert one.update.after == pytest.approx(other.update.after, abs=1e-4)
 
@@ -62,7 +62,7 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process(
     found, expected = run(fleet, questions), run(make_learner(), questions)
     agree(found, expected)
     assert found[-1].reply.version > 0
-    assert [record.lesson for record in found[:2]] == ["trained", "trained"]
+    assert [record.outcome for record in found[:2]] == ["trained", "trained"]
     assert len(set(server.paths)) == len(server.paths) == fleet.version
     assert all(record.ledger.total >= record.plain_tokens for record in found)
 
@@ -94,7 +94,7 @@ def test_the_version_of_a_reply_is_the_one_that_its_requests_named(
         server.asked.clear()
         answered = model.answer(question)
         assert set(server.models()) == {"base", f"secl-{answered.reply.version}"} - {"secl-0"}
-        assert answered.shadow.version == 0
+        assert answered.frozen.version == 0
         update = model.learn(question, answered.reply, 0.9)
         assert update.version == model.version == answered.reply.version + 1
     assert list(server.loaded) == [f"secl-{model.version}"]
@@ -107,13 +107,13 @@ def test_a_window_that_stands_still_is_asked_at_once_and_answers_alike(
     reply = model.answer(questions[0]).reply
     model.learn(questions[0], reply, 0.9)
     alone = [model.answer(question) for question in questions]
-    model.prepare([*questions, questions[0]], [True] * 3 + [False], stands_still=True)
+    model.prefetch([*questions, questions[0]], [True] * 3 + [False], weights_fixed=True)
     asked = len(server.asked)
     together = [model.answer(question) for question in questions]
     assert len(server.asked) == asked
     for one, other in zip(together, alone, strict=True):
         alike(one.reply, other.reply)
-        alike(one.shadow, other.shadow)
+        alike(one.frozen, other.frozen)
     assert together[0].adapting * 2 == alone[0].adapting
 
 
@@ -122,7 +122,7 @@ def test_what_was_prepared_under_older_weights_is_asked_again(
 ) -> None:
     model = make_fleet(make_learner(), server)
     model.learn(questions[0], model.answer(questions[0]).reply, 0.9)
-    model.prepare(questions[:2], [True, True], stands_still=True)
+    model.prefetch(questions[:2], [True, True], weights_fixed=True)
     first = model.answer(questions[0])
     model.learn(questions[0], first.reply, 0.9)
     second = model.answer(questions[1])
@@ -175,10 +175,10 @@ def test_a_snapshot_is_published_when_it_is_restored(
     assert list(server.loaded) == ["secl-1"]
     assert model.weights() == learner.weights()
     model.reset()
-    assert model.answer(questions[1]).reply == model.answer(questions[1]).shadow
-    model.recall(learner.weights(), 1)
+    assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
+    model.load_version(learner.weights(), 1)
     alike(model.answer(questions[1]).reply, expected.reply)
-    assert model.drift == pytest.approx(learner.drift)
+    assert model.relative_norm == pytest.approx(learner.relative_norm)
 
 
 def test_a_learner_that_has_learned_already_is_published_at_once(
@@ -208,11 +208,11 @@ def test_p_true_against_false_alone_agrees_too(
 ) -> None:
     model, local = make_fleet(make_learner(p_true="pair"), server), make_learner(p_true="pair")
     for question in (questions[1], questions[2]):
-        one = model.judge(question, model.answer(question).reply)
-        other = local.judge(question, local.answer(question).reply)
+        one = model.score_p_true(question, model.answer(question).reply)
+        other = local.score_p_true(question, local.answer(question).reply)
         assert one is not None
         assert other is not None
-        assert one.p_true == pytest.approx(other.p_true, abs=1e-5)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
 
 
 def test_a_server_of_another_model_is_refused(
@@ -222,7 +222,7 @@ def test_a_server_of_another_model_is_refused(
     with pytest.raises(ModelError, match="does not serve the learner's model"):
         make_fleet(make_learner(), wrong)
     model = make_fleet(make_learner(), wrong, right)
-    model.prepare(questions, [False] * 3, stands_still=False)
+    model.prefetch(questions, [False] * 3, weights_fixed=False)
     assert "another" not in model.fleet.health[right.url]
     assert set(wrong.models()) == {"base"}
     assert all("allowed_token_ids" in body for body in wrong.asked)
@@ -254,7 +254,13 @@ def test_an_unreadable_answer_is_not_judged(
     make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
 ) -> None:
     model = make_fleet(make_learner(), server)
-    assert model.judge(questions[2], Reply("?", None, (0.1,) * 10, 1.0, 1.0, -1.0)) is None
+    assert (
+        model.score_p_true(
+            questions[2],
+            Reply(text="?", answer=None, bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0),
+        )
+        is None
+    )
 
 
 def test_nonsense_settings_are_refused(make_learner: MakeLearner, server: FakeVllm, tmp_path: Path) -> None:

@@ -155,15 +155,15 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet
     local = learner()
     bins, entropies, p_true = [0.0], [0.0], [0.0]
     for question in [*choices(10), *OPEN]:
-        here, there = local.answer(question, judge_next=True), fleet.answer(question, judge_next=True)
+        here, there = local.answer(question, score_next=True), fleet.answer(question, score_next=True)
         confidence, entropy = apart(there.reply, here.reply)
         bins.append(confidence)
         entropies.append(entropy)
-        one, other = local.judge(question, here.reply), fleet.judge(question, there.reply)
+        one, other = local.score_p_true(question, here.reply), fleet.score_p_true(question, there.reply)
         assert one is not None
         assert other is not None
         assert one.candidates == other.candidates
-        p_true += [abs(a - b) for a, b in zip(one.p_true, other.p_true, strict=True)]
+        p_true += [abs(a - b) for a, b in zip(one.probabilities, other.probabilities, strict=True)]
     say(f"largest differences: bins {max(bins):.1e}, P(True) {max(p_true):.1e}, entropy {max(entropies):.3f} nats")
     assert max(bins) < 1e-3
     assert max(p_true) < 1e-3
@@ -186,7 +186,7 @@ def test_every_version_reaches_every_endpoint(fleet: FleetModel, servers: list[S
             expected = local.answer(other)
             worst = max(worst, apart(fleet.answer(other).reply, expected.reply)[0])
             assert expected.reply.version == version
-            assert expected.reply.confidence != expected.shadow.confidence
+            assert expected.reply.confidence != expected.frozen.confidence
     size = sum(file.stat().st_size for file in Path(fleet.versions.folder_of(3)).iterdir())
     say(
         f"a version of {size} bytes is on two endpoints in {statistics.median(seconds) * 1e3:.0f} ms (median of 3); "
@@ -207,7 +207,7 @@ def test_an_endpoint_killed_in_the_middle_loses_nothing(fleet: FleetModel, serve
     say(f"{len(found)} records, {failures} failures of an endpoint, bins differ by at most {worst:.1e}")
     assert failures > 0
     assert worst < 1e-3
-    assert [record.lesson for record in found] == [record.lesson for record in expected]
+    assert [record.outcome for record in found] == [record.outcome for record in expected]
     servers[1].start()
     servers[1].wait()
     assert servers[1].adapters() == set()
@@ -229,7 +229,7 @@ def test_how_many_replies_a_second(fleet: FleetModel, say: Say) -> None:
             fleet.answer(stream[0])
             fleet.learn(stream[0], fleet.answer(stream[0]).reply, 0.2)
         began = time.perf_counter()
-        fleet.prepare(questions, [False] * len(questions), stands_still=True)
+        fleet.prefetch(questions, [False] * len(questions), weights_fixed=True)
         replies = [fleet.answer(question).reply for question in questions]
         rates.append(len(questions) / (time.perf_counter() - began))
         assert {reply.version for reply in replies} == {version}

@@ -155,7 +155,7 @@ class Adapter:
         named = {_peft_name(name): tensor.detach().cpu().contiguous() for name, tensor in self.parameters.items()}
         return bytes(save(named, metadata={"format": "pt"}))
 
-    def recall(self, weights: bytes, version: int) -> None:
+    def load_version(self, weights: bytes, version: int) -> None:
         """Go back to the weights of a version, with an empty optimizer; numbers that were given are not given again.
 
         Raises:
@@ -171,7 +171,7 @@ class Adapter:
         self.version, self.updates = version, max(version, self.updates)
 
     @property
-    def drift(self) -> float:
+    def relative_norm(self) -> float:
         """How far the adapted weights are from the frozen ones: norm of the change over norm of what was changed."""
         change = base = 0.0
         for module in self._switched:

@@ -10,21 +10,21 @@ from secl.backends.local.fast.shared_network import Network
 from secl.backends.local.generation import Draft, Generator
 from secl.backends.local.nli import Entailment
 from secl.backends.local.readout import Reader, ends_of
-from secl.backends.local.token_ids import Words, render
+from secl.backends.local.token_ids import TokenIds, render
 from secl.data.grading import answer_key
 from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import verification_prompt
-from secl.records import Dinco, Form, Question
+from secl.records import DincoEvidence, Form, Question
 
 BEAMS = 5
 
 
-class Rivals:
+class DincoProbe:
     """Gathers the evidence of DINCO from the frozen model."""
 
     def __init__(
-        self, words: Words, network: Network, reader: Reader, generator: Generator, entailment: Entailment
+        self, words: TokenIds, network: Network, reader: Reader, generator: Generator, entailment: Entailment
     ) -> None:
         self.words = words
         self.network = network
@@ -47,7 +47,7 @@ class Rivals:
         beams: int,
         rated: Sequence[int],
         samples: Sequence[str | None],
-    ) -> tuple[Dinco, float]:
+    ) -> tuple[DincoEvidence, float]:
         """Verify the answers and compare them with each other and with the samples.
 
         Args:
@@ -71,7 +71,7 @@ class Rivals:
         strangers = dict.fromkeys(text for text in text_of.values() if text not in texts)
         pairs = [(a, b) for a in texts for b in texts if a != b]
         pairs += [pair for i in rated for b in strangers for pair in ((texts[i], b), (b, texts[i]))]
-        judged, tokens = self.entailment.judge(question, pairs)
+        judged, tokens = self.entailment.classify(question, pairs)
         scores = dict(zip(pairs, judged, strict=True)) | {(text, text): (1.0, 0.0) for text in texts}
 
         def agreement(i: int, sample: str | None) -> float:
@@ -80,7 +80,7 @@ class Rivals:
             same = text_of[answer_key(sample, form)]
             return (scores[texts[i], same][0] + scores[same, texts[i]][0]) / 2
 
-        evidence = Dinco(
+        evidence = DincoEvidence(
             candidates=tuple(texts),
             answers=tuple(answers),
             beams=beams,
@@ -91,7 +91,7 @@ class Rivals:
                 tuple(agreement(i, sample) for sample in samples[:COUNTED]) if i in rated else ()
                 for i in range(len(answers))
             ),
-            judge=self.entailment.name,
+            nli_name=self.entailment.name,
         )
         return evidence, tokens + len(verified.trie.tokens)
 

@@ -59,7 +59,7 @@ class Loaded:
     written: dict[bytes, Any] = field(default_factory=dict)
 
 
-class Shelf:
+class ModelCache:
     """Keeps the weights that were loaded last, for a process that runs one model many times.
 
     Every `load` gives modules of their own over the same weights, so no adapter or hook of one run meets another's.

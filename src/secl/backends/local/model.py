@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 
 from secl.backends.local.adapter import Adapter, parse_layers
-from secl.backends.local.dinco import BEAMS, Rivals
+from secl.backends.local.dinco import BEAMS, DincoProbe
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.select_network import check_usable, connect
 from secl.backends.local.fast.shared_network import UNLIMITED
 from secl.backends.local.generation import MAX_LIST_TOKENS, Draft, Generator
-from secl.backends.local.loading import Loaded, Shelf, load
+from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.model_parts import layers_of
 from secl.backends.local.nli import NliModel, SelfEntailment
-from secl.backends.local.prefetch import Ahead, Look, Reading
+from secl.backends.local.prefetch import Prefetched, Prefetcher, Reading
 from secl.backends.local.readout import Reader, ends_of
-from secl.backends.local.token_ids import SAMPLE, Words, render
+from secl.backends.local.token_ids import SAMPLE, TokenIds, render
 from secl.data.grading import answer_key
 from secl.errors import ParameterError, QuestionError
-from secl.model import Answered, Device, Dtype, PTrue, check_training
+from secl.model import Device, Dtype, ModelAnswer, PTrueKind, check_training
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     answer_prompt,
     confidence_prompt,
     distractor_prompt,
 )
-from secl.records import Dinco, Judgement, Question, Reply, Update
+from secl.records import DincoEvidence, PTrue, Question, Reply, Update
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -62,7 +62,7 @@ class LocalModel:
         learning_rate: float = 5e-5,
         epochs: int = 3,
         beta: float = 0.0,
-        p_true: PTrue = "vocabulary",
+        p_true: PTrueKind = "vocabulary",
         nli: str | None = None,
         seed: int = 42,
     ) -> None:
@@ -74,7 +74,7 @@ class LocalModel:
         self.name = loaded.name
         self.tau = loaded.preset.tau
         self.fingerprint = loaded.fingerprint
-        self.words = Words.of(loaded.tokenizer, loaded.name)
+        self.words = TokenIds.of(loaded.tokenizer, loaded.name)
         self.adapter = Adapter(
             model,
             chosen,
@@ -93,15 +93,15 @@ class LocalModel:
         self.generator = Generator(model, loaded.tokenizer, seed, loaded.written)
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
         self.reader = Reader(self.network.head, self.words, p_true, self.device)
-        self.ahead = Ahead(self.words, self.network, self.reader, self.generator, self.adapter)
+        self.ahead = Prefetcher(self.words, self.network, self.reader, self.generator, self.adapter)
         entailment: NliModel | SelfEntailment = SelfEntailment(self.words, self.network, self.reader)
         if nli is not None:
             entailment = NliModel(nli, self.device)
             self.fingerprint += f"+{entailment.fingerprint}"
-        self.rivals = Rivals(self.words, self.network, self.reader, self.generator, entailment)
+        self.dinco_probe = DincoProbe(self.words, self.network, self.reader, self.generator, entailment)
         self._tokens = 0.0
-        self._looks: dict[Question, Look] = {}
-        self._latest: Look | None = None
+        self._looks: dict[Question, Prefetched] = {}
+        self._latest: Prefetched | None = None
 
     @classmethod
     def load(
@@ -110,14 +110,14 @@ class LocalModel:
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        shelf: Shelf | None = None,
+        cache: ModelCache | None = None,
         **settings: Any,
     ) -> LocalModel:
         """Load a model by preset name, hub id, folder or GGUF file; `settings` as for the constructor.
 
-        A `shelf` keeps the weights for the next model of that name.
+        A `cache` keeps the weights for the next model of that name.
         """
-        return cls((shelf.load if shelf else load)(name, dtype=dtype, device=device), **settings)
+        return cls((cache.load if cache else load)(name, dtype=dtype, device=device), **settings)
 
     @property
     def precision(self) -> dict[str, str | int]:
@@ -156,22 +156,22 @@ class LocalModel:
                 "model can read; shorten it."
             )
 
-    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:
-        """Look at the coming questions together; see `secl.model.Model.prepare`."""
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+        """Prefetch a window of upcoming questions in shared passes; see `secl.model.Model.prefetch`."""
         for question in questions:
             self.check(question)
         wanted: dict[Question, list[bool]] = {}
-        for question, flag in zip(questions, judged, strict=True):
+        for question, flag in zip(questions, scored, strict=True):
             wanted.setdefault(question, []).append(flag)
         looks = self.ahead.look(list(wanted), [any(flags) for flags in wanted.values()])
-        if stands_still and self.version:
+        if weights_fixed and self.version:
             self.ahead.adapt(looks)
         for look in looks:
             look.split(len(wanted[look.question]))
         self._looks = {look.question: look for look in looks}
 
     @torch.no_grad()
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
         """Answer and state a confidence, as the adapted and as the frozen model.
 
         Raises:
@@ -180,10 +180,10 @@ class LocalModel:
         look = self._looks.get(question)
         if look is None:
             self.check(question)
-            (look,) = self.ahead.look([question], [judge_next])
+            (look,) = self.ahead.look([question], [score_next])
         self._latest = look
         self._tokens += look.tokens
-        shadow = reply = self._read(look.frozen, question, look.frozen.answering.frozen(look.frozen.nodes), 0)
+        frozen = reply = self._read(look.frozen, question, look.frozen.answering.frozen(look.frozen.nodes), 0)
         if self.version:
             if look.version != self.version:
                 self.ahead.adapt([look])
@@ -191,7 +191,9 @@ class LocalModel:
                 reply = self._read(look.now, question, look.states, self.version)
         adapting, look.used = look.adapted_tokens if self.version else 0.0, True
         self._tokens += adapting
-        return Answered(reply, shadow, look.plain_tokens, adapting, look.judging)
+        return ModelAnswer(
+            reply=reply, frozen=frozen, plain_tokens=look.plain_tokens, adapting=adapting, scoring=look.scoring
+        )
 
     def _read(self, reading: Reading, question: Question, states: Tensor, version: int) -> Reply:
         if question.options:
@@ -202,7 +204,7 @@ class LocalModel:
         return self.reader.reply(question, reading.text, states[rows], written, version)
 
     @torch.no_grad()
-    def judge(self, question: Question, reply: Reply) -> Judgement | None:
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
@@ -218,19 +220,27 @@ class LocalModel:
             others, strategy, tokens = self.generator.distractors(prompt, question, reply.answer, listed)
             self._tokens += tokens
             candidates = [reply.answer, *others]
-            return Judgement(tuple(candidates), self._judge(question, candidates), strategy)
+            return PTrue(
+                candidates=tuple(candidates),
+                probabilities=self._judge(question, candidates),
+                distractor_source=strategy,
+            )
         if look is not None and look.judge_nodes is not None:
             p_true = self.reader.p_true(look.frozen.answering.frozen(look.judge_nodes))
         else:
             p_true = self._judge(question, question.options)
         first = question.letters.index(reply.answer)
         order = [first, *(i for i in range(len(question.options)) if i != first)]
-        return Judgement(tuple(question.options[i] for i in order), tuple(p_true[i] for i in order), "options")
+        return PTrue(
+            candidates=tuple(question.options[i] for i in order),
+            probabilities=tuple(p_true[i] for i in order),
+            distractor_source="options",
+        )
 
     def _judge(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
-        judging = self.network.run(self.ahead.verdicts(question, candidates))
-        self._tokens += len(judging.trie.tokens)
-        return self.reader.p_true(judging.frozen(ends_of(judging.trie)))
+        scoring = self.network.run(self.ahead.verdicts(question, candidates))
+        self._tokens += len(scoring.trie.tokens)
+        return self.reader.p_true(scoring.frozen(ends_of(scoring.trie)))
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered."""
@@ -241,14 +251,14 @@ class LocalModel:
         places = self.generator.draw_options(self._option_shares(question), question, count)
         return tuple(question.letters[place] for place in places)
 
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
         if question.options:
             shares = self._option_shares(question)
             order = sorted(range(len(shares)), key=lambda i: -shares[i])[:BEAMS]
             answers = [question.letters[i] for i in order]
         else:
-            answers, tokens = self.rivals.beams(self.ahead.answer_prompt(question), question.form)
+            answers, tokens = self.dinco_probe.beams(self.ahead.answer_prompt(question), question.form)
             self._tokens += tokens
         beams = len(answers)
         if not beams:
@@ -260,7 +270,7 @@ class LocalModel:
             if own not in keys:
                 answers, keys = [*answers, reply.answer], [*keys, own]
             rated = sorted({0, keys.index(own)})
-        evidence, tokens = self.rivals.compare(question, answers, beams, rated, samples)
+        evidence, tokens = self.dinco_probe.compare(question, answers, beams, rated, samples)
         self._tokens += tokens
         return evidence
 
@@ -290,7 +300,7 @@ class LocalModel:
             self.adapter, self.network.head, replay, reading.answering.frozen(node), self.reader.digits, target
         )
         self._tokens += replay.tokens * (3 * self.distiller.epochs + 1)
-        return Update(self.version, reply.confidence, target, after, losses)
+        return Update(version=self.version, before=reply.confidence, target=target, after=after, losses=losses)
 
     def reset(self) -> None:
         self.adapter.reset()
@@ -303,15 +313,15 @@ class LocalModel:
         # Updates after this one take numbers that were given before, so nothing seen under them may be used again.
         self._looks, self._latest = {}, None
 
-    def recall(self, weights: bytes, version: int) -> None:
-        self.adapter.recall(weights, version)
+    def load_version(self, weights: bytes, version: int) -> None:
+        self.adapter.load_version(weights, version)
         self._looks, self._latest = {}, None
 
     @property
-    def drift(self) -> float:
-        return self.adapter.drift
+    def relative_norm(self) -> float:
+        return self.adapter.relative_norm
 
-    def yielding(self, wait: Callable[[], None]) -> None:
+    def set_pause_hook(self, wait: Callable[[], None]) -> None:
         """Call `wait` before every layer of every pass, so that other work on the machine can go first."""
         for layer in layers_of(self.generator.model):
             layer.register_forward_pre_hook(lambda *_given: wait())

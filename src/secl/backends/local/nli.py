@@ -15,7 +15,7 @@ from secl.backends.local.fast.batching import passes
 from secl.backends.local.fast.shared_network import Network
 from secl.backends.local.loading import as_model_error, fingerprint_of, quiet
 from secl.backends.local.readout import Reader
-from secl.backends.local.token_ids import Words, render
+from secl.backends.local.token_ids import TokenIds, render
 from secl.errors import ModelError
 from secl.prompts.templates import entailment_prompt
 from secl.records import Question
@@ -33,7 +33,7 @@ class Entailment(Protocol):
 
     name: str
 
-    def judge(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
+    def classify(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
         """P(entails) and P(contradicts) for each pair, and the tokens that went through the answering model."""
         ...
 
@@ -69,7 +69,7 @@ class NliModel:
         self._columns = found
 
     @torch.no_grad()
-    def judge(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
+    def classify(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
         if not pairs:
             return [], 0.0
         premises = [f"Question: {question.text}\nAnswer: {premise}" for premise, _ in pairs]
@@ -84,13 +84,13 @@ class SelfEntailment:
 
     name = "self"
 
-    def __init__(self, words: Words, network: Network, reader: Reader) -> None:
+    def __init__(self, words: TokenIds, network: Network, reader: Reader) -> None:
         self.words = words
         self.network = network
         self.reader = reader
 
     @torch.no_grad()
-    def judge(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
+    def classify(self, question: Question, pairs: Pairs) -> tuple[list[tuple[float, float]], float]:
         if not pairs:
             return [], 0.0
         prompts = {

@@ -21,7 +21,7 @@ from secl.backends.local.fast.batching import passes
 from secl.backends.local.fast.shared_network import Network, Nodes, Pass
 from secl.backends.local.generation import Draft, Generator
 from secl.backends.local.readout import Reader
-from secl.backends.local.token_ids import Words, render
+from secl.backends.local.token_ids import TokenIds, render
 from secl.prompts.parsing import trim_answer
 from secl.prompts.templates import (
     Prompt,
@@ -29,7 +29,7 @@ from secl.prompts.templates import (
     choice_with_confidence,
     confidence_prompt,
     distractor_prompt,
-    judge_prompt,
+    p_true_prompt,
 )
 from secl.records import Question
 
@@ -55,15 +55,15 @@ class Reading:
 
 
 @dataclass
-class Look:
+class Prefetched:
     """A question with what is known about it before its turn.
 
     Attributes:
         frozen: answer of the frozen model.
-        judge_nodes: before the verdict on each option; None where they were not judged.
+        judge_nodes: before the verdict on each option; None where they were not scored.
         listed: answers that a list named, for distractors; None where none was asked for.
         tokens: that the frozen part took, its share of a common pass.
-        judging: how many of these went into P(True) and distractors.
+        scoring: how many of these went into P(True) and distractors.
         plain_tokens: of one plain answering pass.
         version: of the adapted part below; 0 while there is none.
         adapted: answer of the adapted model.
@@ -76,7 +76,7 @@ class Look:
     frozen: Reading
     tokens: float
     plain_tokens: float
-    judging: float = 0.0
+    scoring: float = 0.0
     judge_nodes: Nodes | None = None
     listed: list[str] | None = None
     version: int = 0
@@ -93,18 +93,20 @@ class Look:
     def split(self, times: int) -> None:
         """Share what was spent among several askings of the same question."""
         self.tokens /= times
-        self.judging /= times
+        self.scoring /= times
         self.adapted_tokens /= times
 
 
-class Ahead:
+class Prefetcher:
     """Looks at questions with the frozen model, and adapts what it saw to the adapter's present weights.
 
     Attributes:
         stale: tokens of readings that were never used, because an update came first.
     """
 
-    def __init__(self, words: Words, network: Network, reader: Reader, generator: Generator, adapter: Adapter) -> None:
+    def __init__(
+        self, words: TokenIds, network: Network, reader: Reader, generator: Generator, adapter: Adapter
+    ) -> None:
         self.words = words
         self.network = network
         self.reader = reader
@@ -113,16 +115,16 @@ class Ahead:
         self.stale = 0.0
 
     @torch.no_grad()
-    def look(self, questions: Sequence[Question], judged: Sequence[bool]) -> list[Look]:
-        """Frozen answers to all questions, and P(True) of the options (or a list of answers) where `judged`."""
-        found: dict[int, Look] = {}
+    def look(self, questions: Sequence[Question], scored: Sequence[bool]) -> list[Prefetched]:
+        """Frozen answers to all questions, and P(True) of the options (or a list of answers) where `scored`."""
+        found: dict[int, Prefetched] = {}
         for kind, see in ((True, self._choices), (False, self._open)):
             places = [i for i, question in enumerate(questions) if bool(question.options) is kind]
-            looks = see([questions[i] for i in places], [judged[i] for i in places])
+            looks = see([questions[i] for i in places], [scored[i] for i in places])
             found.update(zip(places, looks, strict=True))
         return [found[i] for i in range(len(questions))]
 
-    def _choices(self, questions: Sequence[Question], judged: Sequence[bool]) -> list[Look]:
+    def _choices(self, questions: Sequence[Question], scored: Sequence[bool]) -> list[Prefetched]:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
         looks = []
         prompts = [self._render(answer_prompt(question)) for question in questions]
@@ -130,41 +132,41 @@ class Ahead:
             [self.words.before(prompt + choice_with_confidence(letter), "0") for letter in question.letters]
             for prompt, question in zip(prompts, questions, strict=True)
         ]
-        judging = [self.verdicts(q, q.options) if flag else [] for q, flag in zip(questions, judged, strict=True)]
-        found = passes(self.network, [[*branches, *verdicts] for branches, verdicts in zip(own, judging, strict=True)])
+        scoring = [self.verdicts(q, q.options) if flag else [] for q, flag in zip(questions, scored, strict=True)]
+        found = passes(self.network, [[*branches, *verdicts] for branches, verdicts in zip(own, scoring, strict=True)])
         for question, prompt, branches, (answering, paths, tokens) in zip(questions, prompts, own, found, strict=True):
             ends = [int(path[-1]) for path in paths]
             letter = int(paths[0][len(self.words.before(prompt, " A")) - 1])
             reading = Reading("", answering, np.array([letter, *ends[: len(branches)]]))
-            look = Look(question, reading, tokens, float(len(branches[0])))
+            look = Prefetched(question, reading, tokens, float(len(branches[0])))
             if len(ends) > len(branches):
                 look.judge_nodes = np.array(ends[len(branches) :])
-                look.judging = len(np.unique(np.concatenate(paths))) - float(
+                look.scoring = len(np.unique(np.concatenate(paths))) - float(
                     len(np.unique(np.concatenate(paths[: len(branches)])))
                 )
             looks.append(look)
         return looks
 
-    def _open(self, questions: Sequence[Question], judged: Sequence[bool]) -> list[Look]:
+    def _open(self, questions: Sequence[Question], scored: Sequence[bool]) -> list[Prefetched]:
         """Open questions: answers written as one batch, then read again together."""
         drafts = [Draft.answer(self.answer_prompt(question), question.form) for question in questions]
         self.generator.write(drafts)
         readings = self._readings(questions, drafts)
-        lists = [Draft.list(self.list_prompt(q), q.form) for q, flag in zip(questions, judged, strict=True) if flag]
+        lists = [Draft.list(self.list_prompt(q), q.form) for q, flag in zip(questions, scored, strict=True) if flag]
         self.generator.write(lists)
         looks = []
-        for question, flag, draft, (reading, tokens) in zip(questions, judged, drafts, readings, strict=True):
-            look = Look(question, reading, draft.tokens + tokens, float(reading.length))
+        for question, flag, draft, (reading, tokens) in zip(questions, scored, drafts, readings, strict=True):
+            look = Prefetched(question, reading, draft.tokens + tokens, float(reading.length))
             if flag:
                 listing = lists.pop(0)
                 look.tokens += listing.tokens
-                look.judging = listing.tokens
+                look.scoring = listing.tokens
                 look.listed = self.generator.items(listing)
             looks.append(look)
         return looks
 
     @torch.no_grad()
-    def adapt(self, looks: Sequence[Look]) -> None:
+    def adapt(self, looks: Sequence[Prefetched]) -> None:
         """Read the looks off again with the adapter's present weights; those of one pass are replayed together."""
         for look in looks:
             # No record pays for what an update made stale, because a resumed run does not repeat it.
@@ -172,7 +174,7 @@ class Ahead:
             look.version, look.adapted, look.adapted_tokens = self.adapter.version, look.frozen, 0.0
             look.used = False
         self._replay(looks)
-        diverged: list[Look] = []
+        diverged: list[Prefetched] = []
         drafts: list[Draft] = []
         for look in looks:
             begun = self._divergence(look)
@@ -189,7 +191,7 @@ class Ahead:
             look.adapted_tokens += draft.tokens + tokens
         self._replay(diverged)
 
-    def _divergence(self, look: Look) -> list[int] | None:
+    def _divergence(self, look: Prefetched) -> list[int] | None:
         """An open answer up to the first token that the adapted model writes otherwise; None if it ends the same."""
         written = look.frozen.written
         if look.states is None or look.question.options:
@@ -201,9 +203,9 @@ class Ahead:
         ends = agreed == len(written) and self.generator.ended(Draft.answer([], look.question.form, begun))
         return None if ends else begun
 
-    def _replay(self, looks: Sequence[Look]) -> None:
+    def _replay(self, looks: Sequence[Prefetched]) -> None:
         """Hidden states of the adapted model at the nodes of each look, one replay for all that share a pass."""
-        shared: dict[int, list[Look]] = {}
+        shared: dict[int, list[Prefetched]] = {}
         for look in looks:
             shared.setdefault(id(look.now.answering), []).append(look)
         for group in shared.values():
@@ -216,7 +218,7 @@ class Ahead:
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
         """Token sequences that end before the verdict on each candidate."""
-        prompts = (self._render(judge_prompt(question, candidate)) for candidate in candidates)
+        prompts = (self._render(p_true_prompt(question, candidate)) for candidate in candidates)
         return [self.words.before(prompt, "True") for prompt in prompts]
 
     def list_prompt(self, question: Question) -> list[int]:

@@ -10,9 +10,9 @@ from torch import Tensor
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.shared_network import Nodes
 from secl.backends.local.model_parts import Head
-from secl.backends.local.token_ids import Words
+from secl.backends.local.token_ids import TokenIds
 from secl.errors import ModelError
-from secl.model import PTrue
+from secl.model import PTrueKind
 from secl.prompts.parsing import read_answer
 from secl.records import Question, Reply
 
@@ -30,7 +30,7 @@ class Reader:
         digits: (10,) token ids of the digits.
     """
 
-    def __init__(self, head: Head, words: Words, p_true: PTrue, device: torch.device) -> None:
+    def __init__(self, head: Head, words: TokenIds, p_true: PTrueKind, device: torch.device) -> None:
         self.head = head
         self.kind = p_true
         self.device = device
@@ -57,7 +57,15 @@ class Reader:
         mass = digits.exp().sum().item()
         answer = text if question.options else read_answer(text, question.form)
         bins = tuple(digits.softmax(-1).tolist())
-        return Reply(text.strip(), answer, bins, min(1.0, mass), entropy.item(), min(0.0, log_probability), version)
+        return Reply(
+            text=text.strip(),
+            answer=answer,
+            bins=bins,
+            digit_mass=min(1.0, mass),
+            entropy=entropy.item(),
+            log_probability=min(0.0, log_probability),
+            version=version,
+        )
 
     def options(self, count: int, states: Tensor) -> list[tuple[float, ...]]:
         """Probabilities of the first `count` option letters, renormalised to sum to 1, after each state (N, d)."""

@@ -17,7 +17,7 @@ from secl.prompts.templates import (
     Prompt,
     answer_prompt,
     choice_with_confidence,
-    judge_prompt,
+    p_true_prompt,
     verification_prompt,
 )
 from secl.records import LETTERS, Question
@@ -28,7 +28,7 @@ _DAY = date(2024, 7, 26)
 
 
 @dataclass(frozen=True)
-class Words:
+class TokenIds:
     """Renders prompts to token ids and knows the ids of the digits, the option letters, True and False.
 
     Attributes:
@@ -48,7 +48,7 @@ class Words:
     yes_no: tuple[int, ...]
 
     @classmethod
-    def of(cls, tokenizer: Any, name: str = "in memory") -> Words:
+    def of(cls, tokenizer: Any, name: str = "in memory") -> TokenIds:
         """Find all ids for the tokenizer of the model `name` and check them.
 
         Raises:
@@ -61,7 +61,7 @@ class Words:
             )
         try:
             answer = render(tokenizer, answer_prompt(SAMPLE))
-            judge = render(tokenizer, judge_prompt(SAMPLE, "yes"))
+            judge = render(tokenizer, p_true_prompt(SAMPLE, "yes"))
         except jinja2.TemplateError as problem:
             raise ModelError(f"the chat template of the model {name!r} does not work: {problem}.") from problem
         digits = _last_tokens(tokenizer, answer + choice_with_confidence("A"), [str(digit) for digit in range(10)])

@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CompletionRequest:
     """What to generate behind each prompt.
 
     Attributes:
@@ -159,7 +159,7 @@ class Endpoint:
         with self.lock:
             self.loaded = loaded
 
-    def complete(self, model: str, prompts: Sequence[Sequence[int]], wish: Wish) -> list[tuple[Step, ...]]:
+    def complete(self, model: str, prompts: Sequence[Sequence[int]], wish: CompletionRequest) -> list[tuple[Step, ...]]:
         """Let a model or adapter go on behind each prompt (token ids).
 
         Raises:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secl.backends.vllm.endpoint import Endpoint
-from secl.backends.vllm.model_check import Likeness
+from secl.backends.vllm.model_check import ModelCheck
 from secl.backends.vllm.pool import PAUSE, Fleet
-from secl.backends.vllm.prefetch import Asking, Look
+from secl.backends.vllm.prefetch import Asking, Prefetched
 from secl.backends.vllm.readout import FleetReader
 from secl.backends.vllm.token_prompts import Prompting, distinct_tokens
 from secl.backends.vllm.versions import Versions
 from secl.errors import QuestionError
-from secl.model import Answered
-from secl.records import Dinco, Judgement, Question, Reply, Update
+from secl.model import ModelAnswer
+from secl.records import DincoEvidence, PTrue, Question, Reply, Update
 from secl.validation import check_whole
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class FleetModel:
         self.prompting = Prompting(learner.words)
         self.versions = Versions(folder, learner.adapter.config.to_dict(), name)
         endpoints = [Endpoint(url, key=key, timeout=timeout) for url in urls]
-        self.fleet = Fleet(endpoints, self.versions, accept=Likeness(learner, self.prompting, tolerance), pause=pause)
+        self.fleet = Fleet(endpoints, self.versions, accept=ModelCheck(learner, self.prompting, tolerance), pause=pause)
         self.reader = FleetReader(self.fleet, self.prompting, learner.generator, learner.reader.kind, top)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-fleet")
         self.asking = Asking(self.reader, self._pool)
         self._tokens = 0.0
-        self._looks: dict[Question, Look] = {}
-        self._latest: Look | None = None
+        self._looks: dict[Question, Prefetched] = {}
+        self._latest: Prefetched | None = None
         try:
             self.fleet.meet()
             self.publish()
@@ -115,8 +115,8 @@ class FleetModel:
         return self.learner.version
 
     @property
-    def drift(self) -> float:
-        return self.learner.drift
+    def relative_norm(self) -> float:
+        return self.learner.relative_norm
 
     @property
     def tokens(self) -> float:
@@ -126,22 +126,22 @@ class FleetModel:
         """Let a question pass that learner and servers can read; see `LocalModel.check`."""
         self.learner.check(question)
 
-    def prepare(self, questions: Sequence[Question], judged: Sequence[bool], *, stands_still: bool) -> None:
-        """Ask the servers about all coming questions at once; see `secl.model.Model.prepare`."""
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+        """Ask the servers about all coming questions at once; see `secl.model.Model.prefetch`."""
         for question in questions:
             self.check(question)
         wanted: dict[Question, list[bool]] = {}
-        for question, flag in zip(questions, judged, strict=True):
+        for question, flag in zip(questions, scored, strict=True):
             wanted.setdefault(question, []).append(flag)
         with self.versions.holding() as version:
             looks = self.asking.look(
-                list(wanted), [any(flags) for flags in wanted.values()], version if stands_still else 0
+                list(wanted), [any(flags) for flags in wanted.values()], version if weights_fixed else 0
             )
         for look in looks:
             look.times = len(wanted[look.question])
         self._looks = {look.question: look for look in looks}
 
-    def answer(self, question: Question, *, judge_next: bool = False) -> Answered:
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
         """Answer and state a confidence, as the newest version and as the frozen model.
 
         Raises:
@@ -152,7 +152,7 @@ class FleetModel:
             look = self._looks.get(question)
             if look is None:
                 self.check(question)
-                (look,) = self.asking.look([question], [judge_next], version)
+                (look,) = self.asking.look([question], [score_next], version)
             if version and (look.adapted is None or look.adapted.reply.version != version):
                 look.adapted = self.reader.reply(question, version)
         self._latest = look
@@ -160,9 +160,15 @@ class FleetModel:
         adapting = told.tokens / look.times if version else 0.0
         self._tokens += look.tokens / look.times + adapting
         plain = float(len(look.frozen.sequence))
-        return Answered(told.reply, look.frozen.reply, plain, adapting, look.judging / look.times)
+        return ModelAnswer(
+            reply=told.reply,
+            frozen=look.frozen.reply,
+            plain_tokens=plain,
+            adapting=adapting,
+            scoring=look.scoring / look.times,
+        )
 
-    def judge(self, question: Question, reply: Reply) -> Judgement | None:
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
@@ -173,7 +179,11 @@ class FleetModel:
                 p_true = self._judge(question, question.options)
             first = question.letters.index(reply.answer)
             order = [first, *(i for i in range(len(question.options)) if i != first)]
-            return Judgement(tuple(question.options[i] for i in order), tuple(p_true[i] for i in order), "options")
+            return PTrue(
+                candidates=tuple(question.options[i] for i in order),
+                probabilities=tuple(p_true[i] for i in order),
+                distractor_source="options",
+            )
         listed = look.listed if look is not None else None
         if listed is None:
             listed, sequence = self.reader.listing(question)
@@ -184,7 +194,7 @@ class FleetModel:
         )
         self._tokens += tokens
         candidates = (reply.answer, *others)
-        return Judgement(candidates, self._judge(question, candidates), strategy)
+        return PTrue(candidates=candidates, probabilities=self._judge(question, candidates), distractor_source=strategy)
 
     def _judge(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
         sequences = [self.prompting.verdict(question, candidate) for candidate in candidates]
@@ -210,7 +220,7 @@ class FleetModel:
         self._tokens += distinct_tokens([sequence for _, sequence in drawn])
         return tuple(answer for answer, _ in drawn)
 
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> Dinco | None:
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Evidence for DINCO from the learner's frozen model: servers do not search for beams that end as ours do."""
         return self.learner.dinco(question, reply, samples)
 
@@ -235,7 +245,7 @@ class FleetModel:
         )
         self._tokens += len(passed.trie.tokens) + replay.tokens * (3 * learner.distiller.epochs + 1)
         self.publish()
-        return Update(self.version, reply.confidence, target, after, losses)
+        return Update(version=self.version, before=reply.confidence, target=target, after=after, losses=losses)
 
     def publish(self) -> None:
         """Write the learner's version, and load it on every server that is well; the others catch up later.
@@ -265,8 +275,8 @@ class FleetModel:
         self.learner.restore(snapshot)
         self._moved()
 
-    def recall(self, weights: bytes, version: int) -> None:
-        self.learner.recall(weights, version)
+    def load_version(self, weights: bytes, version: int) -> None:
+        self.learner.load_version(weights, version)
         self._moved()
 
     def weights(self) -> bytes:

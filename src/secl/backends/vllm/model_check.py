@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from secl.backends.vllm.endpoint import Endpoint, UnavailableError, Wish
+from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, UnavailableError
 from secl.backends.vllm.token_prompts import Prompting
 from secl.validation import check_finite
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
 
 
-class Likeness:
+class ModelCheck:
     """Compares the stated confidence for a sample question.
 
     Args:
@@ -29,10 +29,10 @@ class Likeness:
         from secl.backends.local.token_ids import SAMPLE
 
         check_finite("tolerance", tolerance, 0 < tolerance <= 1, "be above 0 and at most 1")
-        shadow = learner.answer(SAMPLE).shadow
+        frozen = learner.answer(SAMPLE).frozen
         self.tolerance = tolerance
-        self.expected = shadow.bins
-        self._sequence = prompting.digit(SAMPLE, shadow.text)
+        self.expected = frozen.bins
+        self._sequence = prompting.digit(SAMPLE, frozen.text)
         self._digits = learner.words.digits
 
     def __call__(self, endpoint: Endpoint) -> None:
@@ -43,7 +43,7 @@ class Likeness:
         """
         found = []
         for digit in self._digits:
-            ((step,),) = endpoint.complete(endpoint.base, [self._sequence], Wish(top=0, only=digit))
+            ((step,),) = endpoint.complete(endpoint.base, [self._sequence], CompletionRequest(top=0, only=digit))
             found.append(math.exp(step.log_p[digit]))
         apart = sum(abs(a / sum(found) - b) for a, b in zip(found, self.expected, strict=True)) / 2
         if apart > self.tolerance:

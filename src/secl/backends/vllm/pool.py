@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from secl.backends.vllm.endpoint import Endpoint, NotLoadedError, Step, UnavailableError, Wish
+from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, NotLoadedError, Step, UnavailableError
 from secl.backends.vllm.versions import Versions
 from secl.errors import ModelError, ParameterError
 
@@ -115,7 +115,7 @@ class Fleet:
         if not any(post.well for post in self._posts):
             raise self._nobody()
 
-    def ask(self, version: int, prompts: Sequence[Sequence[int]], wish: Wish) -> list[tuple[Step, ...]]:
+    def ask(self, version: int, prompts: Sequence[Sequence[int]], wish: CompletionRequest) -> list[tuple[Step, ...]]:
         """Let a version (0 for the frozen model) go on behind each prompt, on whichever endpoint can.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from secl.backends.vllm.readout import FleetReader, Told
+from secl.backends.vllm.readout import FleetReader, FleetReply
 from secl.backends.vllm.token_prompts import distinct_tokens
 from secl.records import Question
 
@@ -15,27 +15,27 @@ Judging = tuple[tuple[float, ...] | None, list[str] | None, list[list[int]]]
 
 
 @dataclass
-class Look:
+class Prefetched:
     """What is known of a question.
 
     Attributes:
         question: as asked.
         frozen: reply of the frozen model, which never goes stale.
         tokens: that all but the adapted reply took.
-        judging: how many of these went into verdicts or the list.
-        verdicts: P(True) of the options; None where they were not judged.
+        scoring: how many of these went into verdicts or the list.
+        verdicts: P(True) of the options; None where they were not scored.
         listed: answers that a list named, for distractors; None where none was asked for.
         adapted: reply of an adapted version.
         times: how often the question is asked; the tokens are shared among them.
     """
 
     question: Question
-    frozen: Told
+    frozen: FleetReply
     tokens: float
-    judging: float = 0.0
+    scoring: float = 0.0
     verdicts: tuple[float, ...] | None = None
     listed: list[str] | None = None
-    adapted: Told | None = None
+    adapted: FleetReply | None = None
     times: int = 1
 
 
@@ -51,8 +51,8 @@ class Asking:
         self.reader = reader
         self.pool = pool
 
-    def look(self, questions: Sequence[Question], judged: Sequence[bool], version: int) -> list[Look]:
-        """Frozen replies, what judges them where `judged`, and replies of `version` unless it is 0.
+    def look(self, questions: Sequence[Question], scored: Sequence[bool], version: int) -> list[Prefetched]:
+        """Frozen replies, what judges them where `scored`, and replies of `version` unless it is 0.
 
         Raises:
             ModelError: no endpoint answers.
@@ -60,15 +60,15 @@ class Asking:
         submit = self.pool.submit
         frozen = [submit(self.reader.reply, question, 0) for question in questions]
         adapted = [submit(self.reader.reply, question, version) for question in questions if version]
-        judging = [submit(self._judging, question) for question, flag in zip(questions, judged, strict=True) if flag]
+        scoring = [submit(self._judging, question) for question, flag in zip(questions, scored, strict=True) if flag]
         looks = []
-        for question, flag, coming in zip(questions, judged, frozen, strict=True):
+        for question, flag, coming in zip(questions, scored, frozen, strict=True):
             told = coming.result()
-            look = Look(question, told, told.tokens)
+            look = Prefetched(question, told, told.tokens)
             if flag:
-                look.verdicts, look.listed, sequences = judging.pop(0).result()
+                look.verdicts, look.listed, sequences = scoring.pop(0).result()
                 look.tokens = float(distinct_tokens([*told.sequences, *sequences]))
-                look.judging = look.tokens - told.tokens
+                look.scoring = look.tokens - told.tokens
             looks.append(look)
         for look, later in zip(looks, adapted, strict=False):
             look.adapted = later.result()

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secl.backends.vllm.endpoint import Step, Wish
+from secl.backends.vllm.endpoint import CompletionRequest, Step
 from secl.backends.vllm.entropy import entropy_of
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.token_prompts import Prompting, distinct_tokens
-from secl.model import PTrue
+from secl.model import PTrueKind
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.records import Question, Reply
 
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FleetReply:
     """A reply with what it took.
 
     Attributes:
@@ -71,7 +71,7 @@ class FleetReader:
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs.
     """
 
-    def __init__(self, fleet: Fleet, prompting: Prompting, generator: Any, p_true: PTrue, top: int) -> None:
+    def __init__(self, fleet: Fleet, prompting: Prompting, generator: Any, p_true: PTrueKind, top: int) -> None:
         self.fleet = fleet
         self.prompting = prompting
         self.generator = generator
@@ -80,7 +80,7 @@ class FleetReader:
         self.words = prompting.words
         self.vocabulary = len(self.words.tokenizer)
 
-    def reply(self, question: Question, version: int) -> Told:
+    def reply(self, question: Question, version: int) -> FleetReply:
         """Answer and stated confidence of a version; 0 is the frozen model.
 
         Raises:
@@ -88,7 +88,7 @@ class FleetReader:
         """
         return self._choice(question, version) if question.options else self._open(question, version)
 
-    def _choice(self, question: Question, version: int) -> Told:
+    def _choice(self, question: Question, version: int) -> FleetReply:
         ids = self.words.letters[: len(question.options)]
         before = self.prompting.letter(question)
         (place,) = self._look(version, [before], ids)
@@ -97,13 +97,13 @@ class FleetReader:
         letter = question.letters[chosen]
         sequence = self.prompting.digit(question, letter)
         reply = self._finish(letter, letter, [place], [ids[chosen]], sequence, version)
-        return Told(reply, tuple(sequence), (tuple(before), tuple(sequence)), _shares(log_p))
+        return FleetReply(reply, tuple(sequence), (tuple(before), tuple(sequence)), _shares(log_p))
 
-    def _open(self, question: Question, version: int) -> Told:
+    def _open(self, question: Question, version: int) -> FleetReply:
         from secl.backends.local.generation import Draft
 
         draft = Draft.answer(self.prompting.answer(question), question.form)
-        steps = self.write(draft, version, Wish(top=self.top))
+        steps = self.write(draft, version, CompletionRequest(top=self.top))
         text = trim_answer(self.generator.text(draft), question.form)
         sequence = self.prompting.digit(question, text)
         own = self.prompting.written(question, text, sequence)
@@ -114,7 +114,7 @@ class FleetReader:
             # A trimmed text may be cut into other tokens than those that were generated.
             places = [self._look(version, [sequence[:i]], [sequence[i]])[0] for i in own]
         reply = self._finish(text.strip(), read_answer(text, question.form), places, tokens, sequence, version)
-        return Told(reply, tuple(sequence), ((*draft.prompt, *draft.written), tuple(sequence)))
+        return FleetReply(reply, tuple(sequence), ((*draft.prompt, *draft.written), tuple(sequence)))
 
     def _finish(
         self,
@@ -131,16 +131,16 @@ class FleetReader:
         entropies = [place.entropy for place in (*places, digit)]
         log_probability = sum(place.log_p[token] for place, token in zip(places, written, strict=True))
         return Reply(
-            text,
-            answer,
-            _shares(log_p),
-            min(1.0, sum(map(math.exp, log_p))),
-            sum(entropies) / len(entropies),
-            min(0.0, log_probability),
-            version,
+            text=text,
+            answer=answer,
+            bins=_shares(log_p),
+            digit_mass=min(1.0, sum(map(math.exp, log_p))),
+            entropy=sum(entropies) / len(entropies),
+            log_probability=min(0.0, log_probability),
+            version=version,
         )
 
-    def write(self, draft: Any, version: int, wish: Wish) -> list[Step]:
+    def write(self, draft: Any, version: int, wish: CompletionRequest) -> list[Step]:
         """Finish a `Draft` with a version; it ends exactly where the model in this process would end it.
 
         Returns:
@@ -149,7 +149,7 @@ class FleetReader:
         steps: list[Step] = []
         pieces = 0
         while not self.generator.ended(draft):
-            asked = Wish(
+            asked = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
                 top=wish.top,
                 stop=STOPS,
@@ -173,7 +173,7 @@ class FleetReader:
         from secl.backends.local.generation import Draft
 
         draft = Draft.list(self.prompting.listing(question), question.form)
-        self.write(draft, 0, Wish(top=0))
+        self.write(draft, 0, CompletionRequest(top=0))
         return self.generator.items(draft), [*draft.prompt, *draft.written]
 
     def sample(self, question: Question, seed: int) -> tuple[str | None, list[int]]:
@@ -181,7 +181,7 @@ class FleetReader:
         from secl.backends.local.generation import Draft
 
         draft = Draft.answer(self.prompting.answer(question), question.form)
-        self.write(draft, 0, Wish(top=0, temperature=1.0, top_p=NUCLEUS, seed=seed))
+        self.write(draft, 0, CompletionRequest(top=0, temperature=1.0, top_p=NUCLEUS, seed=seed))
         text = trim_answer(self.generator.text(draft), question.form)
         return read_answer(text, question.form), [*draft.prompt, *draft.written]
 
@@ -198,7 +198,7 @@ class FleetReader:
 
     def _look(self, version: int, prompts: Sequence[Sequence[int]], ids: Sequence[int]) -> list[Place]:
         """What comes behind each prompt: the entropy, and the probabilities of at least `ids`."""
-        steps = [step for (step,) in self.fleet.ask(version, prompts, Wish(top=self.top))]
+        steps = [step for (step,) in self.fleet.ask(version, prompts, CompletionRequest(top=self.top))]
         found = [dict(step.log_p) for step in steps]
         edges = [min(step.log_p.values()) for step in steps]
         for token in ids:
@@ -207,7 +207,9 @@ class FleetReader:
                 found[row][token] = edges[row]  # it has at most this
             unsure = [row for row in lacking if edges[row] > NEGLIGIBLE]
             if unsure:
-                answered = self.fleet.ask(version, [prompts[row] for row in unsure], Wish(top=0, only=token))
+                answered = self.fleet.ask(
+                    version, [prompts[row] for row in unsure], CompletionRequest(top=0, only=token)
+                )
                 for row, (step,) in zip(unsure, answered, strict=True):
                     found[row][token] = step.log_p[token]
         return [Place(log_p, self._entropy(step)) for log_p, step in zip(found, steps, strict=True)]

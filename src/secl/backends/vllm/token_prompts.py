@@ -12,7 +12,7 @@ from secl.prompts.templates import (
     choice_with_confidence,
     confidence_prompt,
     distractor_prompt,
-    judge_prompt,
+    p_true_prompt,
 )
 from secl.records import Question
 
@@ -21,7 +21,7 @@ class Prompting:
     """Builds token sequences.
 
     Args:
-        words: of the model's tokenizer (`secl.backends.local.token_ids.Words`).
+        words: of the model's tokenizer (`secl.backends.local.token_ids.TokenIds`).
     """
 
     def __init__(self, words: Any) -> None:
@@ -49,7 +49,7 @@ class Prompting:
 
     def verdict(self, question: Question, candidate: str) -> list[int]:
         """Ids after which True or False comes."""
-        return self._before(self._render(judge_prompt(question, candidate)), "True")
+        return self._before(self._render(p_true_prompt(question, candidate)), "True")
 
     def listing(self, question: Question) -> list[int]:
         """Ids after which a list of answers begins."""

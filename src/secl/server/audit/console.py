@@ -47,7 +47,7 @@ def visible(text: str) -> str:
 
 def history_page(history: History) -> list[RenderableType]:
     """A summary and four tables: bursts, versions, events."""
-    learning = "learning is on" if history.frozen is None else f"learning is frozen: {visible(history.frozen)}"
+    learning = "learning is on" if history.paused is None else f"learning is paused: {visible(history.paused)}"
     lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in LESSONS if name in history.lessons)
     about = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
     return [
@@ -120,7 +120,7 @@ def explanation_page(told: Explanation) -> list[RenderableType]:
     from rich.text import Text
 
     served, record = told.served, told.served.record
-    question, reply, shadow = record.question, record.reply, record.shadow
+    question, reply, frozen = record.question, record.reply, record.frozen
     said = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     answer = "no readable answer" if reply.answer is None else reply.answer
@@ -136,12 +136,12 @@ def explanation_page(told: Explanation) -> list[RenderableType]:
     parts += [
         "",
         Text(answer, style="bold"),
-        f"stated confidence  {reply.confidence:.4f}   frozen model  {shadow.confidence:.4f}",
+        f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
-        _bins(reply, shadow),
+        _bins(reply, frozen),
         "",
         f"gate: {_gate(told)}",
-        f"lesson: {_words(record.lesson)}, because {visible(told.reason)}"
+        f"lesson: {_words(record.outcome)}, because {visible(told.reason)}"
         if record.update is None
         else f"lesson: {visible(told.reason)}",
         *_evidence(told),
@@ -160,12 +160,12 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     return table
 
 
-def _bins(reply: Reply, shadow: Reply) -> RenderableType:
+def _bins(reply: Reply, frozen: Reply) -> RenderableType:
     rows = [
         (f"{k}", f"{p:.4f}", f"{frozen:.4f}", "█" * round(BAR * p))
-        for k, (p, frozen) in enumerate(zip(reply.bins, shadow.bins, strict=True))
+        for k, (p, frozen) in enumerate(zip(reply.bins, frozen.bins, strict=True))
     ]
-    return listing(("digit", "probability", "frozen", ""), rows)
+    return listing(("digit", "probability", "paused", ""), rows)
 
 
 def _gate(told: Explanation) -> str:
@@ -179,13 +179,13 @@ def _gate(told: Explanation) -> str:
 
 
 def _evidence(told: Explanation) -> list[RenderableType]:
-    """What the frozen model thinks of the answer and its rivals, and the bins that were compared."""
+    """What the frozen model thinks of the answer and its dinco_probe, and the bins that were compared."""
     record = told.served.record
-    judgement = record.evidence.judgement
+    p_true = record.evidence.p_true
     parts: list[RenderableType] = []
-    if judgement is not None:
-        pairs = zip(judgement.candidates, judgement.p_true, strict=True)
-        heading = f"candidate ({judgement.strategy}; the first is the answer when the lesson was held)"
+    if p_true is not None:
+        pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
+        heading = f"candidate ({p_true.distractor_source}; the first is the answer when the lesson was held)"
         parts.append(listing(("P(True)", heading), [(f"{p:.4f}", visible(text)) for text, p in pairs]))
     if record.signal is not None:
         stated = "" if told.stated_bin is None else f"; stated confidence then in bin {told.stated_bin}"

@@ -1,4 +1,4 @@
-"""Rollback, freeze and thaw from the shell: on a state folder that no server holds, or at a running server."""
+"""Rollback, pause and resume from the shell: on a state folder that no server holds, or at a running server."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from secl.errors import ParameterError, RunError
 from secl.runs import runner
-from secl.runs.settings import Recipe
+from secl.runs.settings import RunSettings
 from secl.server.audit.history import version_now
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
@@ -41,15 +41,15 @@ def roll_back(folder: Path, version: int) -> int:
         if snapshot is not None:
             model.restore(snapshot)  # it knows which numbers were given
         if version:
-            model.recall(weights, version)
+            model.load_version(weights, version)
         else:
             model.reset()
-        state.turned("rollback", version, f"back to version {version}", snapshot=model.snapshot())
+        state.add_event("rollback", version, f"back to version {version}", snapshot=model.snapshot())
         return _drop(state)
 
 
-def freeze(folder: Path, reason: str) -> int:
-    """Let the server that takes up this state hold no lessons, until a thaw.
+def pause(folder: Path, reason: str) -> int:
+    """Let the server that takes up this state hold no lessons, until a resume.
 
     Returns:
         how many lessons waited and were dropped.
@@ -59,35 +59,35 @@ def freeze(folder: Path, reason: str) -> int:
         StorageError: the folder cannot be written.
     """
     with _taken(folder) as state:
-        state.turned("freeze", version_now(state), reason)
+        state.add_event("pause", version_now(state), reason)
         return _drop(state)
 
 
-def thaw(folder: Path) -> bool:
-    """Let it learn again; the errors are those of `freeze`.
+def resume(folder: Path) -> bool:
+    """Let it learn again; the errors are those of `pause`.
 
     Returns:
-        whether learning was frozen.
+        whether learning was paused.
     """
     with _taken(folder) as state:
-        frozen = state.frozen is not None
-        if frozen:
-            state.turned("thaw", version_now(state), "learning goes on")
-        return frozen
+        paused = state.paused is not None
+        if paused:
+            state.add_event("resume", version_now(state), "learning goes on")
+        return paused
 
 
-def _drop(state: State) -> int:
+def _drop(state: ServerStore) -> int:
     waiting = state.counts().get("waiting", 0)
     state.drop_waiting()
     return waiting
 
 
 @contextmanager
-def _taken(folder: Path) -> Iterator[State]:
+def _taken(folder: Path) -> Iterator[ServerStore]:
     """The state, open for writing."""
-    State(folder).close()  # says what is wrong with the folder itself
+    ServerStore(folder).close()  # says what is wrong with the folder itself
     try:
-        state = State(folder, writable=True)
+        state = ServerStore(folder, writable=True)
     except RunError as problem:
         raise RunError(
             f"a server holds {folder}; name it with --server URL and --key-file FILE in place of --state, or stop it."
@@ -96,20 +96,20 @@ def _taken(folder: Path) -> Iterator[State]:
         yield state
 
 
-def load_same(state: State) -> LocalModel:
+def load_same(state: ServerStore) -> LocalModel:
     """The model of a state folder.
 
     Raises:
         RunError: it is not the one any more that the server began with.
     """
-    recipe = Recipe.from_json(state.manifest["recipe"])
+    recipe = RunSettings.from_json(state.manifest["recipe"])
     model = runner.load_model(recipe)
     if model.fingerprint != state.manifest["model"]:
         raise RunError(f"the model {recipe.model!r} has changed since {state.folder} was begun; bring it back.")
     return model
 
 
-def environment_changes(state: State, model: LocalModel) -> list[str]:
+def environment_changes(state: ServerStore, model: LocalModel) -> list[str]:
     """What about machine and libraries is not as it was when the state was begun, as "torch: 2.8 there, 2.9 here"."""
     then, now = state.manifest["environment"], runner.environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
@@ -122,7 +122,7 @@ def tell(server: str, action: str, values: dict[str, Any], key_file: Path | None
 
     Args:
         server: its address, for example "http://127.0.0.1:8080".
-        action: "rollback", "freeze" or "thaw".
+        action: "rollback", "pause" or "resume".
         values: body of the request.
         key_file: holds the key of an administrator; None for a server without keys.
 

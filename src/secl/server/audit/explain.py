@@ -10,8 +10,8 @@ from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.records import Question, Record, Reply
 from secl.runs.encoding import to_export
-from secl.runs.settings import Recipe
-from secl.server.audit.store import Event, Keep, Served, State, record_id
+from secl.runs.settings import RunSettings
+from secl.server.audit.store import Event, Keep, Served, ServerStore, record_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Explanation:
         }
 
 
-def explain(state: State, position: int) -> Explanation:
+def explain(state: ServerStore, position: int) -> Explanation:
     """Everything known about one answer.
 
     Raises:
         ParameterError: there is no such record.
     """
     served = state.served(position)
-    record, loop = served.record, Recipe.from_json(state.manifest["recipe"])
+    record, loop = served.record, RunSettings.from_json(state.manifest["recipe"])
     bin_gate = loop.loop()["bin_gate"]
     return Explanation(
         served=served,
@@ -99,18 +99,18 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
 
 
 def frozen_at(events: Sequence[Event], moment: float) -> str | None:
-    """Why learning was frozen at a moment, in seconds since 1970; None if it was not."""
-    turns = [event for event in events if event.kind in ("freeze", "thaw") and event.time <= moment]
-    return turns[-1].detail if turns and turns[-1].kind == "freeze" else None
+    """Why learning was paused at a moment, in seconds since 1970; None if it was not."""
+    turns = [event for event in events if event.kind in ("pause", "resume") and event.time <= moment]
+    return turns[-1].detail if turns and turns[-1].kind == "pause" else None
 
 
-def reason(record: Record, bin_gate: int | None, frozen: str | None) -> str:
+def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
     """What learning did with a question and why, in one sentence.
 
     Args:
         record: of it.
         bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
-        frozen: why learning was frozen when it was answered; None if it was not.
+        paused: why learning was paused when it was answered; None if it was not.
     """
     update = record.update
     if update is not None:
@@ -118,14 +118,14 @@ def reason(record: Record, bin_gate: int | None, frozen: str | None) -> str:
             f"it taught version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
             f"{update.after:.3f} afterwards"
         )
-    if record.lesson == "idle" and record.decision.in_burst:
-        return f"learning was frozen: {frozen}" if frozen is not None else "learning was off, or in trouble"
+    if record.outcome == "idle" and record.decision.in_burst:
+        return f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
     return {
         "idle": "it lies outside the bursts",
         "waiting": "its lesson has not been held yet",
-        "dropped": "its lesson was dropped: too many waited, or learning was frozen or rolled back before its turn",
+        "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
-        "no_signal": "the frozen model's judgement gave no signal to learn from",
+        "no_signal": "the frozen model's p_true gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
         "trained": "its update is not recorded",
-    }[record.lesson]
+    }[record.outcome]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from secl.server.audit.adapter_norm import change_norm
-from secl.server.audit.store import Event, State
+from secl.server.audit.store import Event, ServerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class VersionUsed:
         began: when that was, in seconds since 1970; None likewise.
         answers: how many answers it gave.
         shift: mean of stated less frozen confidence over them; None without any.
-        norm: how far it moves the weights (see `secl.server.audit.adapter_norm`); None where weights are not those of an adapter.
+        norm: how far it moves the weights (`server.audit.adapter_norm`); None for other weights.
         current: whether learning stands there now.
     """
 
@@ -68,7 +68,7 @@ class History:
         answers: how many records there are.
         began, ended: when the first and the last of them were given, in seconds since 1970; None without any.
         version: at which learning stands.
-        frozen: why learning is frozen; None while it is not.
+        paused: why learning is paused; None while it is not.
         lessons: how many records came to each kind of lesson.
         labelled: how many answers people said something about.
         bursts, versions, events: in order.
@@ -79,7 +79,7 @@ class History:
     began: float | None
     ended: float | None
     version: int
-    frozen: str | None
+    paused: str | None
     lessons: dict[str, int]
     labelled: int
     bursts: tuple[Burst, ...]
@@ -91,7 +91,7 @@ class History:
         return asdict(self)
 
 
-def history(state: State) -> History:
+def history(state: ServerStore) -> History:
     """Everything that happened in a state folder.
 
     Raises:
@@ -105,7 +105,7 @@ def history(state: State) -> History:
         began=began,
         ended=ended,
         version=version,
-        frozen=state.frozen,
+        paused=state.paused,
         lessons=state.counts(),
         labelled=len(state.labelled()),
         bursts=tuple(bursts(state)),
@@ -115,12 +115,12 @@ def history(state: State) -> History:
 
 
 _BURSTS = """
-    SELECT d.position, d.alarm, d.statistic, d.remaining, r.lesson, u.version, s.time
+    SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time
     FROM decisions d JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
     WHERE d.in_burst ORDER BY d.position"""
 
 
-def bursts(state: State) -> list[Burst]:
+def bursts(state: ServerStore) -> list[Burst]:
     """All bursts in order; an alarm right after a burst opens another one."""
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
@@ -153,7 +153,7 @@ _KEPT = """
     SELECT v.version, v.position, s.time FROM versions v LEFT JOIN served s USING (position) ORDER BY v.version"""
 
 
-def versions(state: State, current: int | None = None) -> list[VersionUsed]:
+def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed]:
     """The untouched model and all kept versions, in the order of their numbers.
 
     Raises:
@@ -178,7 +178,7 @@ def versions(state: State, current: int | None = None) -> list[VersionUsed]:
     ]
 
 
-def version_now(state: State) -> int:
+def version_now(state: ServerStore) -> int:
     """The adapter version at which learning stands: of the latest update, or of a rollback after it.
 
     A rollback drops the lessons that wait, so an update after it belongs to a later question than any before it.

@@ -11,8 +11,8 @@ from secl.errors import ParameterError, SeclError
 from secl.gates import Gate
 from secl.records import Decision, Record
 from secl.runs.encoding import from_plain
-from secl.runs.settings import Recipe
-from secl.server.audit.store import State
+from secl.runs.settings import RunSettings
+from secl.server.audit.store import ServerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     confidence: float
     frozen_confidence: float
     version: int
-    lesson: str
+    outcome: str
     body: str
     alarm: int | None
     in_burst: int | None
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 # One statement sees one moment, also while a server goes on writing.
 _ROWS = """
-    SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.lesson, r.body,
+    SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.outcome, r.body,
            d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
            u.version, u.before, u.target, u.after, u.losses, v.version, m.position
     FROM records r LEFT JOIN decisions d USING (position) LEFT JOIN served s USING (position)
@@ -66,13 +66,13 @@ _ROWS = """
 _ORPHANS = "SELECT position FROM {table} WHERE position NOT IN (SELECT position FROM records) ORDER BY position"
 
 
-def examine(state: State) -> tuple[int, list[Finding]]:
+def examine(state: ServerStore) -> tuple[int, list[Finding]]:
     """Replay the gate over all stored entropies and compare the tables with each other.
 
     Returns:
         how many records were examined, and what does not agree.
     """
-    replay = _Replay(Recipe.from_json(state.manifest["recipe"]).build_gate())
+    replay = _Replay(RunSettings.from_json(state.manifest["recipe"]).build_gate())
     found: list[Finding] = []
     count, latest, previous = 0, 0, -1
     with state.lock:
@@ -90,7 +90,7 @@ def examine(state: State) -> tuple[int, list[Finding]]:
     return count, found
 
 
-def _rows(state: State) -> Iterator[Row]:
+def _rows(state: ServerStore) -> Iterator[Row]:
     return (Row(*values) for values in state._read(_ROWS))
 
 
@@ -114,7 +114,9 @@ class _Replay:
             self.stuck = True
             yield f"the gate cannot be replayed from here on: {problem}"
             return
-        then = Decision(bool(row.alarm), bool(row.in_burst), row.remaining or 0, row.statistic)
+        then = Decision(
+            alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
+        )
         if now != then:
             yield f"the gate decides {_told(now)}, stored is {_told(then)}"
 
@@ -128,8 +130,8 @@ def _unsound(row: Row, latest: int) -> Iterator[str]:
     """What is wrong with a record by itself and beside the other tables; `latest` is the last update before it."""
     if row.time is None:
         yield "when it was answered is missing"
-    if (row.update is not None) != (row.lesson == "trained"):
-        yield f"its lesson is {row.lesson!r}, but an update of it is {'missing' if row.update is None else 'stored'}"
+    if (row.update is not None) != (row.outcome == "trained"):
+        yield f"its outcome is {row.outcome!r}, but an update of it is {'missing' if row.update is None else 'stored'}"
     if row.update is not None and row.update <= latest:
         yield f"its update made version {row.update}, which is not above the {latest} before it"
     if row.version and row.kept is None:
@@ -143,10 +145,10 @@ def _unsound(row: Row, latest: int) -> Iterator[str]:
         return
     pairs = {
         "confidence": (record.reply.confidence, row.confidence),
-        "frozen confidence": (record.shadow.confidence, row.frozen_confidence),
+        "frozen confidence": (record.frozen.confidence, row.frozen_confidence),
         "version": (record.reply.version, row.version),
         "entropy": (record.reply.entropy, row.entropy),
-        "lesson": (record.lesson, row.lesson),
+        "outcome": (record.outcome, row.outcome),
         "position": (record.position, row.position),
     }
     for name, (inside, beside) in pairs.items():

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from secl.errors import ModelError, RunError
-from secl.model import Answered, Model
+from secl.model import Model, ModelAnswer
 from secl.records import Question, Record, Reply
 from secl.server.audit.integrity import Finding, examine
-from secl.server.audit.store import Served, State
+from secl.server.audit.store import Served, ServerStore
 
 Verdict = Literal["same", "close", "together", "differs", "not kept"]
 """Of a reply computed again: the same to the last digit; within the tolerance; the same once asked together with the
@@ -60,7 +60,7 @@ def rounding(dtype: str | None) -> float:
     return ROUNDING_FP32 if dtype == "float32" else ROUNDING
 
 
-def rederive(state: State, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
+def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
     """Compute a reply again from its question and the stored adapter version.
 
     Args:
@@ -76,7 +76,7 @@ def rederive(state: State, model: Model, served: Served, tolerance: float, *, ex
     if state.keep_text != "full":
         return Rederived(*start, "not kept", None)
     try:
-        _wear(state, model, record.reply.version)
+        _load_version(state, model, record.reply.version)
         alone = _ask(model, [record.question])[0]
     except (RunError, ModelError) as problem:
         return Rederived(*start, "differs", None, str(problem))
@@ -95,7 +95,7 @@ def rederive(state: State, model: Model, served: Served, tolerance: float, *, ex
     return Rederived(*start, "differs", difference, detail)
 
 
-def _same_together(state: State, model: Model, served: Served) -> bool:
+def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
     """Whether the questions of its pass, asked together again, bring the same reply to the last digit."""
     position, batch = served.record.position, served.batch
     try:
@@ -109,32 +109,32 @@ def _same_together(state: State, model: Model, served: Served) -> bool:
     return _same(again[position - mates[0].position], served.record)
 
 
-def _wear(state: State, model: Model, version: int) -> None:
+def _load_version(state: ServerStore, model: Model, version: int) -> None:
     """Bring the model to a stored version."""
     if version:
-        model.recall(state.weights(version), version)
+        model.load_version(state.weights(version), version)
     else:
         model.reset()
 
 
-def _ask(model: Model, questions: Sequence[Question]) -> list[Answered]:
+def _ask(model: Model, questions: Sequence[Question]) -> list[ModelAnswer]:
     """Just as a server asks."""
-    model.prepare(questions, [False] * len(questions), stands_still=True)
+    model.prefetch(questions, [False] * len(questions), weights_fixed=True)
     return [model.answer(question) for question in questions]
 
 
-def _same(answered: Answered, record: Record) -> bool:
-    return (answered.reply, answered.shadow) == (record.reply, record.shadow)
+def _same(answered: ModelAnswer, record: Record) -> bool:
+    return (answered.reply, answered.frozen) == (record.reply, record.frozen)
 
 
-def _distance(answered: Answered, record: Record) -> float:
+def _distance(answered: ModelAnswer, record: Record) -> float:
     """Largest difference of a confidence or of one of its bins, adapted or frozen."""
 
     def apart(now: Reply, then: Reply) -> float:
         pairs = [(now.confidence, then.confidence), *zip(now.bins, then.bins, strict=True)]
         return max(abs(a - b) for a, b in pairs)
 
-    return max(apart(answered.reply, record.reply), apart(answered.shadow, record.shadow))
+    return max(apart(answered.reply, record.reply), apart(answered.frozen, record.frozen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Verification:
         return {"agrees": not self.findings, **asdict(self), "verdicts": self.verdicts}
 
 
-def choose(state: State, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
+def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
     """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
 
     Raises:
@@ -178,7 +178,7 @@ def choose(state: State, count: int, position: int | None = None) -> tuple[list[
 
 
 def verify(
-    state: State,
+    state: ServerStore,
     chosen: Sequence[Served] = (),
     model: Model | None = None,
     environment: Sequence[str] = (),

@@ -1,7 +1,7 @@
 """What a server remembers: a run folder, and beside its tables
 
     served     when each question was answered, and with how many others in one pass
-    events     what happened to learning: versions taken back, freezes and thaws, alerts
+    events     what happened to learning: versions taken back, pauses and resumes, alerts
     feedback   what people said about answers; it is used to measure and never to learn
 
 A reply is sent after its record is on disk. Its lesson, if it gets one, is written later, together with the learner's
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from secl.errors import ParameterError, RunError
-from secl.records import Judgement, Question, Record, Reply
+from secl.records import PTrue, Question, Record, Reply
 from secl.runs.encoding import to_plain
 from secl.runs.store import Store, Version, storage_errors
 
@@ -41,10 +41,10 @@ CREATE TABLE served (
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
 CREATE TABLE feedback (position INTEGER PRIMARY KEY REFERENCES records, correct INTEGER NOT NULL, time REAL NOT NULL);
-CREATE INDEX lessons ON records (lesson);
+CREATE INDEX lessons ON records (outcome);
 """
 
-EventKind = Literal["start", "rollback", "freeze", "thaw", "alert", "failed_update"]
+EventKind = Literal["start", "rollback", "pause", "resume", "alert", "failed_update"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def position_of(name: str) -> int:
     return int(number)
 
 
-class State(Store):
+class ServerStore(Store):
     """The open state folder of a server. Its methods may be called from any thread."""
 
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
@@ -123,7 +123,7 @@ class State(Store):
         kept: Keep = self.manifest["keep_text"]
         return kept
 
-    def answered(
+    def add_answers(
         self, records: Sequence[Record], seconds: float, *, moment: float, kept: Version | None = None
     ) -> None:
         """Write the records of questions that were answered together, in one transaction.
@@ -145,7 +145,7 @@ class State(Store):
             if kept is not None:
                 self._keep(kept, records[0].position)
 
-    def taught(self, record: Record, *, snapshot: bytes | None = None) -> None:
+    def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
 
         Args:
@@ -160,8 +160,8 @@ class State(Store):
         update = body.pop("update")
         with self.lock, storage_errors(self.folder, THEN), self._db:
             self._db.execute(
-                "UPDATE records SET signal = ?, lesson = ?, body = ? WHERE position = ?",
-                (record.signal, record.lesson, json.dumps(body), record.position),
+                "UPDATE records SET signal = ?, outcome = ?, body = ? WHERE position = ?",
+                (record.signal, record.outcome, json.dumps(body), record.position),
             )
             if update is not None:
                 self._db.execute(
@@ -171,7 +171,7 @@ class State(Store):
             if snapshot is not None:
                 self._learned(record.position, snapshot)
 
-    def turned(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
+    def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event, and the learner's state where the event changed it.
 
         Raises:
@@ -190,9 +190,9 @@ class State(Store):
         """Give up all lessons that have not been held."""
         with self.lock:
             for record in self.waiting():
-                self.taught(replace(record, lesson="dropped"))
+                self.add_lesson(replace(record, outcome="dropped"))
 
-    def judged(self, position: int, correct: bool) -> None:
+    def add_feedback(self, position: int, correct: bool) -> None:
         """Write what a person said about an answer; a later word replaces an earlier one.
 
         Raises:
@@ -236,7 +236,7 @@ class State(Store):
     def waiting(self) -> list[Record]:
         """Records whose lesson has not been held yet."""
         with self.lock:
-            return list(self.records("r.lesson = 'waiting'"))
+            return list(self.records("r.outcome = 'waiting'"))
 
     def entropies(self) -> list[float]:
         """Of all replies in order: what the gate has seen."""
@@ -258,32 +258,34 @@ class State(Store):
     def counts(self) -> dict[str, int]:
         """How many records there are of each kind of lesson."""
         with self.lock:
-            return dict(self._read("SELECT lesson, count(*) FROM records GROUP BY lesson"))
+            return dict(self._read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
 
     @property
-    def frozen(self) -> str | None:
-        """Why learning is frozen; None while it is not."""
+    def paused(self) -> str | None:
+        """Why learning is paused; None while it is not."""
         with self.lock:
-            query = "SELECT kind, detail FROM events WHERE kind IN ('freeze', 'thaw') ORDER BY id DESC LIMIT 1"
-            kind, detail = next(self._read(query), ("thaw", ""))
-            return str(detail) if kind == "freeze" else None
+            query = "SELECT kind, detail FROM events WHERE kind IN ('pause', 'resume') ORDER BY id DESC LIMIT 1"
+            kind, detail = next(self._read(query), ("resume", ""))
+            return str(detail) if kind == "pause" else None
 
 
 def redacted(record: Record, keep: Keep) -> Record:
     """A record without the texts that may not be stored; numbers and option letters stay."""
     if keep == "full":
         return record
-    question, judgement = record.question, record.evidence.judgement
+    question, p_true = record.question, record.evidence.p_true
     options = tuple(_hidden(f"{i}. {option}", keep) for i, option in enumerate(question.options))
-    if judgement is not None:
-        candidates = tuple(_hidden(candidate, keep) for candidate in judgement.candidates)
-        judgement = Judgement(candidates, judgement.p_true, judgement.strategy)
+    if p_true is not None:
+        candidates = tuple(_hidden(candidate, keep) for candidate in p_true.candidates)
+        p_true = PTrue(
+            candidates=candidates, probabilities=p_true.probabilities, distractor_source=p_true.distractor_source
+        )
     return replace(
         record,
         question=Question(_hidden(question.text, keep), options, form=question.form, id=question.id),
         reply=record.reply if question.options else _silent(record.reply, keep),
-        shadow=record.shadow if question.options else _silent(record.shadow, keep),
-        evidence=replace(record.evidence, judgement=judgement, samples=None, dinco=None),
+        frozen=record.frozen if question.options else _silent(record.frozen, keep),
+        evidence=replace(record.evidence, p_true=p_true, samples=None, dinco=None),
     )
 
 

@@ -19,7 +19,7 @@ from secl.errors import ParameterError
 from secl.runs.store import storage_errors
 
 Role = Literal["read", "admin"]
-"""read: ask, read records and give feedback; admin: also roll back, freeze and thaw."""
+"""read: ask, read records and give feedback; admin: also roll back, pause and resume."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 FILE = "keys.json"

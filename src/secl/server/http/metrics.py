@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from secl.server.http.errors import Json
-from secl.server.online.service import Said, Service
+from secl.server.online.service import Answer, Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 BINS = tuple(k / 10 for k in range(1, 11))
@@ -46,10 +46,10 @@ class Metrics:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def said(self, said: Said) -> None:
+    def said(self, said: Answer) -> None:
         """A question was answered."""
         self._confidence.observe(said.record.reply.confidence)
-        self._frozen.observe(said.record.shadow.confidence)
+        self._frozen.observe(said.record.frozen.confidence)
         self._batch.observe(said.batch)
 
     def judged(self, correct: bool) -> None:
@@ -70,13 +70,13 @@ class Gauges(Collector):
             "secl_ready": ("Whether questions are taken.", service.ready),
             "secl_queue": ("Questions that wait for their answer.", service.waiting),
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
-            "secl_drift": ("Norm of the adapter over that of what it changes.", learner.drift),
+            "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
             "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.watch.shift),
             "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
             "secl_gate_statistic": ("Of the gate.", decision.statistic if decision is not None else None),
             "secl_learning": ("Whether questions of bursts get lessons.", learner.active),
             "secl_lessons_waiting": ("Questions that wait for their lesson.", learner.waiting),
-            "secl_storage_trouble": ("Whether the disk refuses.", bool(service.trouble or learner.trouble)),
+            "secl_storage_trouble": ("Whether the disk refuses.", bool(service.last_error or learner.last_error)),
         }
         for name, (meaning, value) in numbers.items():
             if value is not None:
@@ -93,15 +93,15 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
     def healthz() -> dict[str, Any]:
         """The process works. What does not is named in words: answers go on where learning or the disk does not."""
         learner = service.learner
-        learning = "frozen" if learner.frozen is not None else "on" if learner.active else "off"
-        trouble = []
-        if service.trouble is not None:
-            trouble.append("answers are not stored: the disk refuses")
-        if learner.trouble is not None:
-            trouble.append("lessons wait: the disk refuses")
+        learning = "paused" if learner.paused is not None else "on" if learner.active else "off"
+        last_error = []
+        if service.last_error is not None:
+            last_error.append("answers are not stored: the disk refuses")
+        if learner.last_error is not None:
+            last_error.append("lessons wait: the disk refuses")
         if not service.ready:
-            trouble.append("no questions are taken")
-        return {"status": "trouble" if trouble else "ok", "learning": learning, "trouble": trouble}
+            last_error.append("no questions are taken")
+        return {"status": "last_error" if last_error else "ok", "learning": learning, "last_error": last_error}
 
     @router.get("/readyz", responses={503: {"description": "No questions are taken."}})
     def readyz() -> Response:

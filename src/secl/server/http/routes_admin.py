@@ -1,4 +1,4 @@
-"""The routes that look back and that steer: records, history, feedback; roll back, freeze and thaw."""
+"""The routes that look back and that steer: records, history, feedback; roll back, pause and resume."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RunError
 from secl.server.audit.history import bursts
-from secl.server.audit.store import Served, State, position_of
+from secl.server.audit.store import Served, ServerStore, position_of
 from secl.server.http.errors import Json, RequestError
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERRORS
@@ -26,7 +26,7 @@ def admin(request: Request) -> None:
 
 
 def control_router(service: Service, metrics: Metrics) -> APIRouter:
-    """/v1/records, /v1/history, /v1/state, /v1/feedback, /v1/rollback, /v1/freeze and /v1/thaw."""
+    """/v1/records, /v1/history, /v1/state, /v1/feedback, /v1/rollback, /v1/pause and /v1/resume."""
     router = APIRouter(tags=["control"], responses=ERRORS)
     only_admin = [Depends(admin)]
     state, learner = service.state, service.learner
@@ -45,7 +45,7 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/v1/history")
     def history(count: Count = 100) -> Json:
         """What happened to learning: versions kept, lessons by kind, the latest bursts and events."""
-        with State(state.folder) as seen:  # a connection of its own, so that no answer waits for a long look back
+        with ServerStore(state.folder) as seen:  # a connection of its own, so that no answer waits for a long look back
             past = {
                 "answers": len(seen),
                 "versions": [0, *seen.versions()],
@@ -53,7 +53,7 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
                 "bursts": [asdict(burst) for burst in bursts(seen)[-count:]],
                 "events": [event_json(event) for event in seen.events(count)],
             }
-        return Json(finite({**past, "adapter_version": learner.model.version, "frozen": learner.frozen}))
+        return Json(finite({**past, "adapter_version": learner.model.version, "paused": learner.paused}))
 
     @router.get("/v1/state")
     def now(count: Count = 300) -> Json:
@@ -66,7 +66,7 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
     def feedback(said: Feedback) -> Json:
         """Say whether an answer is right; a later word replaces an earlier one. It is never learned from."""
         position = found(said.record_id).record.position
-        state.judged(position, said.correct)
+        state.add_feedback(position, said.correct)
         metrics.judged(said.correct)
         return Json({"record_id": said.record_id, "correct": said.correct})
 
@@ -81,17 +81,17 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
             raise RequestError(404, message, "version_not_found", "version") from None
         return Json({"adapter_version": wanted.version})
 
-    @router.post("/v1/freeze", dependencies=only_admin)
-    def freeze(why: FreezeRequest) -> Json:
+    @router.post("/v1/pause", dependencies=only_admin)
+    def pause(why: FreezeRequest) -> Json:
         """Learn no more; answers go on."""
-        service.freeze(why.reason)
-        return Json({"frozen": learner.frozen})
+        service.pause(why.reason)
+        return Json({"paused": learner.paused})
 
-    @router.post("/v1/thaw", dependencies=only_admin)
-    def thaw() -> Json:
+    @router.post("/v1/resume", dependencies=only_admin)
+    def resume() -> Json:
         """Learn again."""
-        service.thaw()
-        return Json({"frozen": learner.frozen})
+        service.resume()
+        return Json({"paused": learner.paused})
 
     return router
 

@@ -30,12 +30,12 @@ from secl.server.http.schemas import (
     ErrorReply,
     ModelCard,
     ModelList,
-    Wishes,
+    SeclOptions,
     ask_reply,
     chunks,
     completion,
 )
-from secl.server.online.service import Said, Service
+from secl.server.online.service import Answer, Service
 
 log = logging.getLogger("secl.server")
 
@@ -51,7 +51,7 @@ def answers_router(service: Service, settings: Settings, metrics: Metrics) -> AP
     name = settings.name or served_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
 
-    async def answered(question: Question, request: Request) -> Said:
+    async def answered(question: Question, request: Request) -> Answer:
         said = await wait_for(service, question, request, settings.patience)
         metrics.said(said)
         return said
@@ -63,7 +63,7 @@ def answers_router(service: Service, settings: Settings, metrics: Metrics) -> AP
             message = f"there is no model {asked.model[:100]!r} here; there is {name!r}."
             raise RequestError(404, message, "model_not_found", "model")
         check_promises(asked)
-        wishes = asked.secl or Wishes()
+        wishes = asked.secl or SeclOptions()
         text = question_text(turns_of(asked.messages))
         question = make_question(text, wishes.options, wishes.form, "sentence", settings.prompt)
         said = await answered(question, request)
@@ -131,7 +131,7 @@ def check_promises(asked: ChatRequest) -> None:
             raise RequestError(400, sentence, "unsupported_value", field)
 
 
-async def wait_for(service: Service, question: Question, request: Request, patience: float) -> Said:
+async def wait_for(service: Service, question: Question, request: Request, patience: float) -> Answer:
     """Ask, and wait no longer than is left of patience, or than the client does.
 
     Raises:

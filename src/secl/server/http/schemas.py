@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 from secl.records import Form, Record
 from secl.runs.encoding import to_export
 from secl.server.audit.store import Event, Served, record_id
-from secl.server.online.service import Said
+from secl.server.online.service import Answer
 
 
 def _whole(text: str) -> str:
@@ -42,7 +42,7 @@ class Message(BaseModel):
     tool_calls: list[Any] | None = None
 
 
-class Wishes(BaseModel):
+class SeclOptions(BaseModel):
     """What a chat request may ask of us beyond OpenAI's fields: the answers to choose from, or the answer's form."""
 
     model_config = ConfigDict(extra="forbid")
@@ -73,7 +73,7 @@ class ChatRequest(BaseModel):
     logprobs: bool | None = None
     modalities: list[str] | None = None
     response_format: dict[str, Any] | None = None
-    secl: Wishes | None = None
+    secl: SeclOptions | None = None
 
 
 class AskRequest(BaseModel):
@@ -221,14 +221,14 @@ def visible(record: Record) -> str:
     return f"{reply.answer}. {question.option(reply.answer)}" if question.options else reply.answer
 
 
-def secl_of(said: Said) -> Secl:
+def secl_of(said: Answer) -> Secl:
     """The object with the confidence."""
     record, reply = said.record, said.record.reply
     return Secl(
         confidence=reply.confidence,
         bins=list(reply.bins),
         digit_mass=reply.digit_mass,
-        frozen_confidence=record.shadow.confidence,
+        frozen_confidence=record.frozen.confidence,
         entropy=reply.entropy,
         adapter_version=reply.version,
         adapting=record.decision.in_burst,
@@ -237,7 +237,7 @@ def secl_of(said: Said) -> Secl:
     )
 
 
-def ask_reply(said: Said) -> AskReply:
+def ask_reply(said: Answer) -> AskReply:
     """The reply to a plain question."""
     question, reply = said.record.question, said.record.reply
     option = question.option(reply.answer) if question.options and reply.answer is not None else None
@@ -251,7 +251,7 @@ def usage_of(record: Record) -> Usage:
     return Usage(prompt_tokens=total - written, completion_tokens=written, total_tokens=total)
 
 
-def completion(said: Said, name: str, model: str, created: int) -> Completion:
+def completion(said: Answer, name: str, model: str, created: int) -> Completion:
     """The reply to a chat request."""
     choice = Choice(message=AnswerMessage(content=visible(said.record)))
     usage, secl = usage_of(said.record), secl_of(said)

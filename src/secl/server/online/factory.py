@@ -15,13 +15,13 @@ from secl.gates import Always
 from secl.methods import method
 from secl.runs.adapters import plain_config
 from secl.runs.runner import environment, load_model
-from secl.runs.settings import Recipe, anchored
+from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import FILE, check_free
-from secl.server.audit.store import KEEPS, TABLES, Keep, State
+from secl.server.audit.store import KEEPS, TABLES, Keep, ServerStore
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
-from secl.signals import signal_called
+from secl.signals import make_signal
 
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
@@ -34,13 +34,13 @@ SERVED = "served"
 """Stands in a server's recipe where a run has the benchmarks of its stream."""
 
 
-def serving_recipe(**settings: Any) -> Recipe:
+def serving_recipe(**settings: Any) -> RunSettings:
     """The settings of a server as a recipe: those of a run, but for its questions.
 
     Raises:
         ParameterError: a setting makes no sense, or cannot be had behind the answers.
     """
-    recipe = Recipe.from_json(anchored({"stream": [SERVED], **settings}))
+    recipe = RunSettings.from_json(anchored({"stream": [SERVED], **settings}))
     if recipe.accumulate != "stream":
         raise ParameterError(f"accumulate is {recipe.accumulate!r}, but a server's updates add up over its stream.")
     return recipe
@@ -48,7 +48,7 @@ def serving_recipe(**settings: Any) -> Recipe:
 
 def open_service(
     folder: Path,
-    recipe: Recipe,
+    recipe: RunSettings,
     *,
     keep_text: Keep = "full",
     endpoints: Sequence[str] = (),
@@ -93,13 +93,13 @@ def open_service(
     calibrator = Calibrator(
         twin,
         gate=Always(),
-        signal=signal_called(recipe.signal, recipe.tau or model.tau, recipe.formula),
+        signal=make_signal(recipe.signal, recipe.tau or model.tau, recipe.formula),
         evidence=method(recipe.method).evidence,
         learns=method(recipe.method).learns,
         **recipe.loop(),
     )
     service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
-    twin.yielding(service.pace.wait)
+    twin.set_pause_hook(service.pace.wait)
     return service
 
 
@@ -116,12 +116,12 @@ def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetM
     return FleetModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
 
 
-def note_environment(state: State, now: dict[str, Any]) -> None:
+def note_environment(state: ServerStore, now: dict[str, Any]) -> None:
     """Write down an environment that is not the one of the last start: the last digits of replies may depend on it."""
     told = ", ".join(f"{name} {value}" for name, value in now.items())
     starts = [event.detail for event in state.events() if event.kind == "start"]
     if told != (starts[-1] if starts else ", ".join(f"{n} {v}" for n, v in state.manifest["environment"].items())):
-        state.turned("start", 0, told)
+        state.add_event("start", 0, told)
 
 
 def check_folder(folder: Path) -> None:
@@ -131,23 +131,23 @@ def check_folder(folder: Path) -> None:
         RunError: it is something else, or is in use.
     """
     if (folder / FILE).exists():
-        State(folder, writable=True).close()
+        ServerStore(folder, writable=True).close()
     else:
         check_free(folder)
 
 
-def take_up(folder: Path, manifest: dict[str, Any]) -> State:
+def take_up(folder: Path, manifest: dict[str, Any]) -> ServerStore:
     """Open the state folder that these settings began, or begin it.
 
     Raises:
         RunError: it was begun with other settings; the message names them.
     """
     if not (folder / FILE).exists():
-        return State.create(folder, manifest, TABLES)
-    state = State(folder, writable=True)
+        return ServerStore.create(folder, manifest, TABLES)
+    state = ServerStore(folder, writable=True)
     try:
         begun, now = state.manifest, manifest
-        differences = Recipe.from_json(begun["recipe"]).differences(Recipe.from_json(now["recipe"]))
+        differences = RunSettings.from_json(begun["recipe"]).differences(RunSettings.from_json(now["recipe"]))
         differences += [
             f"{name}: {begun.get(name)} there, {now[name]} here"
             for name in ("model", "keep_text")

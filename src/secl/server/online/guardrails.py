@@ -42,7 +42,7 @@ class Watch:
 
     def see(self, record: Record) -> None:
         """Take an answer into account."""
-        self._shifts.append(record.reply.confidence - record.shadow.confidence)
+        self._shifts.append(record.reply.confidence - record.frozen.confidence)
 
     @property
     def shift(self) -> float | None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import StorageError
 from secl.records import Record
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Watch, failure
-from secl.server.online.scheduler import GivenUpError, Pace
+from secl.server.online.scheduler import GivenUpError, Scheduler
 
 RETRY = 1.0
 """Seconds until a lesson that the disk refused is tried again."""
@@ -28,17 +28,17 @@ class Learner:
     Args:
         calibrator: its model learns; its gate is always open, because the decision was made when the reply was given.
         state: where lessons are written.
-        watch: freezes learning that goes too far.
+        watch: pauses learning that goes too far.
         pace: says when learning may use the machine.
         backlog: most questions that wait for their lesson.
     """
 
-    def __init__(self, calibrator: Calibrator, state: State, watch: Watch, pace: Pace, backlog: int) -> None:
+    def __init__(self, calibrator: Calibrator, state: ServerStore, watch: Watch, pace: Scheduler, backlog: int) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
         self.state, self.watch, self.pace, self.backlog = state, watch, pace, backlog
-        self.frozen = state.frozen
-        self.trouble: str | None = None
-        self.drift = self.model.drift
+        self.paused = state.paused
+        self.last_error: str | None = None
+        self.relative_norm = self.model.relative_norm
         self._waiting: deque[Record] = deque()
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
@@ -46,17 +46,17 @@ class Learner:
         self._stopping = False
         self._thread = threading.Thread(target=self._teach_all, name="secl-lessons", daemon=True)
 
-    def resume(self) -> None:
+    def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the lessons that were not held."""
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
-            self._fresh, self.drift = snapshot, self.model.drift
+            self._fresh, self.relative_norm = snapshot, self.model.relative_norm
         left = self.state.waiting()
-        if self.state.keep_text == "full" and self.frozen is None:
+        if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(left)
         else:
-            self._drop(left)  # learning is frozen, or what was asked is not known any more
+            self._drop(left)  # learning is paused, or what was asked is not known any more
 
     def start(self) -> None:
         """Begin to teach."""
@@ -74,7 +74,7 @@ class Learner:
     @property
     def active(self) -> bool:
         """Whether questions of bursts get lessons."""
-        return self.frozen is None and self.trouble is None and self.calibrator.learns
+        return self.paused is None and self.last_error is None and self.calibrator.learns
 
     @property
     def waiting(self) -> int:
@@ -82,9 +82,9 @@ class Learner:
         return len(self._waiting)
 
     def take(self, records: Sequence[Record]) -> None:
-        """Line up questions of a burst; beyond the backlog the oldest are dropped, and all while learning is frozen."""
+        """Line up questions of a burst; beyond the backlog the oldest are dropped, and all while learning is paused."""
         with self._changed:
-            if self.frozen is not None:  # since the gate was asked
+            if self.paused is not None:  # since the gate was asked
                 late = list(records)
             else:
                 self._waiting.extend(records)
@@ -107,37 +107,37 @@ class Learner:
         with self._alone():
             before = self.model.snapshot()
             if version:
-                self.model.recall(weights, version)
+                self.model.load_version(weights, version)
             else:
                 self.model.reset()
             snapshot = self.model.snapshot()
             try:
-                self.state.turned("rollback", version, f"back to version {version}", snapshot=snapshot)
+                self.state.add_event("rollback", version, f"back to version {version}", snapshot=snapshot)
             except StorageError:
                 self.model.restore(before)
                 raise
-            self.drift = self.model.drift
+            self.relative_norm = self.model.relative_norm
             with self._changed:
                 late, self._fresh = list(self._waiting), snapshot
                 self._waiting.clear()
         self._drop(late)
 
-    def freeze(self, reason: str) -> None:
-        """Hold no more lessons until `thaw`; those that wait are dropped."""
+    def pause(self, reason: str) -> None:
+        """Hold no more lessons until `resume`; those that wait are dropped."""
         with self._alone():
-            self._freeze(reason)
+            self._pause(reason)
 
-    def _freeze(self, reason: str) -> None:
-        self.state.turned("freeze", self.model.version, reason)
+    def _pause(self, reason: str) -> None:
+        self.state.add_event("pause", self.model.version, reason)
         with self._changed:
-            self.frozen, late = reason, list(self._waiting)
+            self.paused, late = reason, list(self._waiting)
             self._waiting.clear()
         self._drop(late)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """Hold lessons again."""
-        self.state.turned("thaw", self.model.version, "learning goes on")
-        self.frozen = None
+        self.state.add_event("resume", self.model.version, "learning goes on")
+        self.paused = None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -159,7 +159,7 @@ class Learner:
             with self._model_free:
                 if self._waiting:  # a rollback may have emptied it
                     self._teach(self._waiting[0])
-            if self.trouble is not None:
+            if self.last_error is not None:
                 with self._changed:
                     self._changed.wait(RETRY)
 
@@ -170,30 +170,32 @@ class Learner:
             with self.pace.teaching():
                 taught = self._lesson(asked)
             changed = taught.update is not None
-            self.state.taught(taught, snapshot=self.model.snapshot() if changed else None)
+            self.state.add_lesson(taught, snapshot=self.model.snapshot() if changed else None)
         except GivenUpError:
             self.model.restore(before)
             return
         except StorageError as problem:
             self.model.restore(before)
-            self.trouble = str(problem)
+            self.last_error = str(problem)
             return
-        self.trouble = None
+        self.last_error = None
         with self._changed:
             if self._waiting and self._waiting[0] is asked:
                 self._waiting.popleft()
             if self.model.version != version:
                 self._fresh = self.model.snapshot()
         if self.model.version != version:
-            self.drift = self.model.drift  # kept, because it is looked at often and takes a while to compute
-        alarm = self.watch.alarm(self.drift)
+            self.relative_norm = (
+                self.model.relative_norm
+            )  # kept, because it is looked at often and takes a while to compute
+        alarm = self.watch.alarm(self.relative_norm)
         if alarm is not None:
-            self.frozen = alarm  # also if the disk refuses to keep it
+            self.paused = alarm  # also if the disk refuses to keep it
             try:
-                self.state.turned("alert", self.model.version, alarm)
-                self._freeze(alarm)
+                self.state.add_event("alert", self.model.version, alarm)
+                self._pause(alarm)
             except StorageError as problem:
-                self.trouble = str(problem)
+                self.last_error = str(problem)
 
     def _lesson(self, asked: Record) -> Record:
         """The record with its lesson; a failed update is taken back."""
@@ -208,23 +210,23 @@ class Learner:
             taught, failed = None, f"the lesson of record {asked.position} ended with {type(problem).__name__}"
         if taught is None or failed is not None:
             self.model.restore(before)
-            self.state.turned("failed_update", self.model.version, str(failed))
-            return replace(asked, lesson="failed")
+            self.state.add_event("failed_update", self.model.version, str(failed))
+            return replace(asked, outcome="failed")
         spent = taught.ledger
-        learning = round(spent.total - spent.judging, 6)
+        learning = round(spent.total - spent.scoring, 6)
         return replace(
             asked,
             evidence=taught.evidence,
             signal=taught.signal,
-            lesson=taught.lesson,
+            outcome=taught.outcome,
             update=taught.update,
-            ledger=replace(asked.ledger, judging=spent.judging, learning=learning),
+            ledger=replace(asked.ledger, scoring=spent.scoring, learning=learning),
         )
 
     def _drop(self, late: Sequence[Record]) -> None:
         for record in late:
             try:
-                self.state.taught(replace(record, lesson="dropped"))
+                self.state.add_lesson(replace(record, outcome="dropped"))
             except StorageError as problem:  # they wait on disk, and are taken up again after the next start
-                self.trouble = str(problem)
+                self.last_error = str(problem)
                 return

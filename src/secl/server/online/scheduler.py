@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Pace:
+class Scheduler:
     """Lets one thread learn while another answers.
 
     Args:

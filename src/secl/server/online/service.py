@@ -21,14 +21,14 @@ from typing import Any, Protocol
 from secl.calibrator import Calibrator
 from secl.errors import SeclError, StorageError
 from secl.gates import Gate
-from secl.model import Answered, Model
+from secl.model import Model, ModelAnswer
 from secl.records import Decision, Evidence, Ledger, Question, Record
 from secl.runs.store import Version
-from secl.server.audit.store import State
+from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds, Watch
 from secl.server.online.learner import Learner
 from secl.server.online.limits import BusyError, ClosingError, Limits
-from secl.server.online.scheduler import Pace
+from secl.server.online.scheduler import Scheduler
 
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: those who were answered together ask again together."""
@@ -47,7 +47,7 @@ class Answering(Model, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Answer:
     """What a question gets.
 
     Attributes:
@@ -79,17 +79,17 @@ class Service:
         model: Answering,
         calibrator: Calibrator,
         gate: Gate,
-        state: State,
+        state: ServerStore,
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         self.model, self.gate, self.state = model, gate, state
         self.limits = limits or Limits()
         self.watch = Watch(bounds or Bounds())
-        self.pace = Pace(self.limits.share)
+        self.pace = Scheduler(self.limits.share)
         self.started = time.time()
         self.position = len(state)
-        self.trouble: str | None = None
+        self.last_error: str | None = None
         self.unreadable = 0
         self._gate_state: Any = gate.start()
         self._decision: Decision | None = None
@@ -100,26 +100,26 @@ class Service:
         self._kept = set(state.versions())
         self._coming: bytes | None = None
         self.learner = Learner(calibrator, state, self.watch, self.pace, self.limits.backlog)
-        self._asked: deque[tuple[Question, float, Future[Said]]] = deque()
+        self._asked: deque[tuple[Question, float, Future[Answer]]] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
         """Begin to answer and to learn, from where the state was left."""
-        self.learner.resume()
+        self.learner.restore_state()
         self._swap()
         self._thread.start()
         self.learner.start()
 
-    def submit(self, question: Question) -> Future[Said]:
+    def submit(self, question: Question) -> Future[Answer]:
         """Ask; the future can be cancelled until its turn comes.
 
         Raises:
             BusyError: the queue is full.
             ClosingError: the service is about to stop.
         """
-        future: Future[Said] = Future()
+        future: Future[Answer] = Future()
         with self._changed:
             if self._closing:
                 raise ClosingError("the server is stopping; ask again when it is back.")
@@ -131,7 +131,7 @@ class Service:
             self._changed.notify_all()
         return future
 
-    def ask(self, question: Question, timeout: float | None = None) -> Said:
+    def ask(self, question: Question, timeout: float | None = None) -> Answer:
         """Ask and wait for the reply, at most `timeout` seconds."""
         return self.submit(question).result(timeout)
 
@@ -168,21 +168,21 @@ class Service:
         """
         self.learner.rollback(version)
 
-    def freeze(self, reason: str) -> None:
-        """Learn no more, until `thaw`; answers go on.
+    def pause(self, reason: str) -> None:
+        """Learn no more, until `resume`; answers go on.
 
         Raises:
             StorageError: it cannot be written down.
         """
-        self.learner.freeze(reason)
+        self.learner.pause(reason)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """Learn again.
 
         Raises:
             StorageError: it cannot be written down.
         """
-        self.learner.thaw()
+        self.learner.resume()
 
     def _answer_all(self) -> None:
         while True:
@@ -195,13 +195,13 @@ class Service:
             with self.pace.answering():
                 self._answer(self._take())
 
-    def _take(self) -> list[tuple[Question, float, Future[Said]]]:
+    def _take(self) -> list[tuple[Question, float, Future[Answer]]]:
         """The next batch, without what was cancelled."""
         with self._changed:
             taken = [self._asked.popleft() for _ in range(min(self.limits.batch, len(self._asked)))]
         return [each for each in taken if each[2].set_running_or_notify_cancel()]
 
-    def _answer(self, batch: list[tuple[Question, float, Future[Said]]]) -> None:
+    def _answer(self, batch: list[tuple[Question, float, Future[Answer]]]) -> None:
         """Answer a batch under one version; a question that cannot be answered does not spoil it."""
         self._swap()
         good = []
@@ -214,7 +214,7 @@ class Service:
         began = time.perf_counter()
         try:
             questions = [question for question, _, _ in good]
-            self.model.prepare(questions, [False] * len(questions), stands_still=True)
+            self.model.prefetch(questions, [False] * len(questions), weights_fixed=True)
             answered = [self._one(question) for question in questions]
             records = self._decide(questions, answered)
             stored = self._write(records, time.perf_counter() - began)
@@ -224,13 +224,13 @@ class Service:
             return
         now = time.perf_counter()
         for record, (_, asked, future) in zip(records, good, strict=True):
-            future.set_result(Said(record, stored, len(records), now - asked))
+            future.set_result(Answer(record, stored, len(records), now - asked))
 
-    def _one(self, question: Question) -> tuple[Answered, float]:
+    def _one(self, question: Question) -> tuple[ModelAnswer, float]:
         before = self.model.tokens
         return self.model.answer(question), self.model.tokens - before
 
-    def _decide(self, questions: list[Question], answered: list[tuple[Answered, float]]) -> list[Record]:
+    def _decide(self, questions: list[Question], answered: list[tuple[ModelAnswer, float]]) -> list[Record]:
         """The records of a batch, the gate asked in order; nothing is changed yet."""
         records = []
         state, learning = self._gate_state, self.learner.active
@@ -242,15 +242,15 @@ class Service:
                     position=self.position + number,
                     question=question,
                     reply=said.reply,
-                    shadow=said.shadow,
+                    frozen=said.frozen,
                     decision=decision,
                     evidence=Evidence(),
                     signal=None,
-                    lesson="waiting" if decision.in_burst and learning else "idle",
+                    outcome="waiting" if decision.in_burst and learning else "idle",
                     update=None,
                     correct=None,
-                    shadow_correct=None,
-                    ledger=Ledger(round(spent - adapting, 6), adapting),
+                    frozen_correct=None,
+                    ledger=Ledger(answering=round(spent - adapting, 6), adapting=adapting),
                     plain_tokens=said.plain_tokens,
                 )
             )
@@ -262,18 +262,18 @@ class Service:
         number = self.model.version
         kept = Version(number, self.model.weights()) if number and number not in self._kept else None
         try:
-            self.state.answered(records, seconds, moment=time.time(), kept=kept)
+            self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
         except StorageError as problem:
-            self.trouble = str(problem)
+            self.last_error = str(problem)
             return False
-        self.trouble = None if self._coming is None else self.trouble
+        self.last_error = None if self._coming is None else self.last_error
         self._kept.add(number)
         self._gate_state, self._decision = self._coming_state, records[-1].decision
         self.position += len(records)
         for record in records:
             self.watch.see(record)
             self.unreadable += record.reply.answer is None
-        self.learner.take([record for record in records if record.lesson == "waiting"])
+        self.learner.take([record for record in records if record.outcome == "waiting"])
         return True
 
     def _swap(self) -> None:
@@ -284,13 +284,13 @@ class Service:
         try:
             self.model.restore(self._coming)
         except SeclError as problem:  # a fleet publishes versions as files; the next batch tries again
-            self.trouble = str(problem)
+            self.last_error = str(problem)
         else:
             self._coming = None
 
 
 @contextmanager
-def _problems_to(future: Future[Said]) -> Iterator[None]:
+def _problems_to(future: Future[Answer]) -> Iterator[None]:
     """What goes wrong with a question belongs to the one who asked it."""
     try:
         yield

@@ -19,7 +19,7 @@ ASKED_ONLY = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
 """Modules of a decoder layer that matter at the asked tokens alone, by their usual names."""
 
 
-class Narrowing:
+class LastLayerSlicer:
     """Narrows the last layer inside `with narrowing.to(rows)`; outside it nothing changes.
 
     Args:

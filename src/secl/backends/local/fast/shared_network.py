@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from secl.backends.local.fast.last_layer import Narrowing
+from secl.backends.local.fast.last_layer import LastLayerSlicer
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.tree_attention import Sight, tree_attention
+from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Head, Layout, LinearHead
 from secl.errors import ModelError
 
@@ -115,7 +115,7 @@ class SharedNetwork:
         self.dtype = next(model.parameters()).dtype
         self.window = _sliding_window(model.config)
         self.sparse = sparse and self.device.type == "cpu"
-        self.narrowing = Narrowing(self.top[-1]) if narrow else None
+        self.narrowing = LastLayerSlicer(self.top[-1]) if narrow else None
         self._capture: _Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
 
@@ -168,7 +168,7 @@ class SharedNetwork:
         """The arguments that tell attention which tokens see which."""
         if self.sparse:
             # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
-            return {"attention_mask": torch.zeros(1, 1, 1, 1), SIGHT: Sight(visible)}
+            return {"attention_mask": torch.zeros(1, 1, 1, 1), SIGHT: BlockMask(visible)}
         if trie.is_chain:
             return {"attention_mask": None}
         hidden_from = torch.from_numpy(~visible).to(self.device)
@@ -210,11 +210,11 @@ class SharedPass:
         hidden = self.captured.hidden[:, rows]
         arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
         if self.network.sparse:
-            sight = Sight(self.visible[np.ix_(needed, needed)])
+            sight = BlockMask(self.visible[np.ix_(needed, needed)])
             for kwargs in arguments:
                 kwargs[SIGHT] = sight
             if self.network.narrowing is not None:
-                arguments[-1][SIGHT] = Sight(sight.visible, asked)
+                arguments[-1][SIGHT] = BlockMask(sight.visible, asked)
         cost = len(needed) * self.network.top_share
         return Replay(cost, lambda: self.network.replay(hidden, arguments, where)[order])
 

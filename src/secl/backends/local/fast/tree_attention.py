@@ -40,7 +40,7 @@ class Block:
     hidden: Tensor
 
 
-class Sight:
+class BlockMask:
     """Which tokens of a pass see which.
 
     Args:
@@ -70,7 +70,7 @@ def _places(numbers: NDArray[np.int64]) -> Tensor | slice:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float, softcap: float | None = None
+    query: Tensor, key: Tensor, value: Tensor, sight: BlockMask, scaling: float, softcap: float | None = None
 ) -> Tensor:
     """Attention of one row of tokens.
 
@@ -113,7 +113,7 @@ def _interface(
     _mask: Tensor | None,
     *,
     scaling: float,
-    sight: Sight,
+    sight: BlockMask,
     softcap: float | None = None,
     **_unused: Any,
 ) -> tuple[Tensor, None]:

@@ -41,8 +41,8 @@ LATEST = 8
 EVENTS = {
     "start": "Started",
     "rollback": "Rolled back",
-    "freeze": "Frozen",
-    "thaw": "Thawed",
+    "pause": "Frozen",
+    "resume": "Thawed",
     "alert": "Alert",
     "failed_update": "Update taken back",
 }
@@ -105,8 +105,8 @@ def headline(seen: View) -> str:
     learning = seen["learning"]
     if not learning["on"]:
         return "It answers and states how sure it is; this server does not learn."
-    if learning["frozen"] is not None:
-        return "It answers; learning is frozen."
+    if learning["paused"] is not None:
+        return "It answers; learning is paused."
     lessons = f" {counted(learning['waiting'], 'lesson')} {'waits' if learning['waiting'] == 1 else 'wait'}."
     behind = lessons if learning["waiting"] else ""
     if seen["in_burst"] and seen["remaining"]:

@@ -33,10 +33,10 @@ def view(service: Service, count: int = 300) -> View:
         answers: how many were ever given.
         version: of the latest answer. `newest`: of the next one.
         in_burst, remaining, statistic: what the gate made of the latest answer.
-        learning: `on` (this server learns at all), `active`, `frozen` (the reason, or None), `waiting` lessons of
+        learning: `on` (this server learns at all), `active`, `paused` (the reason, or None), `waiting` lessons of
             at most `backlog`.
-        trouble: what keeps answers or lessons from being written, in one sentence, or None.
-        drift, shift: of the weights and of the stated confidence, each with the bound that freezes learning.
+        last_error: what keeps answers or lessons from being written, in one sentence, or None.
+        drift, shift: of the weights and of the stated confidence, each with the bound that pauses learning.
         lessons: how many records there are of each kind of lesson.
         unreadable: answers since the start that could not be read.
         queue: questions that wait, and the most that may.
@@ -64,12 +64,12 @@ def view(service: Service, count: int = 300) -> View:
         "learning": {
             "on": learner.calibrator.learns,
             "active": learner.active,
-            "frozen": learner.frozen,
+            "paused": learner.paused,
             "waiting": learner.waiting,
             "backlog": learner.backlog,
         },
-        "trouble": service.trouble or learner.trouble,
-        "drift": defined(learner.drift),
+        "last_error": service.last_error or learner.last_error,
+        "drift": defined(learner.relative_norm),
         "drift_bound": service.watch.bounds.drift,
         "shift": defined(service.watch.shift),
         "shift_bound": service.watch.bounds.shift,
@@ -135,12 +135,12 @@ def _point(served: Served) -> View:
         "position": record.position,
         "time": served.time,
         "confidence": record.reply.confidence,
-        "frozen_confidence": record.shadow.confidence,
+        "frozen_confidence": record.frozen.confidence,
         "entropy": defined(record.reply.entropy),
         "alarm": record.decision.alarm,
         "in_burst": record.decision.in_burst,
         "version": record.reply.version,
-        "lesson": record.lesson,
+        "lesson": record.outcome,
         "correct": served.correct,
     }
 

@@ -128,7 +128,7 @@ function show(reply) {
   $("bins-desc").textContent = bins.map((p, k) => `${k / 10} to ${(k + 1) / 10}: ${Math.round(100 * p)}%`).join(", ");
   const version = reply.secl.adapter_version;
   $("origin").textContent = `Percent of each tenth. Version ${version}, ${record ?? "not stored, so it cannot be judged"}.`;
-  $("judge").hidden = record === null;
+  $("feedback-buttons").hidden = record === null;
   document.querySelectorAll("[data-correct]").forEach((button) => button.setAttribute("aria-pressed", "false"));
   $("thanks").textContent = "";
   $("answer").hidden = false;
@@ -178,8 +178,8 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   const { version, correct } = button.dataset;
   if (correct !== undefined) judge(button);
-  if (button.id === "freeze") order("v1/freeze", { reason: "by hand, on the page" }, "Learning is frozen.");
-  if (button.id === "thaw") order("v1/thaw", {}, "Learning goes on.");
+  if (button.id === "pause") order("v1/pause", { reason: "by hand, on the page" }, "Learning is paused.");
+  if (button.id === "resume") order("v1/resume", {}, "Learning goes on.");
   if (version !== undefined) {
     const question = `Go back to version ${version}? Questions that wait for their lesson are dropped.`;
     order("v1/rollback", { version: Number(version) }, `Answers come from version ${version} now.`, question);

@@ -1,0 +1,37 @@
+"""What a question cost: tokens through the network, counted by purpose where they are spent."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Literal
+
+from secl.records import Ledger
+
+Purpose = Literal["answering", "adapting", "scoring", "sampling", "comparing", "learning"]
+
+
+class Meter:
+    """Counts tokens by purpose (see `Ledger`) until they are taken.
+
+    >>> meter = Meter()
+    >>> meter.spend("answering", 40)
+    >>> meter.take().total, meter.take().total
+    (40.0, 0.0)
+    """
+
+    def __init__(self) -> None:
+        self._spent = self._zeros()
+
+    def spend(self, purpose: Purpose, tokens: float) -> None:
+        """Add tokens that went through the whole network; half the network counts half."""
+        self._spent[purpose] += tokens
+
+    def take(self) -> Ledger:
+        """Everything spent since the last call."""
+        spent, self._spent = self._spent, self._zeros()
+        # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
+        return Ledger(**{purpose: round(tokens, 6) for purpose, tokens in spent.items()})
+
+    @staticmethod
+    def _zeros() -> dict[str, float]:
+        return {field.name: 0.0 for field in fields(Ledger)}

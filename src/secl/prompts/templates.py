@@ -34,9 +34,7 @@ _INSTRUCTIONS: dict[Form, str] = {
     "format\nAnswer: <number>",
 }
 
-_ASK_CONFIDENCE = (
-    f"How confident are you that your answer is correct? ServerStore it {_SCALE}\n{_FORMAT}Confidence: <digit>"
-)
+_ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
 _BEGUN: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
 

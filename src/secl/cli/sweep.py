@@ -57,7 +57,7 @@ def sweep(
 
 def overview(jobs: Sequence[Job]) -> Table:
     """A rich table of what a sweep is made of and how far each run is."""
-    table = _table("Run", "ServerStore")
+    table = _table("Run", "State")
     for job in jobs:
         table.add_row(job.name, state_of(job))
     return table

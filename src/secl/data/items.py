@@ -40,8 +40,8 @@ class Item:
     def ask(self, domain: str, name: str, seed: int) -> Question:
         """The question with options drawn and shuffled by the seed and its own text, so not by its neighbours."""
         generator = random.Random(f"{domain}-{seed}-{self.text}")
-        dinco_probe = [rival for rival in self.pool if rival not in self.certain]
-        options = [self.answer, *self.certain, *generator.sample(dinco_probe, self.size - 1 - len(self.certain))]
+        others = [rival for rival in self.pool if rival not in self.certain]
+        options = [self.answer, *self.certain, *generator.sample(others, self.size - 1 - len(self.certain))]
         generator.shuffle(options)
         reference = LETTERS[options.index(self.answer)]
         return Question(self.text, tuple(options), reference, domain=domain, id=name, form="choice")

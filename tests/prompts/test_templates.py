@@ -1,0 +1,45 @@
+"""Every prompt, to the last character: a changed word changes what a model says, and with it every recorded run."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from secl.prompts import templates
+from secl.prompts.templates import Prompt
+from secl.records import Form, Question
+
+
+def prompts(question: Question) -> list[Prompt]:
+    return [
+        templates.answer_prompt(question),
+        templates.confidence_prompt(question, " the Nile"),
+        templates.p_true_prompt(question, "the Nile"),
+        templates.verification_prompt(question, "the Nile"),
+        templates.entailment_prompt(question, "the Nile", "the Amazon"),
+        *([] if question.options else [templates.distractor_prompt(question)]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "digest"),
+    [
+        ("choice", "e97770c15d627c81"),
+        ("number", "580094a24bbcc96b"),
+        ("short", "054178b9df94e668"),
+        ("sentence", "1db51f7fc2e468fe"),
+    ],
+)
+def test_the_prompts_of_a_form_never_change_by_accident(form: Form, digest: str) -> None:
+    question = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
+    text = "\n---\n".join("\n".join((*prompt.turns, prompt.begun)) for prompt in prompts(question))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
+
+
+def test_a_confidence_prompt_asks_in_these_words() -> None:
+    asked = templates.confidence_prompt(Question("Which river is longest?"), " the Nile").turns[-1]
+    assert asked == (
+        "How confident are you that your answer is correct? State it as a single digit from 0 to 9, where 0 means a "
+        "0-10% chance of being correct and 9 means 90-100%.\nReply in exactly this format:\nConfidence: <digit>"
+    )

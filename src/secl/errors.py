@@ -6,7 +6,11 @@
     ├── ModelError            a model cannot be found, loaded, or used for this method
     ├── ParameterError        a number or name that a user gave makes no sense
     ├── RunError              a run folder is missing, foreign, corrupt, in use, or does not fit
-    └── StorageError          the disk is full or does not let us write
+    ├── StorageError          the disk is full or does not let us write
+    ├── RequestError          a server refuses a request; carries the HTTP status and a code for programs
+    ├── BusyError             a server's queue is full
+    └── ClosingError          a server is stopping
+    GivenUpError              internal: a lesson was interrupted and will be held again
 
 Raise the narrowest class, name the input, say what is wrong and what to do.
 """
@@ -40,3 +44,34 @@ class RunError(SeclError):
 
 class StorageError(SeclError):
     """The disk is full or does not let us write."""
+
+
+class RequestError(SeclError):
+    """A server refuses a request.
+
+    Args:
+        status: HTTP status.
+        message: one sentence for the person who sent the request.
+        code: a word for programs.
+        param: name of the field at fault.
+        headers: extra HTTP headers of the response.
+    """
+
+    def __init__(
+        self, status: int, message: str, code: str, param: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+        self.headers = headers
+
+
+class BusyError(SeclError):
+    """A server's queue is full; ask again later."""
+
+
+class ClosingError(SeclError):
+    """The server is stopping, or has stopped."""
+
+
+class GivenUpError(Exception):
+    """A lesson was interrupted in the middle; it will be held again. Not a user's error, so not a `SeclError`."""

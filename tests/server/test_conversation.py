@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.errors import QuestionError
+from secl.errors import QuestionError, RequestError
 from secl.server.http.conversation import SPEAKERS, Turn, make_question, question_text, turns_of, with_context
-from secl.server.http.errors import RequestError
 from secl.server.http.schemas import Message
 
 TEXT = st.text(min_size=1).filter(str.strip)

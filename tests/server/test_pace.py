@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from secl.server.online.scheduler import GivenUpError, Scheduler
+from secl.errors import GivenUpError
+from secl.server.online.scheduler import Scheduler
 
 
 class Lesson:

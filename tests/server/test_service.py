@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from secl.errors import QuestionError, RunError, StorageError
+from secl.errors import BusyError, ClosingError, QuestionError, RunError, StorageError
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.model import ModelAnswer
 from secl.records import Question, Reply, Update
 from secl.runs.store import FILE
 from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import BusyError, ClosingError, Limits
+from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService

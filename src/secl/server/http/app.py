@@ -11,10 +11,10 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from secl.errors import SeclError
+from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
 from secl.server.http.dashboard.page import page_router
-from secl.server.http.errors import RequestError, refusal
+from secl.server.http.errors import error_response, to_request_error
 from secl.server.http.metrics import Metrics, health_router
 from secl.server.http.middleware import Guard, Settings
 from secl.server.http.routes_admin import control_router
@@ -61,10 +61,10 @@ def may_see(request: Request) -> bool:
 
 
 async def _refused(_request: Request, problem: SeclError) -> Response:
-    refused = refusal(problem)
+    refused = to_request_error(problem)
     if refused.status == 500:
         log.error("%s", problem)  # one sentence about the server, not about what was asked
-    return refused.response()
+    return error_response(refused)
 
 
 async def _invalid(_request: Request, problem: RequestValidationError) -> Response:
@@ -72,7 +72,7 @@ async def _invalid(_request: Request, problem: RequestValidationError) -> Respon
     first = problem.errors()[0]
     param = ".".join(str(part) for part in first["loc"][1:])
     message = f"{param or 'the body'}: {first['msg'].rstrip('.')}."
-    return RequestError(400, message, "invalid_value", param or None).response()
+    return error_response(RequestError(400, message, "invalid_value", param or None))
 
 
 async def _not_served(_request: Request, problem: HTTPException) -> Response:
@@ -83,4 +83,4 @@ async def _not_served(_request: Request, problem: HTTPException) -> Response:
     }
     message = sentence.get(problem.status_code, f"{problem.detail}.")
     headers = dict(problem.headers or {})
-    return RequestError(problem.status_code, message, f"http_{problem.status_code}", headers=headers).response()
+    return error_response(RequestError(problem.status_code, message, f"http_{problem.status_code}", headers=headers))

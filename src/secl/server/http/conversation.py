@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secl.errors import RequestError
 from secl.records import Form, Question
-from secl.server.http.errors import RequestError
 from secl.server.http.schemas import Message
 
 SPEAKERS = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}

@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from secl.server.http.errors import Json
+from secl.server.http.errors import AsciiJson
 from secl.server.online.service import Answer, Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -106,7 +106,7 @@ def health_router(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/readyz", responses={503: {"description": "No questions are taken."}})
     def readyz() -> Response:
         """Whether questions are taken."""
-        return Json({"ready": service.ready}, 200 if service.ready else 503)
+        return AsciiJson({"ready": service.ready}, 200 if service.ready else 503)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:

@@ -16,9 +16,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, RequestError
 from secl.server.http.api_keys import Keys, Role
-from secl.server.http.errors import AGAIN, RequestError, traced
+from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
 from secl.validation import check_finite, check_whole
 
@@ -92,10 +92,10 @@ class Guard:
         except ClientDisconnect:
             pass
         except Exception as problem:  # nothing above is to log it with what was asked
-            log.error("a request failed: %s", traced(problem))
+            log.error("a request failed: %s", describe_failure(problem))
             if not status:
                 refused = RequestError(500, "the server failed on this request.", "server_error")
-                await refused.response()(scope, receive, sent)
+                await error_response(refused)(scope, receive, sent)
         finally:
             self._inside -= 1
             self.metrics.count(scope, status, time.perf_counter() - began)
@@ -106,10 +106,10 @@ class Guard:
             scope["secl_role"] = self._admit(scope, headers)
             if scope["method"] not in SAFE:
                 if self._inside > self.settings.crowd:
-                    raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=AGAIN)
+                    raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=RETRY_SOON)
                 receive = replayed(await self._body(headers, receive), receive)
         except RequestError as refused:
-            await refused.response()(scope, receive, send)
+            await error_response(refused)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

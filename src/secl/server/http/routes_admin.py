@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError, RequestError, RunError
 from secl.server.audit.history import bursts
 from secl.server.audit.store import Served, ServerStore, position_of
-from secl.server.http.errors import Json, RequestError
+from secl.server.http.errors import AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERRORS
 from secl.server.http.schemas import Feedback, FreezeRequest, RollbackRequest, event_json, served_json
@@ -38,12 +38,12 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
             raise RequestError(404, f"there is no record {name[:40]!r}.", "record_not_found", "record_id") from None
 
     @router.get("/v1/records/{record_id}")
-    def record(record_id: str) -> Json:
+    def record(record_id: str) -> AsciiJson:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
-        return Json(finite(served_json(found(record_id))))
+        return AsciiJson(finite(served_json(found(record_id))))
 
     @router.get("/v1/history")
-    def history(count: Count = 100) -> Json:
+    def history(count: Count = 100) -> AsciiJson:
         """What happened to learning: versions kept, lessons by kind, the latest bursts and events."""
         with ServerStore(state.folder) as seen:  # a connection of its own, so that no answer waits for a long look back
             past = {
@@ -53,25 +53,25 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
                 "bursts": [asdict(burst) for burst in bursts(seen)[-count:]],
                 "events": [event_json(event) for event in seen.events(count)],
             }
-        return Json(finite({**past, "adapter_version": learner.model.version, "paused": learner.paused}))
+        return AsciiJson(finite({**past, "adapter_version": learner.model.version, "paused": learner.paused}))
 
     @router.get("/v1/state")
-    def now(count: Count = 300) -> Json:
+    def now(count: Count = 300) -> AsciiJson:
         """What the page shows."""
         from secl.server.http.dashboard.view import view
 
-        return Json(finite(view(service, count)))
+        return AsciiJson(finite(view(service, count)))
 
     @router.post("/v1/feedback")
-    def feedback(said: Feedback) -> Json:
+    def feedback(said: Feedback) -> AsciiJson:
         """Say whether an answer is right; a later word replaces an earlier one. It is never learned from."""
         position = found(said.record_id).record.position
         state.add_feedback(position, said.correct)
         metrics.judged(said.correct)
-        return Json({"record_id": said.record_id, "correct": said.correct})
+        return AsciiJson({"record_id": said.record_id, "correct": said.correct})
 
     @router.post("/v1/rollback", dependencies=only_admin)
-    def rollback(wanted: RollbackRequest) -> Json:
+    def rollback(wanted: RollbackRequest) -> AsciiJson:
         """Go back to a kept adapter version; lessons that wait are dropped."""
         try:
             service.rollback(wanted.version)
@@ -79,19 +79,19 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
             kept = ", ".join(map(str, [0, *state.versions()]))
             message = f"adapter version {wanted.version} is not kept; kept are {kept}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        return Json({"adapter_version": wanted.version})
+        return AsciiJson({"adapter_version": wanted.version})
 
     @router.post("/v1/pause", dependencies=only_admin)
-    def pause(why: FreezeRequest) -> Json:
+    def pause(why: FreezeRequest) -> AsciiJson:
         """Learn no more; answers go on."""
         service.pause(why.reason)
-        return Json({"paused": learner.paused})
+        return AsciiJson({"paused": learner.paused})
 
     @router.post("/v1/resume", dependencies=only_admin)
-    def resume() -> Json:
+    def resume() -> AsciiJson:
         """Learn again."""
         service.resume()
-        return Json({"paused": learner.paused})
+        return AsciiJson({"paused": learner.paused})
 
     return router
 

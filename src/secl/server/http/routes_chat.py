@@ -15,11 +15,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
 from secl.backends.vllm.endpoint import UnavailableError
-from secl.errors import QuestionError, SeclError
+from secl.errors import QuestionError, RequestError, SeclError
 from secl.records import Question
 from secl.server.audit.store import record_id
 from secl.server.http.conversation import make_question, question_text, turns_of, with_context
-from secl.server.http.errors import AGAIN, RequestError, refusal, traced
+from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.http.metrics import Metrics
 from secl.server.http.middleware import Settings
 from secl.server.http.schemas import (
@@ -147,16 +147,16 @@ async def wait_for(service: Service, question: Question, request: Request, patie
     except QuestionError:
         raise
     except UnavailableError as problem:
-        raise RequestError(503, str(problem), "no_endpoint", headers=AGAIN) from None
+        raise RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON) from None
     except Exception as problem:  # also a SeclError is not the client's fault here
-        log.error("the model failed on a question: %s", traced(problem))
-        raise refusal(SeclError()) from None
+        log.error("the model failed on a question: %s", describe_failure(problem))
+        raise to_request_error(SeclError()) from None
     finally:
         waiting.cancel()
         gone.cancel()
     if gone.done():
         raise RequestError(499, "the client has gone.", "gone")
-    raise RequestError(503, f"no answer within {patience:g} seconds; ask again later.", "timeout", headers=AGAIN)
+    raise RequestError(503, f"no answer within {patience:g} seconds; ask again later.", "timeout", headers=RETRY_SOON)
 
 
 async def _hang_up(request: Request) -> None:

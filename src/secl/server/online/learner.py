@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.errors import StorageError
+from secl.errors import GivenUpError, StorageError
 from secl.records import Record
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Watch, failure
-from secl.server.online.scheduler import GivenUpError, Scheduler
+from secl.server.online.scheduler import Scheduler
 
 RETRY = 1.0
 """Seconds until a lesson that the disk refused is tried again."""

@@ -1,19 +1,10 @@
-"""What a service takes on, and how it says no."""
+"""What a service takes on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secl.errors import SeclError
 from secl.validation import check_finite, check_whole
-
-
-class BusyError(SeclError):
-    """The queue is full; ask again later."""
-
-
-class ClosingError(SeclError):
-    """The server is about to stop, or has stopped."""
 
 
 @dataclass(frozen=True, slots=True)

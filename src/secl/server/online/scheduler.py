@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from secl.errors import GivenUpError
+
 
 class Scheduler:
     """Lets one thread learn while another answers.
@@ -78,7 +80,3 @@ class Scheduler:
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()
-
-
-class GivenUpError(Exception):
-    """A lesson was given up in the middle."""

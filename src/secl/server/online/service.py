@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secl.calibrator import Calibrator
-from secl.errors import SeclError, StorageError
+from secl.errors import BusyError, ClosingError, SeclError, StorageError
 from secl.gates import Gate
 from secl.model import Model, ModelAnswer
 from secl.records import Decision, Evidence, Ledger, Question, Record
@@ -27,7 +27,7 @@ from secl.runs.store import Version
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds, Watch
 from secl.server.online.learner import Learner
-from secl.server.online.limits import BusyError, ClosingError, Limits
+from secl.server.online.limits import Limits
 from secl.server.online.scheduler import Scheduler
 
 GATHER = 0.005

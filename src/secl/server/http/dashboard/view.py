@@ -140,7 +140,7 @@ def _point(served: Served) -> View:
         "alarm": record.decision.alarm,
         "in_burst": record.decision.in_burst,
         "version": record.reply.version,
-        "lesson": record.outcome,
+        "outcome": record.outcome,
         "correct": served.correct,
     }
 

@@ -398,7 +398,7 @@ def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
 
 
 def test_every_file_of_the_page_is_packaged() -> None:
-    import secl.server
+    import secl.server.http.dashboard as dashboard
 
-    folder = Path(secl.server.__file__).parent / "page"
+    folder = Path(dashboard.__file__).parent / "assets"
     assert {path.name for path in folder.iterdir()} == {*FILES, "index.html"}

@@ -41,8 +41,8 @@ LATEST = 8
 EVENTS = {
     "start": "Started",
     "rollback": "Rolled back",
-    "pause": "Frozen",
-    "resume": "Thawed",
+    "pause": "Paused",
+    "resume": "Resumed",
     "alert": "Alert",
     "failed_update": "Update taken back",
 }
@@ -136,7 +136,7 @@ def _number(value: float | None, digits: int = 2, sign: str = "") -> str:
 
 
 def _packaged(name: str) -> str:
-    return files("secl.server.http.dashboard").joinpath("page", name).read_text(encoding="utf-8")
+    return files("secl.server.http.dashboard").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache

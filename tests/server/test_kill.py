@@ -19,6 +19,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from secl.gates import replay
 from secl.runs.settings import RunSettings
 from secl.server.audit.integrity import examine
@@ -78,6 +80,7 @@ def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: 
             replies[position] = said
 
 
+@pytest.mark.slow
 def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Path) -> None:
     model = os.environ.get("SECL_KILL_MODEL") or str(tiny_llama)
     chance = random.Random(4)

@@ -19,7 +19,8 @@ from secl.records import Question
 from secl.runs import runner
 from secl.runs.store import FILE
 from secl.server.audit import control
-from secl.server.audit.store import Keep, ServerStore
+from secl.server.audit.redaction import Keep
+from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_recipe

@@ -11,7 +11,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.gates import Always, EntropyShift, Gate
 from secl.runs.settings import RunSettings
-from secl.server.audit.store import Keep
+from secl.server.audit.redaction import Keep
 from secl.server.online.factory import serving_recipe, take_up
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -84,6 +85,7 @@ def serve(
     limits = Limits(**those("share", "queue", "batch", "backlog"))
     bounds = Bounds(**those("drift", "shift", "window"))
     found = Keys(state)
+    os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     door, own = bind(host, port)
     with door:
         doors = Settings(loopback=own, **those(*DOORS))

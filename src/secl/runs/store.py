@@ -166,10 +166,13 @@ class Store:
             {**decision, "position": record.position, "entropy": record.reply.entropy},
         )
         if update is not None:
-            self._db.execute(
-                "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
-                {**update, "losses": json.dumps(update["losses"]), "position": record.position},
-            )
+            self._add_update(record.position, update)
+
+    def _add_update(self, position: int, update: dict[str, Any]) -> None:
+        self._db.execute(
+            "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
+            {**update, "losses": json.dumps(update["losses"]), "position": position},
+        )
 
     def _learned(self, position: int, snapshot: bytes) -> None:
         self._db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))

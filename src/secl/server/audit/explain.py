@@ -11,7 +11,8 @@ from secl.prompts.templates import answer_prompt, choice_with_confidence, confid
 from secl.records import Question, Record, Reply
 from secl.runs.encoding import to_export
 from secl.runs.settings import RunSettings
-from secl.server.audit.store import Event, Keep, Served, ServerStore, record_id
+from secl.server.audit.redaction import Keep
+from secl.server.audit.store import Event, Served, ServerStore, record_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,38 @@
 """What a server remembers: a run folder, and beside its tables
 
     served     when each question was answered, and with how many others in one pass
-    events     what happened to learning: versions taken back, pauses and resumes, alerts
+    events     what happened to learning: rollbacks, pauses and resumes, alerts
     feedback   what people said about answers; it is used to measure and never to learn
 
-A reply is sent after its record is on disk. Its lesson, if it gets one, is written later, together with the learner's
-new state, so that a server that is killed at any moment goes on from its last lesson.
+A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
+the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
+state, so that a server that is killed at any moment goes on from its last lesson.
+
+Only the user who runs the server can read the folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from secl.errors import ParameterError, RunError
-from secl.records import PTrue, Question, Record, Reply
+from secl.records import Record
 from secl.runs.encoding import to_plain
-from secl.runs.store import Store, Version, storage_errors
+from secl.runs.store import Store, Version, check_free, storage_errors
+from secl.server.audit.permissions import make_folder, make_private
+from secl.server.audit.redaction import Keep, redacted
 
-Keep = Literal["none", "hash", "full"]
-"""What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""
+HINT = "the server goes on by itself"
+"""What a user has to do once the disk takes records again."""
 
-KEEPS: tuple[Keep, ...] = ("none", "hash", "full")
-
-THEN = "the server goes on by itself"
-"""What follows when the disk takes records again."""
-
-PATIENCE = 1.0
+BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
 TABLES = """
@@ -110,18 +110,41 @@ class ServerStore(Store):
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         super().__init__(folder, writable=writable)
         self.lock = threading.RLock()
-        self._db.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
+        try:
+            self._check_tables()
+            if writable:
+                make_private(folder)
+            self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
+            # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
+            self._db.execute("PRAGMA synchronous = FULL")
+            self.keep_text: Keep = self.manifest["keep_text"]
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, folder: Path, manifest: dict[str, Any], tables: str = TABLES) -> Self:
+        """Create the state folder of a new server, which only its user can read.
+
+        Raises:
+            RunError: the folder holds a run or other files already, or cannot be closed to other users.
+            StorageError: it cannot be written.
+        """
+        check_free(folder)
+        with storage_errors(folder, HINT):
+            make_folder(folder)
+            make_private(folder)
+        state = super().create(folder, manifest, tables)
+        with storage_errors(folder, HINT):
+            _synchronise(folder)
+        return state
+
+    def _check_tables(self) -> None:
         try:
             next(self._read("SELECT count(*) FROM served"))
         except RunError:
-            self.close()
-            raise RunError(f"{folder} is a run and no server's state; name another folder with --state.") from None
-
-    @property
-    def keep_text(self) -> Keep:
-        """What is stored of texts."""
-        kept: Keep = self.manifest["keep_text"]
-        return kept
+            message = f"{self.folder} is a run and no server's state; name another folder with --state."
+            raise RunError(message) from None
 
     def add_answers(
         self, records: Sequence[Record], seconds: float, *, moment: float, kept: Version | None = None
@@ -137,10 +160,9 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses; nothing of them is kept.
         """
-        keep = self.keep_text
-        with self.lock, storage_errors(self.folder, THEN), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self._db:
             for record in records:
-                self._add(redacted(record, keep), seconds / len(records))
+                self._add(redacted(record, self.keep_text), seconds / len(records))
                 self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
             if kept is not None:
                 self._keep(kept, records[0].position)
@@ -158,16 +180,13 @@ class ServerStore(Store):
         body = to_plain(redacted(record, self.keep_text))
         del body["decision"]
         update = body.pop("update")
-        with self.lock, storage_errors(self.folder, THEN), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self._db:
             self._db.execute(
                 "UPDATE records SET signal = ?, outcome = ?, body = ? WHERE position = ?",
                 (record.signal, record.outcome, json.dumps(body), record.position),
             )
             if update is not None:
-                self._db.execute(
-                    "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
-                    {**update, "losses": json.dumps(update["losses"]), "position": record.position},
-                )
+                self._add_update(record.position, update)
             if snapshot is not None:
                 self._learned(record.position, snapshot)
 
@@ -177,7 +196,7 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with self.lock, storage_errors(self.folder, THEN), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self._db:
             latest = len(self) - 1
             self._db.execute(
                 "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
@@ -201,7 +220,7 @@ class ServerStore(Store):
         """
         with self.lock:
             self.served(position)
-            with storage_errors(self.folder, THEN), self._db:
+            with storage_errors(self.folder, HINT), self._db:
                 self._db.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?)", (position, correct, time.time()))
 
     def served(self, position: int) -> Served:
@@ -210,10 +229,10 @@ class ServerStore(Store):
         Raises:
             ParameterError: there is no such record.
         """
-        found = self.latest(1, until=position)
-        if not found or found[0].record.position != position:
+        latest = self.latest(1, until=position)
+        if not latest or latest[0].record.position != position:
             raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
-        return found[0]
+        return latest[0]
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
         """The last records up to position `until`, the oldest first."""
@@ -243,11 +262,12 @@ class ServerStore(Store):
         with self.lock:
             return [float(h) for (h,) in self._read("SELECT entropy FROM decisions ORDER BY position")]
 
-    def events(self, count: int = -1) -> list[Event]:
-        """The latest events, the oldest first; all of them unless a number is given."""
+    def events(self, count: int | None = None) -> list[Event]:
+        """The latest events, the oldest first; None gives all of them."""
         with self.lock:
             query = "SELECT time, kind, position, version, detail FROM events ORDER BY id DESC LIMIT ?"
-            return [Event(*row) for row in self._read(query, count)][::-1]
+            unlimited = -1  # SQLite's word for it
+            return [Event(*row) for row in self._read(query, unlimited if count is None else count)][::-1]
 
     def labelled(self) -> list[tuple[float, bool]]:
         """Stated confidence and correctness of all answers that people said something about."""
@@ -269,33 +289,11 @@ class ServerStore(Store):
             return str(detail) if kind == "pause" else None
 
 
-def redacted(record: Record, keep: Keep) -> Record:
-    """A record without the texts that may not be stored; numbers and option letters stay."""
-    if keep == "full":
-        return record
-    question, p_true = record.question, record.evidence.p_true
-    options = tuple(_hidden(f"{i}. {option}", keep) for i, option in enumerate(question.options))
-    if p_true is not None:
-        candidates = tuple(_hidden(candidate, keep) for candidate in p_true.candidates)
-        p_true = PTrue(
-            candidates=candidates, probabilities=p_true.probabilities, distractor_source=p_true.distractor_source
-        )
-    return replace(
-        record,
-        question=Question(_hidden(question.text, keep), options, form=question.form, id=question.id),
-        reply=record.reply if question.options else _silent(record.reply, keep),
-        frozen=record.frozen if question.options else _silent(record.frozen, keep),
-        evidence=replace(record.evidence, p_true=p_true, samples=None, dinco=None),
-    )
-
-
-NOT_KEPT = "(not kept)"
-
-
-def _silent(reply: Reply, keep: Keep) -> Reply:
-    answer = None if reply.answer is None else _hidden(reply.answer, keep)
-    return replace(reply, text=_hidden(reply.text, keep), answer=answer)
-
-
-def _hidden(text: str, keep: Keep) -> str:
-    return NOT_KEPT if keep == "none" else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+def _synchronise(folder: Path) -> None:
+    """Have the names in a new folder, and its own name, written to the disk."""
+    for path in (folder, folder.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from secl.errors import ParameterError
 from secl.runs.store import storage_errors
+from secl.server.audit.permissions import make_folder
 
 Role = Literal["read", "admin"]
 """read: ask, read records and give feedback; admin: also roll back, pause and resume."""
@@ -109,7 +110,7 @@ class Keys:
         """Replace the file in one step; nobody else on the machine may read it."""
         fresh = self.path.with_name(f"{FILE}.new")
         with storage_errors(self.path.parent, "try again"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             fresh.unlink(missing_ok=True)
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
                 json.dump([asdict(key) for key in keys], stream, indent=2)

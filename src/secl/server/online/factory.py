@@ -17,7 +17,8 @@ from secl.runs.adapters import plain_config
 from secl.runs.runner import environment, load_model
 from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import FILE, check_free
-from secl.server.audit.store import KEEPS, TABLES, Keep, ServerStore
+from secl.server.audit.redaction import KEEPS, Keep
+from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
@@ -143,7 +144,7 @@ def take_up(folder: Path, manifest: dict[str, Any]) -> ServerStore:
         RunError: it was begun with other settings; the message names them.
     """
     if not (folder / FILE).exists():
-        return ServerStore.create(folder, manifest, TABLES)
+        return ServerStore.create(folder, manifest)
     state = ServerStore(folder, writable=True)
     try:
         begun, now = state.manifest, manifest

@@ -14,7 +14,7 @@ from secl.backends.local.adapter import parse_layers
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import available
-from secl.data.streams import stream
+from secl.data.streams import load_stream
 from secl.model import Dtype
 from secl.records import Form, Question
 from secl.runs.settings import RunSettings
@@ -81,7 +81,7 @@ class Setting:
         return [replace(question, options=(), reference=None, form=form) for question in asked]
 
     def _stream(self, *names: str) -> list[Question]:
-        return stream(names, None, data=Path(self.data) if self.data else None)
+        return load_stream(names, None, data=Path(self.data) if self.data else None)
 
     def loaded(self) -> Loaded:
         """The model as modules of its own over shared weights, with nothing remembered."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secl.calibrator import Calibrator
     from secl.data.benchmarks import load as load_benchmark
     from secl.data.question_files import read_questions
-    from secl.data.streams import stream
+    from secl.data.streams import load_stream
     from secl.errors import SeclError
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
     from secl.model import Model
@@ -55,10 +55,10 @@ _HOMES = {
     "Store": "secl.runs.store",
     "Update": "secl.records",
     "load_benchmark": "secl.data.benchmarks:load",
+    "load_stream": "secl.data.streams",
     "measure": "secl.reports.summary",
     "read_questions": "secl.data.question_files",
     "replay": "secl.gates",
-    "stream": "secl.data.streams",
     "summarise": "secl.reports.summary",
 }
 
@@ -87,10 +87,10 @@ __all__ = [
     "Store",
     "Update",
     "load_benchmark",
+    "load_stream",
     "measure",
     "read_questions",
     "replay",
-    "stream",
     "summarise",
 ]
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from secl.data.benchmarks import BENCHMARKS, load
-from secl.data.hub import HUB
-from secl.errors import DataError, ParameterError
-from secl.records import FORMS, References
+from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
+from secl.errors import DataError
+from secl.records import References
 
 GSM8K: list[dict[str, Any]] = [
     {"question": "Ann has 2 pens and buys 3. How many?", "answer": "2+3=<<2+3=5>>5\n#### 5"},
@@ -65,6 +64,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "truthfulqa_gen": TRUTHFULQA_GEN,
 }
 """Made-up rows in the schemas of the hub."""
+HUB = {entry.name: (*entry.hub, entry.split) for entry in BENCHMARKS.values() if isinstance(entry, OfficialBenchmark)}
+"""Repository, configuration and split of every official benchmark."""
 
 
 @pytest.fixture
@@ -116,17 +117,17 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
-    """A hub that serves the made-up rows and remembers what it was asked for."""
-    asked: list[tuple[str, str, str]] = []
+    """A hub that serves the made-up rows and records the requests."""
+    requests: list[tuple[str, str, str]] = []
     by_address = {address: name for name, address in HUB.items()}
 
     def load_dataset(repository: str, configuration: str, *, split: str) -> list[dict[str, Any]]:
-        asked.append((repository, configuration, split))
+        requests.append((repository, configuration, split))
         return ROWS[by_address[repository, configuration, split]]
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     monkeypatch.delenv("SECL_DATA", raising=False)
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -137,7 +138,7 @@ def test_the_folder_and_the_hub_give_equal_questions(name: str, folder: Path, hu
     assert hub == [HUB[name]]
     assert len(from_folder) == len(ROWS[name])
     assert {question.domain for question in from_folder} == {name}
-    assert {question.form for question in from_folder} == set(BENCHMARKS[name].forms)
+    assert {question.form for question in from_folder} == {BENCHMARKS[name].form}
 
 
 def test_gsm8k_asks_for_the_final_number(folder: Path) -> None:
@@ -194,13 +195,6 @@ def test_the_environment_variable_names_the_folder_when_no_argument_does(
 def test_asking_for_more_than_exists_says_how_many_exist(name: str, folder: Path) -> None:
     with pytest.raises(DataError, match=f"{name} has {len(ROWS[name])} questions but 99 were asked for"):
         load(name, 99, data=folder)
-
-
-def test_an_unknown_name_lists_the_known_ones_and_a_senseless_number_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"'gsm9k' is unknown.*gsm8k, mmlu, arc.*misconceptions"):
-        load("gsm9k", 1)
-    with pytest.raises(ParameterError, match="n is 0"):
-        load("gsm8k", 0)
 
 
 def test_without_the_package_datasets_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,10 +304,5 @@ def test_a_missing_data_folder_is_named(tmp_path: Path) -> None:
         load("mmlu", 1, data=tmp_path)
 
 
-def test_the_table_of_benchmarks_is_complete() -> None:
-    assert list(BENCHMARKS)[:5] == list(ROWS) == list(HUB)
-    for name, benchmark in BENCHMARKS.items():
-        assert benchmark.name == name
-        assert set(benchmark.forms) <= set(FORMS)
-        assert "\n" not in benchmark.description
-        assert all((benchmark.split, benchmark.licence, benchmark.description))
+def test_every_official_benchmark_has_made_up_rows_here() -> None:
+    assert list(HUB) == list(ROWS)

@@ -57,5 +57,5 @@ def benchmarks() -> None:
     from secl.data.benchmarks import BENCHMARKS
     from secl.reports.console import listing
 
-    rows = [(b.name, ", ".join(b.forms), b.split, b.licence, b.description) for b in BENCHMARKS.values()]
+    rows = [(b.name, b.form, b.split, b.licence, b.description) for b in BENCHMARKS.values()]
     console().print(listing(("name", "answers", "split", "licence", "what"), rows))

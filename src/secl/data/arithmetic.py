@@ -1,17 +1,18 @@
-"""Word problems with one to three steps, made from templates. Every answer is a whole number above zero."""
+"""Word problems of one to three steps, generated from templates. Every answer is a whole number above zero."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 NAMES = (
     "Ada", "Amir", "Bela", "Carla", "Chen", "Dara", "Elif", "Emre", "Farah", "Goran", "Hana", "Ines", "Ivan", "Jonas",
     "Kofi", "Lena", "Lucia", "Malik", "Mina", "Noor", "Olga", "Pavel", "Priya", "Rosa", "Samir", "Tomas", "Uma", "Vera",
     "Wanda", "Yara", "Yusuf", "Zoe",
 )  # fmt: skip
-"""Who the problems are about."""
+"""Names of the people in the problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +20,9 @@ class Template:
     """A kind of word problem.
 
     Attributes:
-        text: with the places {name}, {a}, {b}, {c}, and {ab} for the product of a and b where a division comes out.
+        text: the problem with the fields {name}, {a}, {b}, {c}, and {ab} for the product of a and b, which a divides.
         a, b, c: lowest and highest value of each number.
-        answer: of (a, b, c).
+        answer: (a, b, c) -> the right answer.
     """
 
     text: str
@@ -129,23 +130,20 @@ TEMPLATES = (
 """Every kind of word problem."""
 
 
-def problems(n: int, seed: int) -> list[tuple[str, int]]:
-    """`n` word problems with their answers, the templates in turn, no text twice.
+def problems(seed: int) -> Iterator[tuple[str, int]]:
+    """Word problems with their answers, the templates in turn, no text twice; there is no end to them.
 
-    The first problems do not depend on `n`.
-
-    >>> len(problems(40, seed=1)) == len(set(problems(40, seed=1)))
-    True
+    >>> next(problems(seed=1))[0][:40]
+    'Wanda picks 23 apples in the morning and'
     """
     generator = random.Random(f"arithmetic-{seed}")
-    seen: set[str] = set()
-    made: list[tuple[str, int]] = []
-    while len(made) < n:
-        text, answer = _problem(TEMPLATES[len(made) % len(TEMPLATES)], generator)
-        if text not in seen:
-            seen.add(text)
-            made.append((text, answer))
-    return made
+    texts: set[str] = set()
+    for index in count():
+        template = TEMPLATES[index % len(TEMPLATES)]
+        while (problem := _problem(template, generator))[0] in texts:
+            pass  # the same numbers and name by chance: draw again
+        texts.add(problem[0])
+        yield problem
 
 
 def _problem(template: Template, generator: random.Random) -> tuple[str, int]:

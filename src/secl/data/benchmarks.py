@@ -1,118 +1,185 @@
-"""The benchmarks by name: one literal table, and `load`.
+"""The benchmarks, one entry each, and `load`.
 
-An official benchmark is read from a folder (`data`, else the environment variable SECL_DATA) in its official format,
-see `secl.data.folder`, or else from the Hugging Face hub, see `secl.data.hub`; both give equal questions. The quiz
-needs neither, see `secl.data.quiz`.
+To add an official benchmark, write a reader of its files (`secl.data.official_files`) and a builder of questions
+(`secl.data.rows`), and add an entry to `_TABLE`. `tests/data/test_benchmark_contract.py` walks all entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from secl.data.official import official
-from secl.data.quiz import quiz
-from secl.errors import ParameterError
+from secl.data import official_files, quiz, rows
+from secl.data.hub import hub_rows
+from secl.data.rows import LocatedRow, Row
+from secl.errors import DataError, ParameterError, QuestionError
 from secl.records import Form, Question
 
-Loader = Callable[[int | None, Path | None, int], list[Question]]
-"""(n or None for all, data folder or None, seed) -> questions."""
+DATA_VARIABLE = "SECL_DATA"
+"""Environment variable that names the folder with the official benchmark files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """What is known about a benchmark before it is loaded.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark(ABC):
+    """A named source of questions: an `OfficialBenchmark` or a domain of the built-in quiz.
 
     Attributes:
-        name: what a user types.
+        name: key in `BENCHMARKS` and on the command line.
         description: one line.
-        forms: the shapes its answers take.
-        loader: makes its questions; call `load`, which checks the arguments.
-        split: the official split that is read; "generated" or "built in" for the quiz.
-        licence: of the questions.
+        form: form of the answers.
+        split: official split; "generated" or "built in" for the quiz.
+        licence: licence of the questions.
+        default_count: questions loaded unless a number is given; None for all.
     """
 
     name: str
     description: str
-    forms: tuple[Form, ...]
-    loader: Loader
+    form: Form
     split: str
     licence: str
+    default_count: int | None = None
+
+    @abstractmethod
+    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:
+        """The number of questions, and an iterator that builds them as they are taken.
+
+        Args:
+            data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
+            seed: seed of everything random about the questions.
+
+        Raises:
+            DataError: a file is missing or broken, or the hub cannot be reached; also raised by the iterator.
+        """
 
 
-_TABLE = (
-    Benchmark(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialBenchmark(Benchmark):
+    """A published benchmark, read from its official files or from the Hugging Face hub; both give equal questions.
+
+    Attributes:
+        hub: repository and configuration on the hub.
+        read_files: data folder -> the rows of the official files, in the schema of the hub.
+        build: (row, index, seed) -> question.
+        round_robin: takes one question of each subject in turn; `index` then counts inside the subject.
+    """
+
+    hub: tuple[str, str]
+    read_files: Callable[[Path], Iterator[LocatedRow]]
+    build: Callable[[Row, int, int], Question]
+    round_robin: bool = False
+
+    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:
+        located_rows = list(self._rows(data or os.environ.get(DATA_VARIABLE)))
+        numbered = rows.round_robin(located_rows) if self.round_robin else list(enumerate(located_rows))
+        return len(numbered), (self._question(located_row, index, seed) for index, located_row in numbered)
+
+    def _rows(self, data: Path | str | None) -> Iterator[LocatedRow]:
+        if not data:
+            return hub_rows(self.name, *self.hub, self.split)
+        if not Path(data).is_dir():
+            raise DataError(f"the data folder {data} does not exist; check --data or SECL_DATA.")
+        return self.read_files(Path(data))
+
+    def _question(self, located_row: LocatedRow, index: int, seed: int) -> Question:
+        location, row = located_row
+        try:
+            return self.build(row, index, seed)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, QuestionError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+            message = f"{location} is no usable {self.name} question ({reason}); restore the official data."
+            raise DataError(message) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuizBenchmark(Benchmark):
+    """A domain of the built-in quiz (`secl.data.quiz`); it has the same name and needs no files."""
+
+    licence: str = "Apache-2.0"
+
+    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:  # noqa: ARG002
+        return quiz.available(self.name), quiz.questions(self.name, seed)
+
+
+_TABLE: tuple[Benchmark, ...] = (
+    OfficialBenchmark(
         name="gsm8k",
         description="grade-school math word problems, answered by a number",
-        forms=("number",),
-        loader=lambda n, data, seed: official("gsm8k", n, data, seed),
+        form="number",
         split="train",
         licence="MIT",
+        hub=("openai/gsm8k", "main"),
+        read_files=official_files.read_gsm8k,
+        build=rows.gsm8k_question,
     ),
-    Benchmark(
+    OfficialBenchmark(
         name="mmlu",
         description="multiple choice over 57 subjects, taken round-robin",
-        forms=("choice",),
-        loader=lambda n, data, seed: official("mmlu", n, data, seed),
+        form="choice",
         split="test",
         licence="MIT",
+        hub=("cais/mmlu", "all"),
+        read_files=official_files.read_mmlu,
+        build=rows.mmlu_question,
+        round_robin=True,
     ),
-    Benchmark(
+    OfficialBenchmark(
         name="arc",
         description="ARC-Challenge: grade-school science, multiple choice",
-        forms=("choice",),
-        loader=lambda n, data, seed: official("arc", n, data, seed),
+        form="choice",
         split="test",
         licence="CC BY-SA 4.0",
+        hub=("allenai/ai2_arc", "ARC-Challenge"),
+        read_files=official_files.read_arc,
+        build=rows.arc_question,
     ),
-    Benchmark(
+    OfficialBenchmark(
         name="truthfulqa",
         description="TruthfulQA MC1: questions that invite popular errors, options shuffled by the seed",
-        forms=("choice",),
-        loader=lambda n, data, seed: official("truthfulqa", n, data, seed),
+        form="choice",
         split="validation",
         licence="Apache-2.0",
+        hub=("truthfulqa/truthful_qa", "multiple_choice"),
+        read_files=official_files.read_truthfulqa,
+        build=rows.truthfulqa_question,
     ),
-    Benchmark(
+    OfficialBenchmark(
         name="truthfulqa_gen",
         description="TruthfulQA generation: answered in one sentence, graded by ROUGE-1",
-        forms=("sentence",),
-        loader=lambda n, data, seed: official("truthfulqa_gen", n, data, seed),
+        form="sentence",
         split="validation",
         licence="Apache-2.0",
+        hub=("truthfulqa/truthful_qa", "generation"),
+        read_files=official_files.read_truthfulqa_gen,
+        build=rows.truthfulqa_gen_question,
     ),
-    Benchmark(
+    QuizBenchmark(
         name="arithmetic",
         description="built-in quiz: word problems of one to three steps, made afresh for every seed",
-        forms=("number",),
-        loader=lambda n, _, seed: quiz("arithmetic", n, seed),
+        form="number",
         split="generated",
-        licence="Apache-2.0",
+        default_count=500,
     ),
-    Benchmark(
+    QuizBenchmark(
         name="capitals",
         description="built-in quiz: the capital of a country among cities of its continent",
-        forms=("choice",),
-        loader=lambda n, _, seed: quiz("capitals", n, seed),
+        form="choice",
         split="built in",
-        licence="Apache-2.0",
     ),
-    Benchmark(
+    QuizBenchmark(
         name="science",
         description="built-in quiz: chemical elements, SI units, prefixes and conversions",
-        forms=("choice",),
-        loader=lambda n, _, seed: quiz("science", n, seed),
+        form="choice",
         split="built in",
-        licence="Apache-2.0",
     ),
-    Benchmark(
+    QuizBenchmark(
         name="misconceptions",
-        description="built-in quiz: what many people believe, and what is so",
-        forms=("choice",),
-        loader=lambda n, _, seed: quiz("misconceptions", n, seed),
+        description="built-in quiz: popular beliefs against the facts",
+        form="choice",
         split="built in",
-        licence="Apache-2.0",
     ),
 )
 
@@ -121,23 +188,46 @@ BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _
 
 
 def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42) -> list[Question]:
-    """The first `n` questions of a benchmark.
+    """The first `n` questions of a benchmark; they do not depend on `n`.
 
     Args:
         name: a key of `BENCHMARKS`.
-        n: how many, at least 1; None for all (for the endless "arithmetic": 500).
+        n: number of questions, at least 1; None for the benchmark's default, which is all of them except for the
+            generated "arithmetic" (500).
         data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
-        seed: of the option order of "truthfulqa" and of the whole quiz; without effect on the others.
+        seed: seed of the option order of "truthfulqa" and of the whole quiz; the others do not use it.
 
     Raises:
-        ParameterError: an unknown name, or n below 1.
-        DataError: a missing or broken file, no network, or more questions asked for than exist.
+        ParameterError: the name is unknown, or n is below 1.
+        DataError: a file is missing or broken, there is no network, or there are fewer than `n` questions.
 
     >>> load("capitals", 2, seed=1)[0].domain
     'quiz/capitals'
     """
+    benchmark = find_benchmark(name)
+    check_count("number of questions n", n)
+    available, questions = benchmark.open(data, seed)
+    if n is not None and n > available:
+        raise DataError(f"{name} has {available} questions but {n} were asked for; ask for at most {available}.")
+    return list(islice(questions, n or benchmark.default_count))
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The entry called `name`.
+
+    Raises:
+        ParameterError: there is none; the message lists them.
+    """
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
-    if n is not None and n < 1:
-        raise ParameterError(f"the number of questions n is {n}; ask for at least 1.")
-    return BENCHMARKS[name].loader(n, data, seed)
+    return BENCHMARKS[name]
+
+
+def check_count(what: str, count: int | None) -> None:
+    """Validate a number of questions; None stands for the default.
+
+    Raises:
+        ParameterError: the number is below 1.
+    """
+    if count is not None and count < 1:
+        raise ParameterError(f"the {what} is {count}; ask for at least 1.")

@@ -1,9 +1,9 @@
-"""Is an answer right? Judged by the shape of the answer; used to measure and never to learn.
+"""Grading: whether an answer is right, by the form of its question. Used to measure and never to learn.
 
 choice               the letters are equal
 number               the numbers are equal (GSM8K style)
 short, sentence      the normalised texts are equal, or both are the same number
-References           ROUGE-1: nearer to a right answer than to any wrong one (TruthfulQA)
+References           ROUGE-1: closer to a right answer than to any wrong one (TruthfulQA)
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def grade(question: Question, answer: str | None) -> bool | None:
     """Whether `answer` is right.
 
     Args:
-        question: what was asked, with its reference.
-        answer: the letter, number or text read from the reply; None where nothing could be read, which is wrong.
+        question: the question with its reference.
+        answer: the letter, number or text read from the reply; None, which is wrong, if nothing could be read.
 
     Returns:
-        None without a reference, else right or wrong.
+        Right or wrong; None without a reference.
 
     Raises:
         QuestionError: the form is "number" and the reference holds no number.
@@ -79,7 +79,7 @@ def grade(question: Question, answer: str | None) -> bool | None:
 
 
 def answer_key(answer: str, form: Form) -> object:
-    """What two answers of a form share exactly when they count as the same answer.
+    """A key that is equal for two answers exactly when they count as the same answer.
 
     >>> answer_key("The Nile.", "short") == answer_key("nile", "short"), answer_key("12.0", "number")
     (True, Fraction(12, 1))
@@ -98,13 +98,13 @@ def grade_by_references(answer: str, references: References) -> bool:
     answer right when the larger of the two maxima belongs to the right answers; a tie is wrong. It ends every
     reference with a period, which ROUGE does not see.
 
-    Without wrong answers there is nothing to be nearer to (the official code cannot score that either); then the
+    Without wrong answers there is nothing to compare with (the official code cannot score that either); then the
     answer must equal one of the right ones, see `same_text`.
 
-    >>> told = References(correct=("It passes through you.",), incorrect=("A melon grows in your stomach.",))
-    >>> grade_by_references("It just passes through.", told)
+    >>> references = References(correct=("It passes through you.",), incorrect=("A melon grows in your stomach.",))
+    >>> grade_by_references("It just passes through.", references)
     True
-    >>> grade_by_references("A melon grows.", told)
+    >>> grade_by_references("A melon grows.", references)
     False
     """
     if not references.incorrect:
@@ -127,7 +127,7 @@ def _rouge() -> Callable[[str, str], float]:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Whether two short texts say the same: equal once normalised, or both nothing but the same number.
+    """Whether two short texts are equal once normalised, or are the same number and nothing else.
 
     >>> same_text("The  Eiffel Tower.", "eiffel tower"), same_text("$1,000", "1000.0"), same_text("3.5", "35")
     (True, True, False)
@@ -155,21 +155,21 @@ def normalise_text(text: str) -> str:
     while bare != (barer := _without_punctuation(bare)):  # what was removed may have stood between a mark and a digit
         bare = barer
     words = bare.split()
-    kept = [word for word in words[:-1] if word not in {"a", "an", "the"}] + words[-1:]
-    return " ".join(kept) or " ".join(plain.split()) or text.strip()
+    without_articles = [word for word in words[:-1] if word not in {"a", "an", "the"}] + words[-1:]
+    return " ".join(without_articles) or " ".join(plain.split()) or text.strip()
 
 
 def _without_punctuation(text: str) -> str:
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    return "".join(_kept(text, place) for place in range(len(text)))
+    return "".join(_replacement(text, position) for position in range(len(text)))
 
 
-def _kept(text: str, place: int) -> str:
-    """What becomes of one character: itself, nothing, or a space."""
-    character = text[place]
+def _replacement(text: str, position: int) -> str:
+    """One character after normalisation: itself, nothing, or a space."""
+    character = text[position]
     if character == "#" or not unicodedata.category(character).startswith("P"):
         return character
-    before, after = text[place - 1 : place], text[place + 1 : place + 2]
+    before, after = text[position - 1 : position], text[position + 1 : position + 2]
     if character in ".,/:" and before.isdigit() and after.isdigit():
         return character
     if character == "-" and after.isdigit() and not before.isalnum():
@@ -178,7 +178,7 @@ def _kept(text: str, place: int) -> str:
 
 
 def parse_number(text: str) -> Fraction | None:
-    """The number a text ends in, exactly; None where it holds none.
+    """The number that a text ends in, exactly; None if it has none.
 
     In order of preference: the number after the last "####" (GSM8K), the one after the last "Answer:" or "answer is"
     (on that line, behind the last "=" if there is one), the last number of the text. Commas in thousands, currency
@@ -202,7 +202,7 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def write_number(value: Fraction) -> str:
-    """A number as people write it: whole, decimal where that is exact, else a fraction.
+    """A number as people write it: whole, decimal if that is exact, else a fraction.
 
     >>> write_number(Fraction(12)), write_number(Fraction(5, 2)), write_number(Fraction(1, 3))
     ('12', '2.5', '1/3')
@@ -232,7 +232,7 @@ def _numbers(text: str) -> list[Fraction]:
 
 
 def _only_number(text: str) -> Fraction | None:
-    """The number that a text is, with nothing but a currency or percent sign and a period around it; else None."""
+    """The value of a text that is a number with at most a currency or percent sign and a period; else None."""
     match = _NUMBER.fullmatch(_DASHES.sub("-", text).strip().rstrip(".% "))
     return _value(match) if match else None
 

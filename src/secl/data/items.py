@@ -1,7 +1,7 @@
 """The built-in facts as multiple-choice items: capitals, chemical elements, SI units, misconceptions.
 
-Every item comes from a table under `facts/`. An item knows its right answer and the pool of wrong ones; which wrong
-ones are shown, and in which order, is drawn from a seed (`Item.ask`).
+Every item comes from a table under `facts/`. An item has its right answer and a pool of wrong ones; a seed decides
+which wrong ones are shown and in which order (`Item.ask`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from importlib.resources import files
 from secl.records import LETTERS, Question
 
 Row = dict[str, str]
-"""One line of a table: column name -> cell."""
+"""One line of a table, by column name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A fact to ask for.
+    """A fact to ask about.
 
     Attributes:
         text: the question.
@@ -38,10 +38,10 @@ class Item:
     size: int = 4
 
     def ask(self, domain: str, name: str, seed: int) -> Question:
-        """The question with options drawn and shuffled by the seed and its own text, so not by its neighbours."""
+        """The question, its options drawn and shuffled by the seed and its own text, independently of other items."""
         generator = random.Random(f"{domain}-{seed}-{self.text}")
-        others = [rival for rival in self.pool if rival not in self.certain]
-        options = [self.answer, *self.certain, *generator.sample(others, self.size - 1 - len(self.certain))]
+        pool = [option for option in self.pool if option not in self.certain]
+        options = [self.answer, *self.certain, *generator.sample(pool, self.size - 1 - len(self.certain))]
         generator.shuffle(options)
         reference = LETTERS[options.index(self.answer)]
         return Question(self.text, tuple(options), reference, domain=domain, id=name, form="choice")
@@ -55,7 +55,7 @@ def read_table(name: str) -> list[Row]:
 
 
 def capitals() -> tuple[tuple[Item, ...], ...]:
-    """One kind: the capital of a country among cities of its continent, a better-known rival city among them."""
+    """One kind: the capital of a country among cities of its continent, a better-known city among them."""
     table = read_table("capitals")
     items = []
     for row in table:
@@ -72,7 +72,7 @@ def science() -> tuple[tuple[Item, ...], ...]:
 
 
 def misconceptions() -> tuple[tuple[Item, ...], ...]:
-    """One kind: three to five options, the popular but wrong belief always among them."""
+    """One kind: three to five options, always including the popular but wrong belief."""
     text = files("secl.data").joinpath("facts", "misconceptions.jsonl").read_text(encoding="utf-8")
     items = []
     for line in text.splitlines():
@@ -91,8 +91,8 @@ def kinds(domain: str) -> tuple[tuple[Item, ...], ...]:
 def _elements() -> tuple[tuple[Item, ...], ...]:
     table = read_table("elements")
 
-    def alike(row: Row) -> list[Row]:
-        """Elements with the same initial; the nearest ones by number where fewer than three others share it."""
+    def same_initial(row: Row) -> list[Row]:
+        """Elements with the same initial; the nearest ones by number if fewer than three others share it."""
         initials = [other for other in table if other["name"][0] == row["name"][0]]
         return initials if len(initials) > 3 else near(row)
 
@@ -100,8 +100,8 @@ def _elements() -> tuple[tuple[Item, ...], ...]:
         return [other for other in table if abs(int(other["number"]) - int(row["number"])) <= 8]
 
     return (
-        _kind(table, "What is the chemical symbol of {name}?", "symbol", alike),
-        _kind(table, "Which chemical element has the symbol {symbol}?", "name", alike),
+        _kind(table, "What is the chemical symbol of {name}?", "symbol", same_initial),
+        _kind(table, "Which chemical element has the symbol {symbol}?", "name", same_initial),
         _kind(table, "What is the atomic number of {name}?", "number", near),
         _kind(table, "Which chemical element has the atomic number {number}?", "name", near),
     )
@@ -133,24 +133,30 @@ def _conversions() -> tuple[Item, ...]:
 
 
 def _kind(
-    table: list[Row], text: str, answer: str, rivals: Callable[[Row], list[Row]] | None = None
+    table: list[Row], text: str, column: str, distractor_rows: Callable[[Row], list[Row]] | None = None
 ) -> tuple[Item, ...]:
-    """One question per row: `text` filled from the row, the column `answer` right, that of the `rivals` wrong.
+    """One question per row: `text` filled from the row, its cell in `column` right, those of other rows wrong.
 
-    Without `rivals` every other row is one.
+    Args:
+        distractor_rows: row -> the rows to draw wrong answers from; every row without it.
     """
     return tuple(
-        Item(text.format(**row), row[answer], (), _others(rivals(row) if rivals else table, row, answer))
+        Item(
+            text.format(**row),
+            row[column],
+            (),
+            _others(distractor_rows(row) if distractor_rows else table, row, column),
+        )
         for row in table
     )
 
 
-def _others(rivals: list[Row], row: Row, column: str) -> tuple[str, ...]:
-    return tuple(other[column] for other in rivals if other is not row)
+def _others(rows: list[Row], row: Row, column: str) -> tuple[str, ...]:
+    return tuple(other[column] for other in rows if other is not row)
 
 
 def _with_article(country: str) -> str:
-    """Country names that English speaks with an article."""
+    """The country with the article that English uses."""
     plural = country in {"Bahamas", "Gambia", "Maldives", "Philippines", "Seychelles", "Comoros", "Solomon Islands"}
     phrase = any(word in country for word in ("Republic", "United", "Federated", "Marshall"))
     return f"the {country}" if plural or phrase else country

@@ -1,10 +1,10 @@
 """A user's own questions, from a .jsonl or .csv file.
 
-JSONL: one object per line with the key "question" and, as wanted, "options" (a list), "reference" (a letter, the
+JSONL: one object per line with the key "question" and, optionally, "options" (a list), "reference" (a letter, the
 exact text of an option, or a free text or number; "answer" means the same), "references" ({"correct": [...],
 "incorrect": [...]}), "domain", "id" and "form".
 
-CSV: a header with the same names. Options stand in columns A, B, C, ... (a row may leave the last ones empty) or in
+CSV: a header with the same names. Options are in columns A, B, C, ... (a row may leave the last ones empty) or in
 one column `options`, separated by "|"; `references` holds the JSON object. An empty cell is an absent value.
 """
 
@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from secl.data.grading import parse_number
-from secl.data.text_files import csv_rows, json_lines, read_json
+from secl.data.text_files import csv_rows, json_lines, parse_json
 from secl.errors import DataError, QuestionError
 from secl.records import FORMS, LETTERS, Question, References
 
 KEYS = ("question", "options", "reference", "answer", "references", "domain", "id", "form")
-"""Every key a question may have; "answer" is another word for "reference"."""
+"""The keys of a question; "answer" is another word for "reference"."""
 
 
 def read_questions(path: str | Path) -> list[Question]:
     """The questions of a .jsonl or .csv file, in order.
 
-    A missing id becomes `<file stem>-<line, four digits>`, a missing domain the file stem, a missing form "choice"
-    with options, "sentence" with references, and else "short".
+    Defaults: the id is `<file stem>-<line, four digits>`, the domain is the file stem, and the form is "choice" with
+    options, "sentence" with references, and "short" otherwise.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a line is not usable; it names the line.
@@ -52,99 +51,107 @@ def read_questions(path: str | Path) -> list[Question]:
     return questions
 
 
-def _csv_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of a CSV file in the shape of JSONL objects."""
+def _csv_objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The rows of a CSV file as JSONL objects."""
     rows = csv_rows(path)
     header_line, header = next(rows)
     columns = [name.strip() for name in header]
     letters = _check_header(columns, f"{path}, line {header_line}")
     for number, fields in rows:
-        place = f"{path}, line {number}"
+        location = f"{path}, line {number}"
         if len(fields) != len(columns):
             raise DataError(
-                f"{place} has {len(fields)} fields but the header has {len(columns)}; put quotes around commas."
+                f"{location} has {len(fields)} fields but the header has {len(columns)}; put quotes around commas."
             )
         cells = {name: cell.strip() for name, cell in zip(columns, fields, strict=True) if cell.strip()}
         if not cells:
             continue
-        yield number, _with_options(cells, letters, place)
+        yield number, _with_options(cells, letters, location)
 
 
-def _check_header(columns: list[str], place: str) -> tuple[str, ...]:
-    """The option columns of a header, checked."""
+def _check_header(columns: list[str], location: str) -> tuple[str, ...]:
+    """The option columns of a valid header.
+
+    Raises:
+        DataError: an unknown, repeated or missing column.
+    """
     letters = tuple(name for name in columns if len(name) == 1 and name in LETTERS)
     for name in columns:
         if name not in KEYS and name not in letters:
             raise DataError(
-                f"{place} has the unknown column {name!r}; the columns are {', '.join(KEYS)}, "
+                f"{location} has the unknown column {name!r}; the columns are {', '.join(KEYS)}, "
                 "and A, B, C, ... for options."
             )
         if columns.count(name) > 1:
-            raise DataError(f"{place} has the column {name!r} twice; remove one.")
+            raise DataError(f"{location} has the column {name!r} twice; remove one.")
     if "question" not in columns:
-        raise DataError(f"{place} has no column 'question'; add a header with it.")
+        raise DataError(f"{location} has no column 'question'; add a header with it.")
     if letters and "options" in columns:
-        raise DataError(f"{place} has both 'options' and the column {letters[0]!r}; keep one way to give options.")
+        raise DataError(f"{location} has both 'options' and the column {letters[0]!r}; keep one way to give options.")
     if "".join(sorted(letters)) != LETTERS[: len(letters)]:
-        raise DataError(f"{place} has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap.")
+        raise DataError(
+            f"{location} has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap."
+        )
     return tuple(sorted(letters))
 
 
-def _with_options(cells: dict[str, str], letters: tuple[str, ...], place: str) -> dict[str, Any]:
-    values: dict[str, Any] = {name: cell for name, cell in cells.items() if name not in letters}
+def _with_options(cells: dict[str, str], letters: tuple[str, ...], location: str) -> dict[str, object]:
+    values: dict[str, object] = {name: cell for name, cell in cells.items() if name not in letters}
     filled = [letter for letter in letters if letter in cells]
     if filled != list(letters[: len(filled)]):
         gap = next(letter for letter in letters if letter not in cells)
-        raise DataError(f"{place} leaves the option {gap} empty but fills a later one; fill the options from A on.")
+        raise DataError(f"{location} leaves the option {gap} empty but fills a later one; fill the options from A on.")
     if filled:
         values["options"] = [cells[letter] for letter in filled]
     if "options" in cells:
         values["options"] = [option.strip() for option in cells["options"].split("|")]
     if "references" in cells:
-        values["references"] = read_json(cells["references"], f"{place}, column 'references'")
+        values["references"] = parse_json(cells["references"], f"{location}, column 'references'")
     return values
 
 
-def _question(values: Mapping[str, Any], path: Path, number: int) -> Question:
-    place = f"{path}, line {number}"
+def _question(values: Mapping[str, object], path: Path, number: int) -> Question:
+    location = f"{path}, line {number}"
     unknown = [key for key in values if key not in KEYS]
     if unknown:
-        raise DataError(f"{place} has the unknown key {unknown[0]!r}; the keys are {', '.join(KEYS)}.")
-    text = _text(values, "question", place)
+        raise DataError(f"{location} has the unknown key {unknown[0]!r}; the keys are {', '.join(KEYS)}.")
+    text = _text(values, "question", location)
     if text is None:
-        raise DataError(f"{place} has no 'question'; give its text.")
-    options = _options(values, place)
-    reference = _reference(values, options, place)
-    form = _text(values, "form", place) or _usual_form(options, reference)
+        raise DataError(f"{location} has no 'question'; give its text.")
+    options = _options(values, location)
+    reference = _reference(values, options, location)
+    form = _text(values, "form", location) or _default_form(options, reference)
     if form not in FORMS:
-        raise DataError(f"{place} asks for the unknown form {form!r}; the forms are {', '.join(FORMS)}.")
+        raise DataError(f"{location} asks for the unknown form {form!r}; the forms are {', '.join(FORMS)}.")
     if form == "number" and isinstance(reference, str) and parse_number(reference) is None:
-        raise DataError(f"{place} asks for a number but its reference {reference!r} holds none; use the form 'short'.")
+        raise DataError(
+            f"{location} asks for a number but its reference {reference!r} holds none; use the form 'short'."
+        )
     try:
         return Question(
             text,
             options=options,
             reference=reference,
-            domain=_text(values, "domain", place) or path.stem,
-            id=_text(values, "id", place) or f"{path.stem}-{number:04d}",
+            domain=_text(values, "domain", location) or path.stem,
+            id=_text(values, "id", location) or f"{path.stem}-{number:04d}",
             form=form,
         )
     except QuestionError as error:
-        raise DataError(f"{place}: {error}") from error
+        raise DataError(f"{location}: {error}") from error
 
 
-def _usual_form(options: tuple[str, ...], reference: str | References | None) -> str:
+def _default_form(options: tuple[str, ...], reference: str | References | None) -> str:
     if options:
         return "choice"
     return "sentence" if isinstance(reference, References) else "short"
 
 
-def _text(values: Mapping[str, Any], key: str, place: str) -> str | None:
+def _text(values: Mapping[str, object], key: str, location: str) -> str | None:
     """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None."""
     value = values.get(key)
     if value is None:
         return None
-    return _as_text(value, f"{place} has a {key!r}") or None
+    return _as_text(value, f"{location} has a {key!r}") or None
 
 
 def _as_text(value: object, what: str) -> str:
@@ -162,54 +169,54 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _options(values: Mapping[str, Any], place: str) -> tuple[str, ...]:
+def _options(values: Mapping[str, object], location: str) -> tuple[str, ...]:
     if values.get("options") is None:
         return ()
-    options = _texts(values["options"], f"{place} has 'options'")
+    options = _texts(values["options"], f"{location} has 'options'")
     for option in options:
         if options.count(option) > 1:
-            raise DataError(f"{place} has the option {option!r} twice; make the options different.")
+            raise DataError(f"{location} has the option {option!r} twice; make the options different.")
     return options
 
 
-def _reference(values: Mapping[str, Any], options: tuple[str, ...], place: str) -> str | References | None:
-    given = [key for key in ("reference", "answer", "references") if values.get(key) not in (None, "")]
-    if len(given) > 1:
-        raise DataError(f"{place} has both {given[0]!r} and {given[1]!r}; keep one.")
-    if not given:
+def _reference(values: Mapping[str, object], options: tuple[str, ...], location: str) -> str | References | None:
+    keys = [key for key in ("reference", "answer", "references") if values.get(key) not in (None, "")]
+    if len(keys) > 1:
+        raise DataError(f"{location} has both {keys[0]!r} and {keys[1]!r}; keep one.")
+    if not keys:
         return None
-    if given[0] == "references":
+    if keys[0] == "references":
         if options:
-            raise DataError(f"{place} has 'options' and 'references'; give 'reference' with a letter instead.")
-        return _references(values["references"], place)
-    reference = _text(values, given[0], place)
-    return _letter(reference, options, place) if reference and options else reference
+            raise DataError(f"{location} has 'options' and 'references'; give 'reference' with a letter instead.")
+        return _references(values["references"], location)
+    reference = _text(values, keys[0], location)
+    return _letter(reference, options, location) if reference and options else reference
 
 
-def _references(value: object, place: str) -> References:
-    what = f"{place} has 'references'"
+def _references(value: object, location: str) -> References:
+    what = f"{location} has 'references'"
     if not isinstance(value, dict) or set(value) - {"correct", "incorrect"} or not value.get("correct"):
         raise DataError(f'{what} of another shape; write {{"correct": ["..."], "incorrect": ["..."]}}.')
     incorrect = value.get("incorrect", [])
     return References(_texts(value["correct"], f"{what}/correct"), _texts(incorrect, f"{what}/incorrect"))
 
 
-def _letter(reference: str, options: tuple[str, ...], place: str) -> str:
-    """The letter that a reference means: a letter, or the exact text of an option."""
+def _letter(reference: str, options: tuple[str, ...], location: str) -> str:
+    """The letter of a reference, which is a letter or the exact text of an option."""
     if len(options) > len(LETTERS):
-        raise DataError(f"{place} has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
+        raise DataError(f"{location} has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
     letters = LETTERS[: len(options)]
     by_text = letters[options.index(reference)] if reference in options else None
     by_letter = reference.upper() if len(reference) == 1 and reference.upper() in letters else None
     if by_text and by_letter == reference and by_text != by_letter:
         raise DataError(
-            f"{place} has the reference {reference!r}, which is the text of option {by_text} and also a letter; "
+            f"{location} has the reference {reference!r}, which is the text of option {by_text} and also a letter; "
             f"write the letter, and rename the option."
         )
     letter = by_text or by_letter
     if letter is None:
         raise DataError(
-            f"{place} has the reference {reference!r}, which is neither a letter of its {len(options)} options "
+            f"{location} has the reference {reference!r}, which is neither a letter of its {len(options)} options "
             "nor the exact text of one; correct it."
         )
     return letter

@@ -1,23 +1,47 @@
 """One row of an official benchmark -> one `Question`.
 
-A row has the schema of the Hugging Face hub. The readers of folders bring theirs into it, so that both roads end in
-these functions and give equal questions. Line breaks become `\\n`, and spaces around a text are dropped; nothing
-else is changed. A row that does not fit raises KeyError, IndexError, TypeError, ValueError or QuestionError; the
-caller knows its place and makes a `DataError` of it.
+A row has the schema of the Hugging Face hub. The readers of official files (`secl.data.official_files`) convert to it,
+so that files and hub give equal questions. Line breaks become `\\n` and spaces around a text are dropped; nothing else
+changes. A row that does not fit raises KeyError, IndexError, TypeError, ValueError or QuestionError; the caller knows
+its location and raises a `DataError`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
+from secl.errors import DataError
 from secl.records import LETTERS, Question, References
 
 Row = Mapping[str, Any]
 
-PlacedRow = tuple[str, Row]
-"""Where a row stands, in words for an error message, and the row."""
+LocatedRow = tuple[str, Row]
+"""A location for error messages, such as a file and a line, and the row there."""
+
+
+def round_robin(rows: Iterable[LocatedRow]) -> list[tuple[int, LocatedRow]]:
+    """The first rows of all subjects in sorted order of the subjects, then all second rows, and so on.
+
+    Each comes with its index inside its subject.
+
+    Raises:
+        DataError: a row has no subject.
+
+    >>> rows = [("", {"subject": s}) for s in ("virology", "virology", "anatomy")]
+    >>> [(index, row["subject"]) for index, (_, row) in round_robin(rows)]
+    [(0, 'anatomy'), (0, 'virology'), (1, 'virology')]
+    """
+    subjects: defaultdict[str, list[LocatedRow]] = defaultdict(list)
+    for location, row in rows:
+        if not isinstance(row.get("subject"), str):
+            raise DataError(f"{location} has no subject; restore the official data.")
+        subjects[row["subject"]].append((location, row))
+    rounds = zip_longest(*(subjects[subject] for subject in sorted(subjects)))
+    return [(index, located) for index, members in enumerate(rounds) for located in members if located is not None]
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
@@ -52,7 +76,7 @@ def mmlu_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def arc_question(row: Row, _index: int, _seed: int) -> Question:
-    """ARC: {id, question, choices: {text, label}, answerKey}; labels are A-E or 1-5, and become letters by place."""
+    """ARC: {id, question, choices: {text, label}, answerKey}; labels A-E or 1-5 become letters by position."""
     labels = [clean(label) for label in row["choices"]["label"]]
     return Question(
         clean(row["question"]),
@@ -65,9 +89,9 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
 
 
 def truthfulqa_question(row: Row, index: int, seed: int) -> Question:
-    """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}, one label is 1 and in the data it is the first.
+    """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}, the first option is right in the data.
 
-    The options are shuffled by (seed, index), so a question keeps its order however many are asked for.
+    The options are shuffled by (seed, index), so their order does not depend on how many questions are loaded.
     """
     labels = [int(label) for label in row["mc1_targets"]["labels"]]
     options = _options(row["mc1_targets"]["choices"])
@@ -77,7 +101,7 @@ def truthfulqa_question(row: Row, index: int, seed: int) -> Question:
     random.Random(f"truthfulqa-{seed}-{index}").shuffle(order)
     return Question(
         clean(row["question"]),
-        options=tuple(options[place] for place in order),
+        options=tuple(options[position] for position in order),
         reference=LETTERS[order.index(labels.index(1))],
         domain="truthfulqa",
         id=f"truthfulqa-{index:04d}",
@@ -102,7 +126,7 @@ def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def clean(text: object) -> str:
-    """A text with `\\n` as its only line break and no spaces around it.
+    """The text with `\\n` as its only line break and without spaces around it.
 
     >>> clean(" one\\r\\ntwo ")
     'one\\ntwo'

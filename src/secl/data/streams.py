@@ -1,4 +1,4 @@
-"""Streams: questions of one or more domains in the order in which they will be asked."""
+"""Streams: the questions of one or more benchmarks in the order in which they are asked."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
-from secl.data.benchmarks import BENCHMARKS, load
+from secl.data.benchmarks import BENCHMARKS, check_count, find_benchmark, load
 from secl.errors import ParameterError
 from secl.records import Question
-
-Order = Literal["forward", "reversed", "shuffled"]
-"""Domains as named; domains from last to first; or all questions mixed."""
+from secl.settings import Order
 
 
-def stream(
+def load_stream(
     names: Sequence[str],
     per_domain: int | None,
     *,
@@ -27,27 +25,30 @@ def stream(
     seed: int = 42,
     data: Path | None = None,
 ) -> list[Question]:
-    """Benchmarks one after the other, each with its first `per_domain` questions.
+    """The first questions of several benchmarks, one benchmark after the other.
 
     Args:
         names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 of it.
-        per_domain: questions of each that does not say how many, at least 1; None for all.
+        per_domain: questions of each benchmark that has no number of its own, at least 1; None for all.
         order: "forward" as named, "reversed" from the last domain to the first (each domain still from its first
             question on), "shuffled" over all questions by the seed.
-        seed: of the shuffle and of the benchmarks that use one.
+        seed: seed of the shuffle and of the benchmarks that use one.
         data: folder with the official files, see `secl.data.benchmarks.load`.
 
     Raises:
-        ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1.
+        ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1; nothing has been
+            read then.
         DataError: a benchmark cannot be read or has fewer questions.
 
-    >>> [question.domain for question in stream(["capitals", "science"], 1, order="reversed")]
+    >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
     ['quiz/science', 'quiz/capitals']
     """
     if isinstance(names, str):
         raise ParameterError(f"the benchmark names are the text {names!r}; give a list of names such as [{names!r}].")
-    counts = [_named_count(name, per_domain) for name in names]
-    _check([name for name, _ in counts], per_domain, order)
+    counts = [_split_count(name, per_domain) for name in names]
+    _check_names([name for name, _ in counts])
+    check_count("number of questions per domain", per_domain)
+    _check_order(order)
     questions = [question for name, count in counts for question in load(name, count, data=data, seed=seed)]
     return arrange(questions, order, seed)
 
@@ -57,31 +58,29 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
 
     Args:
         questions: a stream in forward order, for example from `secl.data.question_files.read_questions`.
-        order: "forward" leaves it as it is; "reversed" turns the order of the domains round (by first appearance;
-            inside a domain the order stays); "shuffled" mixes all questions.
-        seed: of the shuffle.
+        order: "forward" changes nothing; "reversed" reverses the order of the domains (by first appearance; inside a
+            domain the order stays); "shuffled" mixes all questions.
+        seed: seed of the shuffle.
 
     Raises:
         ParameterError: an unknown order.
     """
-    if order == "forward":
-        return list(questions)
+    _check_order(order)
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:
             domains[question.domain].append(question)
         return [question for domain in reversed(domains) for question in domains[domain]]
+    arranged = list(questions)
     if order == "shuffled":
-        shuffled = list(questions)
-        random.Random(f"shuffled-{seed}").shuffle(shuffled)
-        return shuffled
-    raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
+        random.Random(f"shuffled-{seed}").shuffle(arranged)
+    return arranged
 
 
 def fingerprint(questions: Sequence[Question]) -> str:
     """64 hexadecimal digits that change with any field of any question and with their order.
 
-    A run remembers it, so that a changed stream is refused at resume.
+    A run stores it, so that resuming with a changed stream is refused.
 
     >>> one, two = Question("One?"), Question("Two?")
     >>> fingerprint([one, two]) == fingerprint([one, two]), fingerprint([one, two]) == fingerprint([two, one])
@@ -94,25 +93,25 @@ def fingerprint(questions: Sequence[Question]) -> str:
     return digest.hexdigest()
 
 
-def _named_count(name: str, usual: int | None) -> tuple[str, int | None]:
-    """A benchmark and how many of its questions: "arc:50" says so itself."""
+def _split_count(name: str, default: int | None) -> tuple[str, int | None]:
+    """The name of a benchmark and its number of questions; "arc:50" has its own."""
     base, colon, count = name.partition(":")
     if not colon:
-        return name, usual
+        return name, default
     if not count.isdecimal() or int(count) < 1:
         raise ParameterError(f"{name!r} does not say how many questions to take; write for example {base}:50.")
     return base, int(count)
 
 
-def _check(names: Sequence[str], per_domain: int | None, order: Order) -> None:
+def _check_names(names: Sequence[str]) -> None:
     if not names:
         raise ParameterError(f"no benchmark is named; choose from {', '.join(BENCHMARKS)}.")
     for name in names:
-        if name not in BENCHMARKS:
-            raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
-        if list(names).count(name) > 1:
+        find_benchmark(name)
+        if names.count(name) > 1:
             raise ParameterError(f"the benchmark {name!r} is named twice; name each once.")
-    if per_domain is not None and per_domain < 1:
-        raise ParameterError(f"the number of questions per domain is {per_domain}; ask for at least 1.")
+
+
+def _check_order(order: Order) -> None:
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")

@@ -1,4 +1,4 @@
-"""Text files as lines with their numbers, every failure a `DataError` that names the file and the line."""
+"""Text, JSON lines and CSV with line numbers; every failure is a `DataError` that names the file and the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from secl.errors import DataError
 
@@ -34,25 +33,25 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_json(text: str, place: str) -> Any:
-    """The value of one JSON text; `place` names it in the error.
+def parse_json(text: str, location: str) -> object:
+    """The value of one JSON text; `location` names it in the error.
 
     Raises:
         DataError: broken JSON, with the reason and where it is.
 
-    >>> read_json('{"a": 1}', "notes.jsonl, line 1")
+    >>> parse_json('{"a": 1}', "notes.jsonl, line 1")
     {'a': 1}
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
-        raise DataError(f"{place} is broken JSON ({error.msg} at {where}); correct it.") from error
+        position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
+        raise DataError(f"{location} is broken JSON ({error.msg} at {position}); correct it.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place} is JSON that Python cannot hold ({error}); simplify it.") from error
+        raise DataError(f"{location} is JSON that Python cannot hold ({error}); simplify it.") from error
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Line number (from 1) and object of every line that is not blank.
 
     Raises:
@@ -61,10 +60,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        place = f"{path}, line {number}"
-        value = read_json(line, place)
+        location = f"{path}, line {number}"
+        value = parse_json(line, location)
         if not isinstance(value, dict):
-            raise DataError(f"{place} is not a JSON object; write one {{...}} on each line.")
+            raise DataError(f"{location} is not a JSON object; write one {{...}} on each line.")
         yield number, value
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import read_questions
-from secl.data.streams import arrange, fingerprint, stream
+from secl.data.streams import arrange, fingerprint, load_stream
 from secl.errors import RunError
 from secl.gates import Always
 from secl.methods import method
@@ -187,7 +187,7 @@ def load_questions(recipe: RunSettings) -> list[Question]:
                 questions.append(question)
         return arrange(questions, recipe.order, recipe.seed)
     data = Path(recipe.data) if recipe.data else None
-    return stream(recipe.stream, recipe.per_domain, order=recipe.order, seed=recipe.seed, data=data)
+    return load_stream(recipe.stream, recipe.per_domain, order=recipe.order, seed=recipe.seed, data=data)
 
 
 def load_model(recipe: RunSettings) -> LocalModel:

@@ -15,7 +15,7 @@ from secl.backends.local.loading import load
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
-from secl.data.streams import stream
+from secl.data.streams import load_stream
 from secl.gates import Always, Never
 from secl.records import Question, Record
 from secl.signals import NormalisedPTrue
@@ -67,7 +67,7 @@ def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> No
 def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_20_questions(
     smollm2: str, official_data: Path
 ) -> None:
-    questions = stream(["mmlu"], 20, data=official_data)
+    questions = load_stream(["mmlu"], 20, data=official_data)
     by_hand = load(smollm2, dtype="fp32")
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))

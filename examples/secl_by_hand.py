@@ -153,14 +153,14 @@ def main() -> None:
     parser.add_argument("--tau", type=float, default=0.7)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--last", type=int, default=4, help="adapted layers, counted from the end")
-    given = parser.parse_args()
-    tokenizer = AutoTokenizer.from_pretrained(given.folder)
-    model = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32)
+    arguments = parser.parse_args()
+    tokenizer = AutoTokenizer.from_pretrained(arguments.folder)
+    model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=torch.float32)
     count = model.config.num_hidden_layers
-    hand = ByHand(model, tokenizer, range(count - given.last, count), ("q_proj", "v_proj"))
-    with open(given.questions, encoding="utf-8") as lines:
-        questions = [json.loads(line) for line in lines if line.strip()][: given.limit]
-    for row in secl(hand, questions, gate=given.gate, tau=given.tau):
+    hand = ByHand(model, tokenizer, range(count - arguments.last, count), ("q_proj", "v_proj"))
+    with open(arguments.questions, encoding="utf-8") as lines:
+        questions = [json.loads(line) for line in lines if line.strip()][: arguments.limit]
+    for row in secl(hand, questions, gate=arguments.gate, tau=arguments.tau):
         print(json.dumps(row))
 
 

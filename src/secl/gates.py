@@ -12,24 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from secl.errors import ParameterError
 from secl.records import Decision
+from secl.settings import Mean
 from secl.validation import check_finite, check_whole
-
-Mean = Literal["ema", "cumulative"]
-"""The reference of `PageHinkley`: an exponential average, or the plain mean."""
 
 
 class Gate(Protocol):
-    """What the loop asks of a gate. The state is a frozen dataclass of plain numbers, private to its gate."""
+    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate."""
 
     def start(self) -> Any:
         """The state before the first question of a stream."""
 
     def step(self, state: Any, entropy: float) -> tuple[Any, Decision]:
-        """The state after a reply with this entropy (nats), and what the gate makes of it; changes nothing.
+        """The state after a reply with this entropy (nats), and the decision about it; changes nothing.
 
         Raises:
             ParameterError: the entropy is negative or not finite.
@@ -75,9 +73,9 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class PageHinkleyState:
-    """Questions seen; mean, m_t and its lowest value since the last restart, in nats; burst questions to come."""
+    """Number of questions; mean, m_t and its lowest value since the last restart, in nats; burst questions to come."""
 
-    seen: int
+    count: int
     mean: float
     total: float
     lowest: float
@@ -132,24 +130,24 @@ class PageHinkley:
 
     def start(self) -> PageHinkleyState:
         """Nothing seen, both sums at zero."""
-        return PageHinkleyState(seen=0, mean=0.0, total=0.0, lowest=0.0, remaining=0)
+        return PageHinkleyState(count=0, mean=0.0, total=0.0, lowest=0.0, remaining=0)
 
     def step(self, state: PageHinkleyState, entropy: float) -> tuple[PageHinkleyState, Decision]:
         """Take one entropy (nats) into mean and sum, then test."""
         value = _checked(entropy)
-        seen = state.seen + 1
-        weight = self.ema if self.mean == "ema" and state.seen else 1.0 / seen
+        count = state.count + 1
+        weight = self.ema if self.mean == "ema" and state.count else 1.0 / count
         mean = state.mean + weight * (value - state.mean)
         total = state.total + (value - mean - self.epsilon)
         lowest = min(state.lowest, total)
         statistic = total - lowest
         if state.remaining:
-            left = state.remaining - 1
-            return PageHinkleyState(seen, mean, total, lowest, left), _burst(False, left, statistic)
-        if seen > self.warmup and statistic > self.threshold:
-            left = self.burst - 1
-            return PageHinkleyState(seen, mean, 0.0, 0.0, left), _burst(True, left, statistic)
-        return PageHinkleyState(seen, mean, total, lowest, 0), _quiet(statistic)
+            remaining = state.remaining - 1
+            return PageHinkleyState(count, mean, total, lowest, remaining), _burst(False, remaining, statistic)
+        if count > self.warmup and statistic > self.threshold:
+            remaining = self.burst - 1
+            return PageHinkleyState(count, mean, 0.0, 0.0, remaining), _burst(True, remaining, statistic)
+        return PageHinkleyState(count, mean, total, lowest, 0), _quiet(statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +227,8 @@ class EntropyShift:
         value = _checked(entropy)
         if state.remaining:
             # Learning moves the entropy now: such a question says nothing about the domain, so it is not looked at.
-            left = state.remaining - 1
-            return _restarted(left), _burst(False, left, None)
+            remaining = state.remaining - 1
+            return _restarted(remaining), _burst(False, remaining, None)
         if state.fresh and self.opening:
             return _restarted(self.burst - 1), _burst(True, self.burst - 1, None)
         if state.count < self.warmup:

@@ -1,12 +1,12 @@
-"""The methods by name. A method is a choice of gate, of evidence and of whether to learn; the rest are arguments."""
+"""The methods by name. A method chooses a gate, evidence and whether to learn; all else is a setting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secl.calibrator import EvidenceOn
 from secl.errors import ParameterError
 from secl.records import EvidenceKind
+from secl.settings import EvidenceOn, GateName
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,16 +14,15 @@ class Method:
     """A named composition of the loop.
 
     Attributes:
-        gate: name of its gate in `secl.gates.GATES`; "never" watches nothing.
-        judge: where evidence is gathered ("burst" or "always").
-        reports: the confidences of `secl.reports.estimators.READINGS` that it is for, the foremost last; empty for
-            all.
-        note: one line for people.
+        gate: name of its gate in `secl.gates.GATES`.
+        evidence_on: where evidence is gathered, in bursts or always.
+        reports: names of the estimators that its report shows, the most important last; empty for all.
+        note: one-line description.
         learns: whether bursts change the weights.
-        evidence: gathered beyond what is learned from.
+        evidence: kinds of evidence gathered beyond the one that the training signal needs.
     """
 
-    gate: str
+    gate: GateName
     evidence_on: EvidenceOn
     reports: tuple[str, ...]
     note: str

@@ -10,20 +10,18 @@ from typing import Literal, Protocol
 from secl.data.grading import answer_key
 from secl.errors import ParameterError
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
-from secl.metrics.probability import Formula, normalised_p_true
+from secl.metrics.probability import normalised_p_true
 from secl.records import DincoEvidence, Evidence, EvidenceKind, Question, Reply
+from secl.settings import Formula, SignalName
 from secl.validation import check_finite
-
-SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
-"""What a recipe calls the signals that can be learned from."""
 
 
 class Signal(Protocol):
-    """Maps a reply and the evidence about it to a probability in [0, 1], or None where there is nothing to go by."""
+    """Maps a reply and the evidence about it to a probability in [0, 1], or None if that is undefined."""
 
     @property
     def needs(self) -> EvidenceKind | None:
-        """The evidence that it reads; None for the reply alone."""
+        """The kind of evidence that it needs; None for the reply alone."""
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None: ...
 
@@ -32,16 +30,16 @@ class Signal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _OfTheReply:
-    """Signals about the reply's own answer."""
+class _ReplySignal:
+    """Base of signals about the reply's own answer."""
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:  # noqa: ARG002
         return reply.answer
 
 
 @dataclass(frozen=True, slots=True)
-class Stated(_OfTheReply):
-    """The confidence that the reply states (Verbalized): expected bin centre, or the likeliest bin alone if `hard`."""
+class Stated(_ReplySignal):
+    """Stated confidence (Verbalized): the expected bin centre, or if `hard` the centre of the most probable bin."""
 
     hard: bool = False
     needs: EvidenceKind | None = None
@@ -51,8 +49,8 @@ class Stated(_OfTheReply):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerProbability(_OfTheReply):
-    """Probability of the answer's tokens together: 1 is a model that could not have written anything else."""
+class AnswerProbability(_ReplySignal):
+    """Joint probability of the answer's tokens."""
 
     needs: EvidenceKind | None = None
 
@@ -61,8 +59,8 @@ class AnswerProbability(_OfTheReply):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenEntropy(_OfTheReply):
-    """exp(-H), H being the mean token entropy in nats: the inverse of how many words the model wavered between."""
+class TokenEntropy(_ReplySignal):
+    """exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
 
     needs: EvidenceKind | None = None
 
@@ -71,7 +69,7 @@ class TokenEntropy(_OfTheReply):
 
 
 @dataclass(frozen=True, slots=True)
-class NormalisedPTrue(_OfTheReply):
+class NormalisedPTrue(_ReplySignal):
     """P(True) of the answer relative to its distractors (Eq. normp); needs at least one distractor.
 
     Attributes:
@@ -96,8 +94,8 @@ class NormalisedPTrue(_OfTheReply):
 
 
 @dataclass(frozen=True, slots=True)
-class RawPTrue(_OfTheReply):
-    """P(True) of the answer alone (Kadavath et al.); suggestible, kept to compare with."""
+class RawPTrue(_ReplySignal):
+    """P(True) of the answer alone (Kadavath et al. 2022), for comparison: it is suggestible."""
 
     needs: EvidenceKind | None = "p_true"
 
@@ -107,10 +105,10 @@ class RawPTrue(_OfTheReply):
 
 @dataclass(frozen=True, slots=True)
 class SelfConsistency:
-    """Share of the samples that give the same answer (Wang et al. 2023); equal once normalised, as grading does it.
+    """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
     Attributes:
-        policy: "greedy" rates the reply's answer, "mode" answers with the most frequent sample, the earliest of a tie.
+        policy: "greedy" is about the reply's answer, "mode" about the most frequent sample (the earliest of a tie).
     """
 
     policy: Literal["greedy", "mode"] = "greedy"
@@ -120,9 +118,9 @@ class SelfConsistency:
         answer = self.answer(question, reply, evidence)
         if not evidence.samples or answer is None:
             return None
-        rated = answer_key(answer, question.form)
-        same = [sample for sample in evidence.samples if sample is not None]
-        return sum(answer_key(sample, question.form) == rated for sample in same) / len(evidence.samples)
+        key = answer_key(answer, question.form)
+        readable = [sample for sample in evidence.samples if sample is not None]
+        return sum(answer_key(sample, question.form) == key for sample in readable) / len(evidence.samples)
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
         if self.policy == "greedy":
@@ -137,41 +135,41 @@ class DincoSignal:
     """Confidence normalised over beam distractors, averaged with self-consistency (Wang et al. 2025).
 
     Attributes:
-        policy: "beam" answers with the most probable beam, as published; "greedy" rates the reply's own answer, with
-            the beams as its distractors.
+        policy: "beam" is about the most probable beam, as published; "greedy" about the reply's own answer, with the
+            beams as its distractors.
     """
 
     policy: Literal["beam", "greedy"] = "beam"
     needs: EvidenceKind | None = "dinco"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
-        found = evidence.dinco
-        main = self._main(question, reply, found)
-        if found is None or main is None:
+        dinco = evidence.dinco
+        main = self._main(question, reply, dinco)
+        if dinco is None or main is None:
             return None
-        order = [main, *(i for i in range(found.beams) if i != main)]
-        entails = [[found.entails[i][j] for j in order] for i in order]
-        contradicts = [[found.contradicts[i][j] for j in order] for i in order]
-        nvc = normalised_verbalised_confidence([found.p_yes[i] for i in order], entails, contradicts)
-        return (nvc + consistency(found.agreement[main][:COUNTED])) / 2
+        order = [main, *(i for i in range(dinco.beams) if i != main)]
+        entails = [[dinco.entails[i][j] for j in order] for i in order]
+        contradicts = [[dinco.contradicts[i][j] for j in order] for i in order]
+        nvc = normalised_verbalised_confidence([dinco.p_yes[i] for i in order], entails, contradicts)
+        return (nvc + consistency(dinco.agreement[main][:COUNTED])) / 2
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
         main = self._main(question, reply, evidence.dinco)
         return None if evidence.dinco is None or main is None else evidence.dinco.answers[main]
 
-    def _main(self, question: Question, reply: Reply, found: DincoEvidence | None) -> int | None:
-        """Which candidate is the answer."""
-        if found is None:
+    def _main(self, question: Question, reply: Reply, dinco: DincoEvidence | None) -> int | None:
+        """Index of the candidate that the signal is about; None if it is not among them."""
+        if dinco is None:
             return None
         if self.policy == "beam":
             return 0
-        keys = [answer_key(answer, question.form) for answer in found.answers]
+        keys = [answer_key(answer, question.form) for answer in dinco.answers]
         own = None if reply.answer is None else answer_key(reply.answer, question.form)
         return keys.index(own) if own in keys else None
 
 
 def make_signal(name: SignalName, tau: float, formula: Formula) -> Signal:
-    """The signal of a recipe."""
+    """The training signal called `name`, at a temperature and with a formula where it takes them."""
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),

@@ -1,4 +1,4 @@
-"""Numbers that people give: one clear sentence when one makes no sense."""
+"""Validation of numbers in arguments: one sentence that names the number and the rule."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from secl.errors import ParameterError
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Let a whole number of at least `least` pass.
+    """Validate a whole number of at least `least`.
 
     Raises:
-        ParameterError: anything else.
+        ParameterError: the value is anything else.
 
     >>> check_whole("number of bins", 0, least=1)
     Traceback (most recent call last):
@@ -22,7 +22,7 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
-    """Let a finite number pass that fits its rule.
+    """Validate a finite number that satisfies its rule.
 
     Raises:
         ParameterError: `fits` is false, or the number is infinite or nan.

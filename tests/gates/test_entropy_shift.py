@@ -16,14 +16,14 @@ ENTROPIES = st.lists(st.floats(0.0, 5.0), max_size=150)
 
 def plain(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float | None]]:
     """(alarm, statistic), with the reference kept as a list and measured anew at every question."""
-    found: list[tuple[bool, float | None]] = []
+    expected: list[tuple[bool, float | None]] = []
     reference: list[float] = []
     up, down, burst = 0.0, 0.0, 0
     for t, entropy in enumerate(entropies):
         statistic = None
         if burst:
             burst -= 1
-            found.append((False, None))
+            expected.append((False, None))
             continue
         if len(reference) >= gate.warmup:
             mean = float(np.mean(reference))
@@ -32,11 +32,11 @@ def plain(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float 
             statistic = max(up, down)
         if (t == 0 and gate.opening) or (statistic is not None and statistic > gate.threshold):
             reference, up, down, burst = [], 0.0, 0.0, gate.burst - 1
-            found.append((True, statistic))
+            expected.append((True, statistic))
             continue
         reference.append(entropy)
-        found.append((False, statistic))
-    return found
+        expected.append((False, statistic))
+    return expected
 
 
 @pytest.mark.parametrize("opening", [True, False])

@@ -69,20 +69,20 @@ def test_replay_is_the_steps_and_bursts_are_counted_right(
 ) -> None:
     decisions, state = replay(gate, entropies), gate.start()
     assert len(decisions) == len(entropies)
-    left = 0
+    remaining = 0
     for entropy, decision in zip(entropies, decisions, strict=True):
         state, again = gate.step(state, entropy)
         assert again == decision
         if burst is None:
             assert (decision.alarm, decision.remaining, decision.statistic) == (False, 0, None)
             continue
-        if left:
-            assert (decision.alarm, decision.in_burst, decision.remaining) == (False, True, left - 1)
+        if remaining:
+            assert (decision.alarm, decision.in_burst, decision.remaining) == (False, True, remaining - 1)
         elif decision.alarm:
             assert (decision.in_burst, decision.remaining) == (True, burst - 1)
         else:
             assert (decision.in_burst, decision.remaining) == (False, 0)
-        left = decision.remaining
+        remaining = decision.remaining
 
 
 @pytest.mark.parametrize(("gate", "burst"), ROWS, ids=repr)
@@ -91,9 +91,9 @@ def test_a_burst_has_exactly_its_length(gate: Gate, burst: int | None) -> None:
     if burst is None:
         assert len({decision.in_burst for decision in decisions}) == 1
         return
-    alarms = [place for place, decision in enumerate(decisions) if decision.alarm]
+    alarms = [position for position, decision in enumerate(decisions) if decision.alarm]
     assert alarms
-    full = sum(min(burst, len(decisions) - place) for place in alarms)
+    full = sum(min(burst, len(decisions) - position) for position in alarms)
     assert sum(decision.in_burst for decision in decisions) == full
 
 

@@ -10,7 +10,7 @@ from secl.gates import EntropyShift, replay
 
 def first_alarm(gate: EntropyShift, entropies: np.ndarray) -> int:
     """Position of the first alarm; the length of the stream if there is none."""
-    alarms = (place for place, decision in enumerate(replay(gate, entropies)) if decision.alarm)
+    alarms = (position for position, decision in enumerate(replay(gate, entropies)) if decision.alarm)
     return next(alarms, len(entropies))
 
 
@@ -25,12 +25,12 @@ def test_a_stationary_stream_gives_at_most_one_alarm_in_a_thousand_questions(sha
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["rise", "fall"])
-@pytest.mark.parametrize(("spreads", "median", "late"), [(1.0, 20, 40), (2.0, 8, 12)])
-def test_a_shift_is_found_in_time(sign: float, spreads: float, median: int, late: int) -> None:
+@pytest.mark.parametrize(("spreads", "median", "latest"), [(1.0, 20, 40), (2.0, 8, 12)])
+def test_a_shift_is_found_in_time(sign: float, spreads: float, median: int, latest: int) -> None:
     noise = np.random.default_rng(1).normal(10.0, 1.0, (150, 400))
     noise[:, 200:] += sign * spreads
     gate = EntropyShift(opening=False)
-    found = np.array([first_alarm(gate, stream) for stream in noise])
-    delays = found[found >= 200] - 199
+    alarms = np.array([first_alarm(gate, stream) for stream in noise])
+    delays = alarms[alarms >= 200] - 199
     assert np.median(delays) <= median
-    assert np.quantile(delays, 0.9) <= late
+    assert np.quantile(delays, 0.9) <= latest

@@ -20,7 +20,7 @@ def plain(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float]]
             means.append(float(np.mean(entropies[: t + 1])))
         else:
             means.append(entropy if t == 0 else (1 - gate.ema) * means[-1] + gate.ema * entropy)
-    found, restart, burst_until = [], 0, 0
+    expected, restart, burst_until = [], 0, 0
     for t in range(len(entropies)):
         steps = [entropies[s] - means[s] - gate.epsilon for s in range(restart, t + 1)]
         sums = np.concatenate([[0.0], np.cumsum(steps)])
@@ -28,8 +28,8 @@ def plain(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float]]
         alarm = t >= burst_until and t >= gate.warmup and statistic > gate.threshold
         if alarm:
             restart, burst_until = t + 1, t + gate.burst
-        found.append((alarm, statistic))
-    return found
+        expected.append((alarm, statistic))
+    return expected
 
 
 @pytest.mark.parametrize("mean", ["ema", "cumulative"])

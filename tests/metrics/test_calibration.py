@@ -26,7 +26,7 @@ def columns(pairs: Pairs) -> tuple[list[float], list[bool]]:
     return [c for c, _ in pairs], [y for _, y in pairs]
 
 
-def made(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def sample(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
     confidence = generator.random(count)
     return confidence, generator.random(count) < confidence**2
@@ -48,7 +48,7 @@ def test_ece_agrees_with_torchmetrics_where_no_confidence_lies_on_a_border(seed:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torchmetrics = pytest.importorskip("torchmetrics.classification")
-    confidence, correct = made(997, seed)
+    confidence, correct = sample(997, seed)
     # A two-class metric is given the confidence in "right": it bins that probability and compares it to the grade.
     theirs = torchmetrics.BinaryCalibrationError(n_bins=10, norm="l1")
     value = theirs(torch.tensor(confidence, dtype=torch.float64), torch.tensor(correct).long())
@@ -57,7 +57,7 @@ def test_ece_agrees_with_torchmetrics_where_no_confidence_lies_on_a_border(seed:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_brier_and_auroc_agree_with_scikit_learn(seed: int) -> None:
-    confidence, correct = made(500, seed)
+    confidence, correct = sample(500, seed)
     confidence = np.round(confidence, 1)  # ties
     assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
     assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
@@ -86,12 +86,12 @@ def test_adaptive_ece_agrees_with_rational_arithmetic_with_ties(pairs: Pairs, bi
 @given(PAIRS)
 def test_auroc_is_the_share_of_pairs_won(pairs: Pairs) -> None:
     right, wrong = [c for c, y in pairs if y], [c for c, y in pairs if not y]
-    found = auroc(*columns(pairs))
+    actual = auroc(*columns(pairs))
     if not (right and wrong):
-        assert math.isnan(found)
+        assert math.isnan(actual)
         return
     won = sum(1.0 if r > w else 0.5 if r == w else 0.0 for r in right for w in wrong)
-    assert found == pytest.approx(won / (len(right) * len(wrong)), abs=1e-9)
+    assert actual == pytest.approx(won / (len(right) * len(wrong)), abs=1e-9)
 
 
 @given(PAIRS.filter(bool), st.randoms(use_true_random=False))
@@ -121,7 +121,7 @@ def test_errors_lie_between_zero_and_one_and_one_bin_is_the_gap_of_the_means(pai
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=11, unique=True))
 def test_a_perfectly_calibrated_model_has_no_error(tenths: list[int]) -> None:
     confidence = [k / 10 for k in tenths for _ in range(10)]
-    correct = [place < k for k in tenths for place in range(10)]
+    correct = [index < k for k in tenths for index in range(10)]
     # The last bin holds 0.9 and 1.0 together; the sums still cancel.
     assert ece(confidence, correct) == pytest.approx(0.0, abs=1e-12)
     assert ada_ece(confidence, correct, len(tenths)) == pytest.approx(0.0, abs=1e-12)

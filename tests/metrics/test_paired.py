@@ -45,11 +45,11 @@ def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides(measure:
     whole = naive(measure, b, right_b) - naive(measure, a, right_a)
     low, high = np.quantile(expected, [0.025, 0.975])
     reach = max(abs(low - whole), abs(high - whole))
-    found = paired_differences(a, right_a, b, right_b, resamples=200, seed=3)[measure]
-    assert (found.a, found.b) == (naive(measure, a, right_a), naive(measure, b, right_b))
-    assert found.difference == pytest.approx(whole, abs=1e-12)
-    assert found.interval.low == pytest.approx(whole - reach, abs=1e-12)
-    assert found.interval.high == pytest.approx(whole + reach, abs=1e-12)
+    actual = paired_differences(a, right_a, b, right_b, resamples=200, seed=3)[measure]
+    assert (actual.a, actual.b) == (naive(measure, a, right_a), naive(measure, b, right_b))
+    assert actual.difference == pytest.approx(whole, abs=1e-12)
+    assert actual.interval.low == pytest.approx(whole - reach, abs=1e-12)
+    assert actual.interval.high == pytest.approx(whole + reach, abs=1e-12)
 
 
 def test_the_draw_depends_on_the_number_of_questions_and_the_seed_alone() -> None:
@@ -64,10 +64,10 @@ def test_the_draw_depends_on_the_number_of_questions_and_the_seed_alone() -> Non
 
 def test_pairing_leaves_out_what_is_hard_for_both() -> None:
     (a, right), (b, _) = two(300)
-    found = paired_differences(a, right, b, right)["brier"].interval
+    actual = paired_differences(a, right, b, right)["brier"].interval
     apart = [resampled_measures(c, right, seed=seed)["brier"] for seed, c in enumerate((a, b))]
     low, high = np.quantile(apart[1] - apart[0], [0.025, 0.975])
-    assert found.high - found.low < 0.9 * (high - low)
+    assert actual.high - actual.low < 0.9 * (high - low)
 
 
 @settings(max_examples=40, deadline=None)
@@ -81,17 +81,17 @@ def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tu
     back = paired_differences(b, right_b, a, right_a, resamples=20)
     same = paired_differences(a, right_a, a, right_a, resamples=20)
     assert list(there) == list(MEASURES)
-    for name, found in there.items():
-        if math.isnan(found.difference):
-            assert math.isnan(found.interval.low)
-            assert (found.rises, found.falls) == (False, False)
+    for name, actual in there.items():
+        if math.isnan(actual.difference):
+            assert math.isnan(actual.interval.low)
+            assert (actual.rises, actual.falls) == (False, False)
             continue
-        assert back[name].difference == -found.difference
-        assert math.isnan(found.interval.low) or len(rows) >= FEWEST
-        if not math.isnan(found.interval.low):
-            assert -1.0 <= found.interval.low <= found.interval.high <= 1.0
-            assert found.interval.low <= found.difference <= found.interval.high
-            assert back[name].interval.low == pytest.approx(-found.interval.high, abs=1e-12)
+        assert back[name].difference == -actual.difference
+        assert math.isnan(actual.interval.low) or len(rows) >= FEWEST
+        if not math.isnan(actual.interval.low):
+            assert -1.0 <= actual.interval.low <= actual.interval.high <= 1.0
+            assert actual.interval.low <= actual.difference <= actual.interval.high
+            assert back[name].interval.low == pytest.approx(-actual.interval.high, abs=1e-12)
         if not math.isnan(same[name].interval.low):
             assert same[name].interval == Interval(0.0, 0.0)
 
@@ -105,10 +105,10 @@ def test_the_interval_of_an_ece_difference_mostly_holds_the_truth_where_percenti
         right = generator.random(200) < chance
         stated = np.full(200, 0.88)
         truth = -0.38  # ECE 0 minus 0.88 - 0.5
-        found = paired_differences(stated, right, chance, right, resamples=200, seed=seed)["ece"]
+        actual = paired_differences(stated, right, chance, right, resamples=200, seed=seed)["ece"]
         draws = [resampled_measures(c, right, resamples=200, seed=seed)["ece"] for c in (stated, chance)]
         low, high = np.quantile(draws[1] - draws[0], [0.025, 0.975])
-        ours += found.interval.low <= truth <= found.interval.high
+        ours += actual.interval.low <= truth <= actual.interval.high
         theirs += low <= truth <= high
     assert ours >= 38
     assert theirs <= 20
@@ -117,19 +117,19 @@ def test_the_interval_of_an_ece_difference_mostly_holds_the_truth_where_percenti
 @pytest.mark.parametrize("measure", ["ece", "brier", "auroc"])
 def test_between_two_equally_good_confidences_a_difference_is_rarely_seen(measure: str) -> None:
     generator = np.random.default_rng(6)
-    seen = 0
+    flagged = 0
     for seed in range(100):
         u, v = generator.random((2, 150))
         right = generator.random(150) < (u + v) / 2
-        found = paired_differences((u + 0.5) / 2, right, (v + 0.5) / 2, right, resamples=100, seed=seed)[measure]
-        seen += found.rises or found.falls
-    assert seen <= 10
+        actual = paired_differences((u + 0.5) / 2, right, (v + 0.5) / 2, right, resamples=100, seed=seed)[measure]
+        flagged += actual.rises or actual.falls
+    assert flagged <= 10
 
 
 def test_an_interval_reaches_equally_far_to_both_sides() -> None:
     values = np.linspace(0.0, 1.0, 101)
-    found = symmetric_interval(0.2, values, level=0.9)
-    assert (found.low, found.high) == pytest.approx((0.2 - 0.75, 0.2 + 0.75))
+    actual = symmetric_interval(0.2, values, level=0.9)
+    assert (actual.low, actual.high) == pytest.approx((0.2 - 0.75, 0.2 + 0.75))
     assert symmetric_interval(0.5, values, level=0.9).high == pytest.approx(0.95)
     assert math.isnan(symmetric_interval(math.nan, values).low)
     assert math.isnan(symmetric_interval(0.2, [0.1, math.nan, math.nan]).high)
@@ -137,8 +137,8 @@ def test_an_interval_reaches_equally_far_to_both_sides() -> None:
 
 def test_a_difference_is_marked_only_where_its_interval_leaves_zero_out() -> None:
     def marks(low: float, high: float) -> tuple[bool, bool]:
-        found = Difference(0.5, 0.5, Interval(low, high))
-        return found.rises, found.falls
+        actual = Difference(0.5, 0.5, Interval(low, high))
+        return actual.rises, actual.falls
 
     assert marks(0.1, 0.2) == (True, False)
     assert marks(-0.2, -0.1) == (False, True)
@@ -147,11 +147,11 @@ def test_a_difference_is_marked_only_where_its_interval_leaves_zero_out() -> Non
 
 def test_one_class_has_every_difference_but_that_of_auroc() -> None:
     right = [1] * 21
-    found = paired_differences([0.9, 0.8, 0.7] * 7, right, [0.6, 0.5, 0.4] * 7, right, resamples=50)
-    assert math.isnan(found["auroc"].difference)
-    assert math.isnan(found["auroc"].interval.low)
-    assert found["mean_confidence"].falls
-    assert found["accuracy"].difference == 0.0
+    actual = paired_differences([0.9, 0.8, 0.7] * 7, right, [0.6, 0.5, 0.4] * 7, right, resamples=50)
+    assert math.isnan(actual["auroc"].difference)
+    assert math.isnan(actual["auroc"].interval.low)
+    assert actual["mean_confidence"].falls
+    assert actual["accuracy"].difference == 0.0
 
 
 def test_a_handful_of_questions_has_no_interval() -> None:
@@ -171,8 +171,8 @@ def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides(ra
     even, few, enough = ([rare] * count + [1 - rare] * (40 - count) for count in (20, 4, FEWEST_OF_A_KIND))
 
     def undefined(right_a: list[int], right_b: list[int]) -> list[bool]:
-        found = paired_differences(a, right_a, b, right_b, resamples=200)
-        return [math.isnan(found[name].interval.low) for name in ("auroc", "ece")]
+        actual = paired_differences(a, right_a, b, right_b, resamples=200)
+        return [math.isnan(actual[name].interval.low) for name in ("auroc", "ece")]
 
     assert undefined(even, enough) == undefined(enough, even) == [False, False]
     assert undefined(even, few) == undefined(few, even) == [True, False]
@@ -181,10 +181,10 @@ def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides(ra
 def test_an_interval_ends_at_the_largest_possible_difference() -> None:
     right = [i % 10 > 0 for i in range(20)]
     sure = np.ones(20)
-    found = paired_differences(sure, right, sure - right, right, resamples=200)["brier"]
-    assert (found.a, found.b) == (0.1, 1.0)
-    assert 0.0 < found.interval.low < found.difference
-    assert found.interval.high == 1.0
+    actual = paired_differences(sure, right, sure - right, right, resamples=200)["brier"]
+    assert (actual.a, actual.b) == (0.1, 1.0)
+    assert 0.0 < actual.interval.low < actual.difference
+    assert actual.interval.high == 1.0
 
 
 def test_sides_of_different_length_are_refused() -> None:

@@ -46,9 +46,9 @@ def test_one_belongs_to_the_last_bin() -> None:
 
 def test_arrays_of_any_shape_keep_their_shape_and_numbers_become_plain_ints() -> None:
     grid = np.linspace(0, 1, 12).reshape(3, 4)
-    found = bin_index(grid)
-    assert found.shape == (3, 4)
-    assert [bin_index(float(p)) for p in grid.ravel()] == found.ravel().tolist()
+    actual = bin_index(grid)
+    assert actual.shape == (3, 4)
+    assert [bin_index(float(p)) for p in grid.ravel()] == actual.ravel().tolist()
     assert type(bin_index(0.5)) is int
     assert bin_index([]).shape == (0,)
 
@@ -68,10 +68,10 @@ def test_bins_are_counted_in_whole_numbers(bins: int) -> None:
 @given(st.lists(st.floats(1e-6, 1.0), min_size=10, max_size=10))
 def test_the_soft_confidence_is_the_one_of_a_reply(weights: list[float]) -> None:
     bins = tuple(float(p) for p in np.array(weights) / math.fsum(weights))
-    found = expected_confidence(bins)
-    assert found == Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
-    assert found == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
-    assert 0.05 - 1e-12 <= found <= 0.95 + 1e-12
+    actual = expected_confidence(bins)
+    assert actual == Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
+    assert actual == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
+    assert 0.05 - 1e-12 <= actual <= 0.95 + 1e-12
 
 
 @pytest.mark.parametrize("bins", [[], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])

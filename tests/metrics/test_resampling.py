@@ -36,7 +36,7 @@ PLAIN: dict[str, Callable[..., float]] = {
 }
 
 
-def made(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def sample(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
     confidence = generator.random(count)
     return confidence, generator.random(count) < confidence
@@ -48,7 +48,7 @@ def resamples_of(count: int, resamples: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_the_fast_measures_are_the_plain_ones_of_the_same_resamples(name: str) -> None:
-    confidence, correct = made(83)
+    confidence, correct = sample(83)
     fast = resampled_measures(confidence, correct, resamples=150, seed=4)[name]
     plain = [PLAIN[name](confidence[row], correct[row]) for row in resamples_of(83, 150, 4)]
     np.testing.assert_allclose(fast, plain, atol=1e-12)
@@ -67,7 +67,7 @@ def test_the_fast_measures_hold_with_ties_borders_and_single_classes(pairs: list
 
 
 def test_the_interval_is_scipys_percentile_bootstrap_within_its_noise() -> None:
-    confidence, correct = made(400)
+    confidence, correct = sample(400)
     ours = percentile_interval(resampled_measures(confidence, correct, resamples=4000)["brier"])
     theirs = bootstrap(
         ((confidence - correct) ** 2,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(9)
@@ -77,14 +77,14 @@ def test_the_interval_is_scipys_percentile_bootstrap_within_its_noise() -> None:
 
 
 def test_the_interval_of_an_accuracy_is_about_the_normal_one() -> None:
-    confidence, correct = made(2000)
-    found = percentile_interval(resampled_measures(confidence, correct)["accuracy"], level=0.9)
+    confidence, correct = sample(2000)
+    actual = percentile_interval(resampled_measures(confidence, correct)["accuracy"], level=0.9)
     half = norm.ppf(0.95) * correct.std() / math.sqrt(2000)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+    assert (actual.high - actual.low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_the_same_seed_gives_the_same_resamples_and_another_gives_others() -> None:
-    data = made(50)
+    data = sample(50)
     first, again, other = (resampled_measures(*data, resamples=100, seed=seed)["ece"] for seed in (0, 0, 1))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -105,7 +105,7 @@ def test_the_resamples_of_nothing_are_none() -> None:
 
 
 def test_a_thousand_resamples_of_two_thousand_questions_take_a_second_or_two() -> None:
-    data = made(2000)
+    data = sample(2000)
     start = time.perf_counter()
     values = resampled_measures(*data, resamples=1000)
     assert time.perf_counter() - start < 5.0  # all six measures; about 0.1 s on two cores

@@ -12,18 +12,18 @@ ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
 
 
 @given(ANSWERS, st.lists(ANSWERS, max_size=12))
-def test_kept_distractors_are_distinct_once_normalised(answer: str, found: list[str]) -> None:
-    kept = distinct(answer, found, "short")
-    keys = [normalise_text(text) for text in (answer, *kept)]
+def test_distractors_are_distinct_once_normalised(answer: str, candidates: list[str]) -> None:
+    distractors = distinct(answer, candidates, "short")
+    keys = [normalise_text(text) for text in (answer, *distractors)]
     assert len(set(keys)) == len(keys)
-    assert len(kept) <= COUNT
+    assert len(distractors) <= COUNT
 
 
 @given(st.one_of(st.integers(-(10**6), 10**6).map(str), st.decimals(-1000, 1000, places=2).map(str)))
 def test_a_number_always_has_enough_near_misses(answer: str) -> None:
-    kept = distinct(answer, near_numbers(answer), "number")
-    assert len(kept) == COUNT
-    assert parse_number(answer) not in {parse_number(text) for text in kept}
+    distractors = distinct(answer, near_numbers(answer), "number")
+    assert len(distractors) == COUNT
+    assert parse_number(answer) not in {parse_number(text) for text in distractors}
 
 
 def test_what_is_no_number_has_no_near_misses() -> None:

@@ -33,13 +33,13 @@ def prompts(question: Question) -> list[Prompt]:
 )
 def test_the_prompts_of_a_form_never_change_by_accident(form: Form, digest: str) -> None:
     question = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
-    text = "\n---\n".join("\n".join((*prompt.turns, prompt.begun)) for prompt in prompts(question))
+    text = "\n---\n".join("\n".join((*prompt.turns, prompt.prefill)) for prompt in prompts(question))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
 
 def test_a_confidence_prompt_asks_in_these_words() -> None:
-    asked = templates.confidence_prompt(Question("Which river is longest?"), " the Nile").turns[-1]
-    assert asked == (
+    instruction = templates.confidence_prompt(Question("Which river is longest?"), " the Nile").turns[-1]
+    assert instruction == (
         "How confident are you that your answer is correct? State it as a single digit from 0 to 9, where 0 means a "
         "0-10% chance of being correct and 9 means 90-100%.\nReply in exactly this format:\nConfidence: <digit>"
     )

@@ -1,4 +1,4 @@
-"""How far could a measure be off? Percentile bootstrap over questions.
+"""Percentile bootstrap over questions: intervals of measures.
 
 `resampled_measures` computes the standard measures of all resamples at once, for speed.
 """
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a measure would lie with another draw of questions; both ends nan if that cannot be said."""
+    """Where a measure would lie with another sample of questions; both ends are nan if that is undefined."""
 
     low: float
     high: float
@@ -58,8 +58,8 @@ def resampled_measures(
         confidence: n probabilities in [0, 1].
         correct: n grades, right or wrong.
         resamples: number of draws, at least 1.
-        seed: of numpy's default generator.
-        bins: of both calibration errors.
+        seed: seed of numpy's default generator.
+        bins: number of bins of both calibration errors.
 
     Returns:
         One vector of length `resamples` per measure, under its name; empty vectors for n = 0.

@@ -1,6 +1,6 @@
-"""Does 70% mean 70%? ECE, adaptive ECE, Brier score and reliability (paper, appendix "Metric Definitions").
+"""Calibration: ECE, adaptive ECE, Brier score and reliability (paper, appendix "Metric Definitions").
 
-Every function takes n confidences in [0, 1] and n grades (right or wrong), and gives nan for n = 0. Equal-width bins
+Every function takes n confidences in [0, 1] and n grades (right or wrong), and returns nan for n = 0. Equal-width bins
 are those of `secl.metrics.probability.bin_index`: [lo, hi), the last one closed.
 """
 
@@ -90,7 +90,7 @@ def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> list[Bin]:
-    """The bars of a reliability diagram, lowest bin first; empty bins are there, with nan for both means.
+    """The bars of a reliability diagram, lowest bin first; empty bins are included, with nan for both means.
 
     Raises:
         ParameterError: arguments that `graded` or `bin_index` refuse.

@@ -1,4 +1,4 @@
-"""Are right answers more confident than wrong ones, whatever the numbers mean?"""
+"""Discrimination: whether right answers have higher confidence than wrong ones."""
 
 from __future__ import annotations
 

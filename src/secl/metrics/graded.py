@@ -1,4 +1,4 @@
-"""Graded answers: confidences side by side with whether the answer was right, checked once for every measure."""
+"""Graded answers: confidences beside whether the answers are right, validated once for every measure."""
 
 from __future__ import annotations
 

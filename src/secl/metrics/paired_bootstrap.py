@@ -1,8 +1,8 @@
-"""Which of two confidences is better, and could that be chance? Paired bootstrap over the questions that both answered.
+"""Paired bootstrap: differences between two confidences over the questions that both answered, with intervals.
 
-Both confidences are resampled together, so what makes a draw of questions hard for one makes it hard for the other and
-leaves the difference alone. A handful of questions says nothing about other questions, so it has no interval: below
-`FEWEST` questions, and for AUROC below `FEWEST_OF_A_KIND` right or wrong answers on either side.
+Both confidences are resampled together, so that the difficulty of a sample of questions cancels out of the difference.
+There is no interval below `FEWEST` questions, and for AUROC none below `FEWEST_OF_A_KIND` right or wrong answers on
+either side: so few say nothing about other questions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector, graded
 
 FEWEST = 20
-"""Questions that an interval of a difference needs."""
+"""Fewest questions with an interval of a difference."""
 
 FEWEST_OF_A_KIND = 5
-"""Right and wrong answers, of each, that tell how well a confidence discriminates."""
+"""Fewest right answers, and fewest wrong ones, with an interval of AUROC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Difference:
     """One measure of two confidences over the same questions; nan where it is undefined.
 
     Attributes:
-        a: of the first.
-        b: of the second.
-        interval: where b - a would lie with another draw of questions, within [-1, 1]; nan where these are too few.
+        a: value of the first confidence.
+        b: value of the second.
+        interval: where b - a would lie with another sample of questions, within [-1, 1]; nan if there are too few.
     """
 
     a: float
@@ -69,14 +69,14 @@ def paired_differences(
 ) -> dict[str, Difference]:
     """All standard measures of two confidences of the same n questions, with an interval of each difference.
 
-    Question i stands at place i of all four lists; the grades may differ because the answers may.
+    Question i is item i of all four lists; the grades may differ because the answers may.
 
     Args:
         a, b: n confidences each, in [0, 1].
         correct_a, correct_b: n grades each, right or wrong.
         resamples: number of draws, at least 1.
-        seed: of the draws.
-        level: of the intervals (`symmetric_interval`), in (0, 1).
+        seed: seed of the draws.
+        level: level of the intervals (`symmetric_interval`), in (0, 1).
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
@@ -86,8 +86,8 @@ def paired_differences(
         ParameterError: arguments that `graded` refuses, lists of different lengths, or a number out of range.
 
     >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
-    >>> found = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
-    >>> round(found["ece"].difference, 3), found["accuracy"].interval
+    >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
+    >>> round(differences["ece"].difference, 3), differences["accuracy"].interval
     (-0.367, Interval(low=0.0, high=0.0))
     >>> paired_differences(a, right, b, right, resamples=50)["accuracy"].interval
     Interval(low=nan, high=nan)
@@ -100,7 +100,7 @@ def paired_differences(
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
     values = [resampled_measures(*side, resamples=resamples, seed=seed) for side in (first, second)]
     rarer = min(int(min(grades.sum(), grades.size - grades.sum())) for _, grades in (first, second))
-    found = {}
+    differences = {}
     for name in MEASURES:
         of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
         interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
@@ -108,8 +108,8 @@ def paired_differences(
             interval = Interval(math.nan, math.nan)
         # Every measure lies in [0, 1].
         possible = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
-        found[name] = Difference(of_a, of_b, possible)
-    return found
+        differences[name] = Difference(of_a, of_b, possible)
+    return differences
 
 
 def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float = 0.95) -> Interval:
@@ -124,7 +124,7 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float =
     Args:
         estimate: the measure on all questions.
         resampled: its values in the resamples; undefined ones (nan) are left out.
-        level: of the percentile interval, in (0, 1).
+        level: level of the percentile interval, in (0, 1).
 
     Returns:
         An interval around the estimate; nan where that or more than half of the values are undefined.

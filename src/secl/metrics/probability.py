@@ -1,19 +1,17 @@
-"""Probabilities: which bin one falls in, what a digit distribution says, what rivals make of it, where to pull it."""
+"""Bins, soft read-out, normalised P(True), and the training target."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
+from secl.settings import Formula
 from secl.validation import check_finite, check_whole
-
-Formula = Literal["log", "exp"]
-"""How P(True) of rival candidates is normalised: "log" softmax(log P / tau), "exp" softmax(P / tau)."""
 
 
 @overload
@@ -91,12 +89,12 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
     normalisation, and our default); "exp" is Eq. normp, softmax(P / tau), which cannot leave a narrow range: with five
     candidates and tau = 0.7 at most 0.511.
 
-    With "log" a candidate of P = 0 gets nothing, and if all are 0 nothing is known and each gets 1/n. One undefined
-    candidate (nan) makes the result nan, because it is relative to all.
+    With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. One undefined candidate (nan) makes the
+    result nan, because it is relative to all.
 
     Args:
         p_true: P("True") of each candidate, the answer first, then its distractors; at least two, in [0, 1].
-        tau: temperature, above 0, without unit; towards 0 the best candidate takes all, large ones make all equal.
+        tau: temperature, above 0, without unit; towards 0 the best candidate gets 1, towards infinity all are equal.
         formula: "log" or "exp".
 
     Returns:
@@ -113,7 +111,7 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
     0.5
     """
     if len(p_true) < 2:
-        raise ParameterError(f"Normalised P(True) needs an answer and a rival, not {len(p_true)} candidates.")
+        raise ParameterError(f"Normalised P(True) needs an answer and a distractor, not {len(p_true)} candidates.")
     check_finite("temperature tau", tau, tau > 0.0, "be above 0")
     if formula not in ("log", "exp"):
         raise ParameterError(f"The formula of normalised P(True) is 'log' or 'exp', not {formula!r}.")
@@ -139,7 +137,7 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
 
     Args:
         stated: stated confidence c, in [0, 1].
-        signal: what teaches it, normalised P(True) in the paper, in [0, 1].
+        signal: training signal, normalised P(True) in the paper, in [0, 1].
         alpha: step size, in [0, 1] (paper: 0.5); 1 goes the whole clipped way, 0 stays.
         delta: bound on the way, 0 or more (paper: 0.15); one step moves the confidence by at most alpha * delta.
 

@@ -1,4 +1,4 @@
-"""Wrong answers to compare an open answer with: which of the generated ones count, and what fills the gap."""
+"""Distractors of an open answer: which of the generated answers count, and numbers that fill the gap."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from secl.data.grading import normalise_text, parse_number, write_number
 from secl.records import Form
 
 COUNT = 4
-"""Distractors of an open question (K in the paper)."""
+"""Number of distractors of an open question (K in the paper)."""
 
 
-def distinct(answer: str, found: Iterable[str], form: Form, count: int = COUNT) -> list[str]:
-    """The first `count` of `found` that differ from `answer` and from each other once normalised.
+def distinct(answer: str, candidates: Iterable[str], form: Form, count: int = COUNT) -> list[str]:
+    """The first `count` candidates that differ from `answer` and from each other once normalised.
 
     >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short")
     ['Amazon', 'Volga']
     """
     key: Callable[[str], object] = parse_number if form == "number" else normalise_text
-    seen = {key(answer)}
-    kept: list[str] = []
-    for candidate in found:
-        if key(candidate) not in seen and len(kept) < count:
-            seen.add(key(candidate))
-            kept.append(candidate)
-    return kept
+    keys = {key(answer)}
+    distractors: list[str] = []
+    for candidate in candidates:
+        if key(candidate) not in keys and len(distractors) < count:
+            keys.add(key(candidate))
+            distractors.append(candidate)
+    return distractors
 
 
 def near_numbers(answer: str) -> list[str]:
-    """Wrong numbers of the kind that slips produce: off by one, doubled, halved, off by ten, off by a tenth.
+    """Wrong numbers such as slips produce: off by one, doubled, halved, off by ten, off by a tenth.
 
     >>> near_numbers("12")[:4]
     ['13', '11', '24', '6']

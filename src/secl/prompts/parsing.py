@@ -1,4 +1,4 @@
-"""From what a model wrote to what it meant. An unreadable reply is None, never an error."""
+"""Parsing of generated text into answers. An unreadable reply is None, never an error."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from secl.data.grading import parse_number, write_number
 from secl.records import Form
 
 MAX_WORDS = 12
-"""Longer items of a list of short answers are rambling, not answers."""
+"""Most words of an item in a list of short answers; longer items are no answers."""
 
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
 
 
 def is_complete(text: str, form: Form) -> bool:
-    """Whether a generated answer has ended and writing more would only add to it.
+    """Whether a generated answer has ended, so that further tokens cannot change it.
 
     >>> is_complete("Paris\\n", "short"), is_complete("2 + 2 = 4\\nAnswer: 4", "number")
     (True, False)
@@ -29,13 +29,13 @@ def is_complete(text: str, form: Form) -> bool:
 
 
 def _repeats(text: str) -> bool:
-    """Whether the last two finished lines say the same: small models fall into such loops and never leave them."""
+    """Whether the last two complete lines are equal: small models fall into such loops and never leave them."""
     finished = [line.strip() for line in text.split("\n")[:-1] if line.strip()]
     return len(finished) > 1 and finished[-1] == finished[-2]
 
 
 def trim_answer(text: str, form: Form) -> str:
-    """The answer as written, without the confidence line or anything behind it.
+    """The answer as written, without the confidence line and all that follows.
 
     >>> trim_answer(" Paris\\nConfidence: 9", "short")
     ' Paris'
@@ -45,9 +45,9 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    # A short answer goes on from "Answer:", so the space before it is part of it.
-    lead = " " if form == "short" and text[:1].isspace() else ""
-    return lead + lines[0].rstrip() if lines else ""
+    # A short answer continues "Answer:", so the space before it belongs to it.
+    space = " " if form == "short" and text[:1].isspace() else ""
+    return space + lines[0].rstrip() if lines else ""
 
 
 def read_answer(text: str, form: Form) -> str | None:
@@ -65,7 +65,7 @@ def read_answer(text: str, form: Form) -> str | None:
 
 
 def read_list(text: str, form: Form) -> list[str]:
-    """The items of a generated list, one a line, marks and blank lines removed; numbers only for "number".
+    """The items of a generated list, one per line, without list marks and blank lines; numbers only for "number".
 
     >>> read_list(" Rome\\n2. Milan\\n- Turin", "short")
     ['Rome', 'Milan', 'Turin']

@@ -1,9 +1,9 @@
-"""Every text that a model is ever shown, and nothing else.
+"""Every prompt that a model is shown, and nothing else.
 
-All prompts of one question begin with ``Question: {text}``: the passes over a question share that prefix, so it is
-computed once. A prompt is a conversation that ends with a user turn, plus the beginning of the reply that is put into
-the model's mouth. With options, answer and confidence are asked for in one turn; an open answer is given first, so that
-talk of digits does not colour it, and its confidence is asked for in a second turn.
+All prompts of a question begin with ``Question: {text}``: the passes over a question share that prefix, so it is
+computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the reply. With options, one
+turn asks for answer and confidence; an open answer comes first, so that the instruction about digits does not influence
+it, and a second turn asks for its confidence.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from secl.records import Form, Question
 
 CONFIDENCE = "Confidence: "
-"""Stands before the confidence digit."""
+"""The text before the confidence digit."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
 WORDS_YES_NO = ("Yes", "No")
 
 MAX_ANSWER_TOKENS: dict[Form, int] = {"choice": 1, "number": 256, "short": 24, "sentence": 48}
-"""Token limit of a generated answer; a number may be reasoned about first."""
+"""Token limit of a generated answer; for "number" it includes the reasoning."""
 
 _SCALE = "as a single digit from 0 to 9, where 0 means a 0-10% chance of being correct and 9 means 90-100%."
 _FORMAT = "Reply in exactly this format:\n"
@@ -36,7 +36,7 @@ _INSTRUCTIONS: dict[Form, str] = {
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
-_BEGUN: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
+_PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words", "sentence": "one short sentence"}
 
@@ -46,30 +46,30 @@ class Prompt:
     """A conversation for the model to continue.
 
     Attributes:
-        turns: contents of the turns, the user's and the assistant's in alternation, the user's first and last.
-        begun: text that the reply already starts with; the model continues from there.
+        turns: contents of the turns, user and assistant alternating, the user first and last.
+        prefill: text that the reply starts with; the model continues from there.
     """
 
     turns: tuple[str, ...]
-    begun: str = ""
+    prefill: str = ""
 
 
 def answer_prompt(question: Question) -> Prompt:
     """Ask for an answer; with options, for an answer and then a confidence digit."""
     options = "".join(f"{letter}. {question.option(letter)}\n" for letter in question.letters)
     user = f"Question: {question.text}\n{options}\n{_INSTRUCTIONS[question.form]}"
-    return Prompt((user,), _BEGUN[question.form])
+    return Prompt((user,), _PREFILLS[question.form])
 
 
 def choice_with_confidence(letter: str) -> str:
-    """How a reply to `answer_prompt` goes on with an option, up to the confidence digit."""
+    """The continuation of `answer_prompt` with an option, up to the confidence digit."""
     return f" {letter}\n{CONFIDENCE}"
 
 
 def confidence_prompt(question: Question, text: str) -> Prompt:
     """Ask, after an open answer `text`, for its confidence digit."""
     answer = answer_prompt(question)
-    return Prompt((*answer.turns, answer.begun + text, _ASK_CONFIDENCE), CONFIDENCE)
+    return Prompt((*answer.turns, answer.prefill + text, _ASK_CONFIDENCE), CONFIDENCE)
 
 
 def p_true_prompt(question: Question, candidate: str) -> Prompt:
@@ -102,7 +102,7 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
 
 
 def distractor_prompt(question: Question) -> Prompt:
-    """Ask for a list of answers to choose distractors from; it does not depend on the answer that was given."""
+    """Ask for a list of answers to choose distractors from, independently of the model's own answer."""
     user = (
         f"Question: {question.text}\nPeople gave five different answers to this question. Some are wrong. List their "
         f"five answers, each on a line of its own, each {_KINDS[question.form]}."

@@ -105,7 +105,7 @@ def render(tokenizer: Any, prompt: Prompt) -> str:
         date_string=_DAY.strftime("%d %b %Y"),
         strftime_now=_DAY.strftime,
     )
-    return text + prompt.begun
+    return text + prompt.prefill
 
 
 def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | None]:

@@ -91,12 +91,12 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
     """
     if question.options:
         prompt = answer_prompt(question)
-        begun = prompt.begun + (choice_with_confidence(reply.answer) if reply.answer else "")
+        prefill = prompt.prefill + (choice_with_confidence(reply.answer) if reply.answer else "")
     else:
         prompt = confidence_prompt(question, reply.text)
-        begun = prompt.begun
+        prefill = prompt.prefill
     roles = ("user", "assistant")
-    return tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, begun)))
+    return tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
 
 
 def frozen_at(events: Sequence[Event], moment: float) -> str | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
 from secl.records import DincoEvidence, Evidence, PTrue, Question, Reply
+from secl.settings import SignalName
 from secl.signals import (
     AnswerProbability,
     DincoSignal,
@@ -19,7 +20,6 @@ from secl.signals import (
     RawPTrue,
     SelfConsistency,
     Signal,
-    SignalName,
     Stated,
     TokenEntropy,
     make_signal,

@@ -152,9 +152,8 @@ class PageHinkley:
 
 @dataclass(frozen=True, slots=True)
 class EntropyShiftState:
-    """Whether the opening is still to come; size, mean (nats) and summed squares (nats squared) of the reference;
-    evidence for a rise and for a fall (spreads); burst questions to come.
-    """
+    """Whether nothing has been seen yet; size, mean (nats) and summed squares of the reference; evidence for a rise and
+    for a fall (spreads); burst questions to come."""
 
     fresh: bool
     count: int

@@ -129,8 +129,8 @@ def test_an_undefined_candidate_makes_the_signal_undefined() -> None:
 @pytest.mark.parametrize(
     ("p_true", "tau", "formula", "words"),
     [
-        ([0.5], 0.7, "log", "a rival"),
-        ([], 0.7, "log", "a rival"),
+        ([0.5], 0.7, "log", "a distractor"),
+        ([], 0.7, "log", "a distractor"),
         ([0.5, 1.5], 0.7, "log", "between 0 and 1"),
         ([0.5, -0.1], 0.7, "log", "between 0 and 1"),
         ([0.5, 0.5], 0.0, "log", "tau"),

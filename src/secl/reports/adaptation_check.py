@@ -31,9 +31,9 @@ from secl.metrics.calibration import brier, ece
 from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
 from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
-from secl.metrics.probability import Formula
 from secl.records import Record
 from secl.reports.estimators import readings
+from secl.settings import Formula
 
 TAUS = (
     *(0.05, 0.063, 0.08, 0.1, 0.125, 0.16, 0.2, 0.25, 0.315, 0.4),

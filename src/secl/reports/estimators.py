@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from secl.data.grading import grade
-from secl.metrics.probability import Formula
 from secl.recalibration import Kind, Recalibrated, cross_validated, label_free
 from secl.records import Record
+from secl.settings import Formula
 from secl.signals import (
     AnswerProbability,
     DincoSignal,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
-from secl.metrics.probability import Formula
 from secl.records import Record
 from secl.reports.estimators import READINGS, Reading, Series, readings
+from secl.settings import Formula
 
 DOMAIN, RUN = "{domain}", "{run}"
 """Placeholders: in a row's name or a column for each domain of the stream, in a column for each run of a row."""

@@ -10,11 +10,11 @@ from typing import Any
 from secl.data.streams import fingerprint
 from secl.errors import DataError, RunError
 from secl.methods import method
-from secl.metrics.probability import Formula
 from secl.records import Record
 from secl.runs.runner import Progress, load_questions, resume, start
 from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import FILE, Store, check_free
+from secl.settings import Formula
 
 METHOD = "norm_p_true"
 """The method of a new run."""

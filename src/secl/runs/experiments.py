@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from secl.errors import DataError, ParameterError, SeclError
-from secl.metrics.probability import Formula
 from secl.reports.paper import COLUMNS, KNOWN_READINGS, Row, known_column
 from secl.runs.settings import RunSettings, read_toml
+from secl.settings import Formula
 from secl.validation import check_finite
 
 BUILT_IN: dict[str, dict[str, Any]] = {"secl": {}, "baselines": {"method": "baselines"}}

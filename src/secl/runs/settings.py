@@ -14,12 +14,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from secl.calibrator import Accumulate, EvidenceOn, Loss, check_settings
 from secl.errors import DataError, ParameterError
-from secl.gates import GATES, Gate, Mean
+from secl.gates import GATES, Gate
 from secl.methods import method
-from secl.metrics.probability import Formula
 from secl.model import Device, Dtype, PTrueKind, check_training
-from secl.settings import Order
-from secl.signals import SignalName
+from secl.settings import Formula, Mean, Order, SignalName
 from secl.validation import check_finite, check_whole
 
 OFF = -1

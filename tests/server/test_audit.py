@@ -23,7 +23,7 @@ from secl.model import ModelAnswer
 from secl.records import Question
 from secl.runs.store import FILE
 from secl.server.audit import history
-from secl.server.audit.adapter_norm import change_norm
+from secl.server.audit.adapter_norm import adapter_norm
 from secl.server.audit.explain import explain
 from secl.server.audit.integrity import examine
 from secl.server.audit.replay import Verification, rederive, verify
@@ -79,8 +79,8 @@ def test_the_norm_of_a_version_is_that_of_the_matrices_it_adds() -> None:
         tensors[f"base.layers.{layer}.q_proj.lora_B.weight"] = b
         total += float(np.square(2.0 * b.astype(np.float64) @ a.astype(np.float64)).sum())
     stored = save(tensors, metadata={"format": "pt"})
-    assert change_norm(stored, {"lora_alpha": 8}) == pytest.approx(math.sqrt(total), rel=1e-12)
-    assert change_norm(stored, {"lora_alpha": 4, "use_rslora": True}) == pytest.approx(math.sqrt(total), rel=1e-12)
+    assert adapter_norm(stored, {"lora_alpha": 8}) == pytest.approx(math.sqrt(total), rel=1e-12)
+    assert adapter_norm(stored, {"lora_alpha": 4, "use_rslora": True}) == pytest.approx(math.sqrt(total), rel=1e-12)
 
 
 def test_the_norm_of_a_real_adapter_goes_with_its_drift(tiny_llama: Path) -> None:
@@ -88,18 +88,18 @@ def test_the_norm_of_a_real_adapter_goes_with_its_drift(tiny_llama: Path) -> Non
 
     adapter = Adapter(load(str(tiny_llama), dtype="fp32").model, (2, 3), ("q_proj", "v_proj"))
     config = {"lora_alpha": 16, "r": 8}
-    assert change_norm(adapter.weights(), config) == 0.0
+    assert adapter_norm(adapter.weights(), config) == 0.0
     with torch.no_grad():
         for parameter in adapter.parameters.values():
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     base = sum(float(m.get_base_layer().weight.double().square().sum()) for m in adapter._switched)
-    assert change_norm(adapter.weights(), config) == pytest.approx(adapter.relative_norm * math.sqrt(base), rel=1e-5)
+    assert adapter_norm(adapter.weights(), config) == pytest.approx(adapter.relative_norm * math.sqrt(base), rel=1e-5)
 
 
 @pytest.mark.parametrize("stored", [b"", b"[0, 1, 1]", save({"other": np.zeros(3, dtype=np.float32)})])
 def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
     with pytest.raises(RunError, match="damaged"):
-        change_norm(stored, {"lora_alpha": 16})
+        adapter_norm(stored, {"lora_alpha": 16})
 
 
 def test_history_tells_what_the_records_tell(folder: Path) -> None:

@@ -23,8 +23,9 @@ import pytest
 
 from secl.gates import replay
 from secl.runs.settings import RunSettings
+from secl.server.audit.entries import position_of
 from secl.server.audit.integrity import examine
-from secl.server.audit.store import ServerStore, position_of
+from secl.server.audit.store import ServerStore
 from tests import processes
 
 KILLS = int(os.environ.get("SECL_KILLS", "2"))

@@ -41,8 +41,9 @@ def show(
 ) -> None:
     """Why an answer got its number: prompt, bins, gate, lesson, versions."""
     from secl.server.audit.console import explanation_page
+    from secl.server.audit.entries import position_of
     from secl.server.audit.explain import explain
-    from secl.server.audit.store import ServerStore, position_of
+    from secl.server.audit.store import ServerStore
 
     with ServerStore(state) as opened:
         told = explain(opened, position_of(record))
@@ -63,9 +64,10 @@ def verify(
 
     Exit codes: 0 all agrees, 1 something does not, 2 a mistake.
     """
-    from secl.server.audit import control, replay
+    from secl.server.audit import replay
     from secl.server.audit.console import verification_page
-    from secl.server.audit.store import ServerStore, position_of
+    from secl.server.audit.entries import position_of
+    from secl.server.audit.store import ServerStore
     from secl.validation import check_whole
 
     if last is not None and record is not None:
@@ -76,8 +78,8 @@ def verify(
         chosen, unread = replay.choose(opened, count, None if record is None else position_of(record))
         model, changes = None, list[str]()
         if chosen and opened.keep_text == "full":
-            model = control.load_same(opened)
-            changes = control.environment_changes(opened, model)
+            model = replay.load_recorded_model(opened)
+            changes = replay.environment_changes(opened, model)
         outcome = replay.verify(opened, chosen, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     raise typer.Exit(DIFFERS if outcome.findings else 0)
@@ -91,10 +93,10 @@ def rollback(
     key_file: KEY = None,
 ) -> None:
     """Go back to a kept adapter version; lessons that wait are dropped."""
-    from secl.server.audit import control
+    from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
-        control.tell(str(server), "rollback", {"version": version}, key_file)
+        client.send_command(str(server), "rollback", {"version": version}, key_file)
         console().print(f"back to version {version}.")
         return
     dropped = control.roll_back(state or Path(), version)
@@ -109,10 +111,10 @@ def pause(
     key_file: KEY = None,
 ) -> None:
     """Learn no more until a resume; answers go on, and lessons that wait are dropped."""
-    from secl.server.audit import control
+    from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
-        control.tell(str(server), "pause", {"reason": reason}, key_file)
+        client.send_command(str(server), "pause", {"reason": reason}, key_file)
         console().print("learning is paused.")
         return
     dropped = control.pause(state or Path(), reason)
@@ -122,10 +124,10 @@ def pause(
 @app.command()
 def resume(state: STOPPED = None, server: SERVER = None, key_file: KEY = None) -> None:
     """Learn again."""
-    from secl.server.audit import control
+    from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
-        control.tell(str(server), "resume", {}, key_file)
+        client.send_command(str(server), "resume", {}, key_file)
         console().print("learning goes on.")
         return
     paused = control.resume(state or Path())

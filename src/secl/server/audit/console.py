@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from secl.records import Reply
 from secl.reports.console import BAR, listing
 from secl.reports.tables import UNDEFINED
+from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
 from secl.server.audit.replay import Verification
-from secl.server.audit.store import record_id
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,8 +11,9 @@ from secl.prompts.templates import answer_prompt, choice_with_confidence, confid
 from secl.records import Question, Record, Reply
 from secl.runs.encoding import to_export
 from secl.runs.settings import RunSettings
+from secl.server.audit.entries import Event, Served, record_id
 from secl.server.audit.redaction import Keep
-from secl.server.audit.store import Event, Served, ServerStore, record_id
+from secl.server.audit.store import ServerStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from secl.server.audit.adapter_norm import change_norm
-from secl.server.audit.store import Event, ServerStore
+from secl.server.audit.adapter_norm import adapter_norm
+from secl.server.audit.entries import Event
+from secl.server.audit.store import ServerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed
             began=began,
             answers=given.get(number, (0, None))[0],
             shift=given.get(number, (0, None))[1],
-            norm=0.0 if number == 0 else change_norm(state.weights(number), config) if config else None,
+            norm=0.0 if number == 0 else adapter_norm(state.weights(number), config) if config else None,
             current=number == current,
         )
         for number, position, began in kept

@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from secl.errors import ModelError, RunError
 from secl.model import Model, ModelAnswer
 from secl.records import Question, Record, Reply
+from secl.runs import runner
+from secl.runs.settings import RunSettings
+from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
-from secl.server.audit.store import Served, ServerStore
+from secl.server.audit.store import ServerStore
+
+if TYPE_CHECKING:
+    from secl.backends.local.model import LocalModel
 
 Verdict = Literal["same", "close", "together", "differs", "not kept"]
 """Of a reply computed again: the same to the last digit; within the tolerance; the same once asked together with the
@@ -28,6 +34,27 @@ ROUNDING = 0.05
 
 ROUNDING_FP32 = 1e-4
 """The same in float32."""
+
+
+def load_recorded_model(state: ServerStore) -> LocalModel:
+    """Load the model that a state folder was begun with.
+
+    Raises:
+        RunError: it has changed since then.
+    """
+    settings = RunSettings.from_json(state.manifest["recipe"])
+    model = runner.load_model(settings)
+    if model.fingerprint != state.manifest["model"]:
+        raise RunError(f"the model {settings.model!r} has changed since {state.folder} was begun; bring it back.")
+    return model
+
+
+def environment_changes(state: ServerStore, model: LocalModel) -> list[str]:
+    """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
+    then, now = state.manifest["environment"], runner.environment(model)
+    changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
+    starts = sum(event.kind == "start" for event in state.events())
+    return [*changes, *([f"it changed {starts} times between starts"] if starts else [])]
 
 
 @dataclass(frozen=True, slots=True)

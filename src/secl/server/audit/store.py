@@ -18,14 +18,15 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
 from secl.records import Record
 from secl.runs.encoding import to_plain
 from secl.runs.store import Store, Version, check_free, storage_errors
+from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.redaction import Keep, redacted
 
@@ -35,6 +36,9 @@ HINT = "the server goes on by itself"
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
+ROLLBACK = "rollback"
+"""Key in the manifest of a rollback that the next server carries out."""
+
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
@@ -43,65 +47,6 @@ CREATE TABLE events (
 CREATE TABLE feedback (position INTEGER PRIMARY KEY REFERENCES records, correct INTEGER NOT NULL, time REAL NOT NULL);
 CREATE INDEX lessons ON records (outcome);
 """
-
-EventKind = Literal["start", "rollback", "pause", "resume", "alert", "failed_update"]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to learning.
-
-    Attributes:
-        time: seconds since 1970.
-        kind: what.
-        position: of the latest record then; None before the first.
-        version: of the adapter afterwards.
-        detail: one sentence.
-    """
-
-    time: float
-    kind: str
-    position: int | None
-    version: int
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A record with the circumstances of its reply.
-
-    Attributes:
-        record: as stored.
-        time: when it was answered, in seconds since 1970.
-        batch: how many questions were answered in the same pass.
-        correct: what people said about the answer; None if nobody did.
-    """
-
-    record: Record
-    time: float
-    batch: int
-    correct: bool | None
-
-
-def record_id(position: int) -> str:
-    """What a record is called on the wire.
-
-    >>> record_id(7)
-    'rec_00000007'
-    """
-    return f"rec_{position:08d}"
-
-
-def position_of(name: str) -> int:
-    """The position behind the name of a record, or behind a bare number.
-
-    Raises:
-        ParameterError: it is no name of a record.
-    """
-    number = name.removeprefix("rec_")
-    if not (number.isascii() and number.isdigit() and len(number) <= 18):
-        raise ParameterError(f"{name!r} names no record; a record is called like {record_id(7)!r}.")
-    return int(number)
 
 
 class ServerStore(Store):
@@ -198,12 +143,41 @@ class ServerStore(Store):
         """
         with self.lock, storage_errors(self.folder, HINT), self._db:
             latest = len(self) - 1
-            self._db.execute(
-                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
-                (time.time(), kind, latest if latest >= 0 else None, version, detail),
-            )
+            self._add_event(kind, version, detail, latest)
             if snapshot is not None:
                 self._learned(max(0, latest), snapshot)
+
+    def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
+        self._db.execute(
+            "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
+            (time.time(), kind, latest if latest >= 0 else None, version, detail),
+        )
+
+    def schedule_rollback(self, version: int) -> None:
+        """Write a rollback that the next server carries out when it starts.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock, storage_errors(self.folder, HINT), self._db:
+            self._add_event("rollback", version, f"back to version {version}", len(self) - 1)
+            self._db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (ROLLBACK, json.dumps(version)))
+
+    @property
+    def scheduled_rollback(self) -> int | None:
+        """The version to go back to before anything else; None if there is nothing to do."""
+        version: int | None = self.manifest.get(ROLLBACK)
+        return version
+
+    def complete_rollback(self, snapshot: bytes) -> None:
+        """Write the learner's state after a scheduled rollback.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock, storage_errors(self.folder, HINT), self._db:
+            self._learned(max(0, len(self) - 1), snapshot)
+            self._db.execute("DELETE FROM manifest WHERE key = ?", (ROLLBACK,))
 
     def drop_waiting(self) -> None:
         """Give up all lessons that have not been held."""

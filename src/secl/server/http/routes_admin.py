@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
+from secl.server.audit.entries import Served, position_of
 from secl.server.audit.history import bursts
-from secl.server.audit.store import Served, ServerStore, position_of
+from secl.server.audit.store import ServerStore
 from secl.server.http.errors import AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERRORS
@@ -74,7 +75,7 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
     def rollback(wanted: RollbackRequest) -> AsciiJson:
         """Go back to a kept adapter version; lessons that wait are dropped."""
         try:
-            service.rollback(wanted.version)
+            learner.rollback(wanted.version)
         except RunError:
             kept = ", ".join(map(str, [0, *state.versions()]))
             message = f"adapter version {wanted.version} is not kept; kept are {kept}."
@@ -84,13 +85,13 @@ def control_router(service: Service, metrics: Metrics) -> APIRouter:
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(why: FreezeRequest) -> AsciiJson:
         """Learn no more; answers go on."""
-        service.pause(why.reason)
+        learner.pause(why.reason)
         return AsciiJson({"paused": learner.paused})
 
     @router.post("/v1/resume", dependencies=only_admin)
     def resume() -> AsciiJson:
         """Learn again."""
-        service.resume()
+        learner.resume()
         return AsciiJson({"paused": learner.paused})
 
     return router

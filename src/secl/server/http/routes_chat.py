@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from secl.backends.vllm.endpoint import UnavailableError
 from secl.errors import QuestionError, RequestError, SeclError
 from secl.records import Question
-from secl.server.audit.store import record_id
+from secl.server.audit.entries import record_id
 from secl.server.http.conversation import make_question, question_text, turns_of, with_context
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.http.metrics import Metrics

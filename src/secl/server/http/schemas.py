@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from secl.records import Form, Record
 from secl.runs.encoding import to_export
-from secl.server.audit.store import Event, Served, record_id
+from secl.server.audit.entries import Event, Served, record_id
 from secl.server.online.service import Answer
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, StorageError
 from secl.records import Record
+from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Watch, failure
 from secl.server.online.scheduler import Scheduler
@@ -48,6 +49,7 @@ class Learner:
 
     def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the lessons that were not held."""
+        carry_out_rollback(self.state, self.model)
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)

@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from secl.reports.figures import showable
 from secl.reports.tables import counted
-from secl.server.audit.store import record_id
+from secl.server.audit.entries import record_id
 from secl.server.http.dashboard.charts import histogram, reliability_picture, timeline
 from secl.server.http.dashboard.view import View, view
 from secl.server.online.service import Service

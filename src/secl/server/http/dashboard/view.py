@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from secl.metrics.calibration import brier, ece, reliability
-from secl.server.audit.store import Served
+from secl.server.audit.entries import Served
 from secl.server.online.service import Service
 
 VERSIONS = 8

@@ -1,0 +1,68 @@
+"""What a state folder gives back: a record with the circumstances of its reply, and an event in the life of learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from secl.errors import ParameterError
+from secl.records import Record
+
+EventKind = Literal["start", "rollback", "pause", "resume", "alert", "failed_update"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to learning.
+
+    Attributes:
+        time: seconds since 1970.
+        kind: what.
+        position: of the latest record then; None before the first.
+        version: of the adapter afterwards.
+        detail: one sentence.
+    """
+
+    time: float
+    kind: str
+    position: int | None
+    version: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A record with the circumstances of its reply.
+
+    Attributes:
+        record: as stored.
+        time: when it was answered, in seconds since 1970.
+        batch: how many questions were answered in the same pass.
+        correct: what people said about the answer; None if nobody did.
+    """
+
+    record: Record
+    time: float
+    batch: int
+    correct: bool | None
+
+
+def record_id(position: int) -> str:
+    """The public id of a record.
+
+    >>> record_id(7)
+    'rec_00000007'
+    """
+    return f"rec_{position:08d}"
+
+
+def position_of(name: str) -> int:
+    """The position of a record from its id, or from a bare number.
+
+    Raises:
+        ParameterError: it is not the id of a record.
+    """
+    number = name.removeprefix("rec_")
+    if not (number.isascii() and number.isdigit() and len(number) <= 18):
+        raise ParameterError(f"{name!r} names no record; a record is called like {record_id(7)!r}.")
+    return int(number)

@@ -1,4 +1,4 @@
-"""What a state folder gives back: a record with the circumstances of its reply, and an event in the life of learning."""
+"""What a state folder gives back: records with the circumstances of their replies, and events of learning."""
 
 from __future__ import annotations
 

@@ -86,8 +86,10 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
     """The conversation whose next token was the confidence digit, as pairs of role and text.
 
     >>> from secl.records import Reply
-    >>> asked = Question("2 + 2?", options=("4", "5"))
-    >>> conversation(asked, Reply("A", "A", (0.1,) * 10, 1.0, 0.5, -0.1))[-1]
+    >>> question = Question("2 + 2?", options=("4", "5"))
+    >>> uniform = (0.1,) * 10
+    >>> reply = Reply(text="A", answer="A", bins=uniform, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
+    >>> conversation(question, reply)[-1]
     ('assistant', 'Answer: A\\nConfidence: ')
     """
     if question.options:

@@ -65,8 +65,8 @@ class Watch:
 def failure(update: Update) -> str | None:
     """Why an update must not stand, in one sentence; None if it may.
 
-    >>> failure(Update(3, before=0.8, target=0.7, after=0.75, losses=(0.01, 0.008, 0.006)))
-    >>> failure(Update(3, before=0.8, target=0.7, after=float("nan"), losses=(0.01, 0.008, 0.006)))
+    >>> failure(Update(version=3, before=0.8, target=0.7, after=0.75, losses=(0.01, 0.008, 0.006)))
+    >>> failure(Update(version=3, before=0.8, target=0.7, after=float("nan"), losses=(0.01, 0.008, 0.006)))
     'update 3 left numbers that are not finite'
     """
     if not all(map(math.isfinite, (*update.losses, update.after))):

@@ -28,13 +28,15 @@ INSTRUCTION = (
     "single digit from 0 to 9, where 0 means a 0-10% chance of being correct and 9 means 90-100%.\n"
     "Reply in exactly this format:\nAnswer: <letter>\nConfidence: <digit>"
 )
-VERDICT = "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
+P_TRUE = "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
 CENTRES = (torch.arange(10) + 0.5) / 10
 DATE = "26 Jul 2024"
+Row = dict[str, Any]
+"""One line of JSON."""
 
 
 class ByHand:
-    """A chat model with LoRA on its last layers, and the five things that SECL does with it."""
+    """A chat model with LoRA on its last layers, and what SECL does with it."""
 
     def __init__(self, model: Any, tokenizer: Any, layers: Sequence[int], modules: Sequence[str], seed: int = 42):
         config = LoraConfig(
@@ -83,12 +85,12 @@ class ByHand:
             logits = self.cap * torch.tanh(logits / self.cap)
         return logits
 
-    def prompt(self, question: dict[str, Any]) -> str:
+    def prompt(self, question: Row) -> str:
         options = "".join(f"{chr(65 + i)}. {option}\n" for i, option in enumerate(question["options"]))
         return self.chat(f"Question: {question['question']}\n{options}\n{INSTRUCTION}") + "Answer:"
 
     @torch.no_grad()
-    def answer(self, question: dict[str, Any]) -> tuple[int, float, float]:
+    def answer(self, question: Row) -> tuple[int, float, float]:
         """Number of the chosen option, stated confidence (Eq. soft_conf), entropy in nats."""
         prompt = self.prompt(question)
         letters = self.last_tokens(prompt, [f" {chr(65 + i)}" for i in range(len(question["options"]))])
@@ -100,17 +102,17 @@ class ByHand:
         return chosen, (second[0, self.digits].softmax(-1) @ CENTRES).item(), entropy
 
     @torch.no_grad()
-    def normalised_p_true(self, question: dict[str, Any], chosen: int, tau: float) -> float:
+    def normalised_p_true(self, question: Row, chosen: int, tau: float) -> float:
         """softmax(log P(True) / tau) of the chosen option over all options, from the frozen model."""
         texts = [
-            self.chat(f"Question: {question['question']}\nProposed answer: {option}\n{VERDICT}")
+            self.chat(f"Question: {question['question']}\nProposed answer: {option}\n{P_TRUE}")
             for option in question["options"]
         ]
         with self.model.disable_adapter():
             p_true = self.read(texts, "True").softmax(-1)[:, self.true].sum(-1)
         return (p_true.log() / tau).softmax(-1)[chosen].item()
 
-    def learn(self, question: dict[str, Any], chosen: int, target: float) -> None:
+    def learn(self, question: Row, chosen: int, target: float) -> None:
         """Three AdamW steps of the stated confidence towards the target (Eq. loss)."""
         text = f"{self.prompt(question)} {chr(65 + chosen)}\nConfidence: "
         for _ in range(3):
@@ -122,16 +124,16 @@ class ByHand:
 
 def secl(
     hand: ByHand,
-    questions: Sequence[dict[str, Any]],
+    questions: Sequence[Row],
     *,
     gate: str = "always",
     tau: float = 0.7,
     with_frozen: bool = True,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """The stream: answer first, then learn where the bins of stated confidence and signal are more than one apart."""
     for question in questions:
         chosen, stated, entropy = hand.answer(question)
-        row: dict[str, Any] = {"answer": chr(65 + chosen), "confidence": stated, "entropy": entropy}
+        row: Row = {"answer": chr(65 + chosen), "confidence": stated, "entropy": entropy}
         if with_frozen:
             with torch.no_grad(), hand.model.disable_adapter():
                 other, frozen, _ = hand.answer(question)

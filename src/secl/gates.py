@@ -126,7 +126,7 @@ class PageHinkley:
         check_whole("gate's warmup", self.warmup, 0)
         check_whole("gate's burst", self.burst, 1)
         if self.mean not in ("ema", "cumulative"):
-            raise ParameterError(f"The reference mean of a gate is 'ema' or 'cumulative', not {self.mean!r}.")
+            raise ParameterError(f"the reference mean of a gate is 'ema' or 'cumulative', not {self.mean!r}.")
 
     def start(self) -> PageHinkleyState:
         """Nothing seen, both sums at zero."""
@@ -295,5 +295,5 @@ def _spread(state: EntropyShiftState) -> float:
 def _checked(entropy: float) -> float:
     value = float(entropy)
     if not (math.isfinite(value) and value >= 0.0):
-        raise ParameterError(f"An entropy must be 0 nats or more and finite, not {value}.")
+        raise ParameterError(f"an entropy must be 0 nats or more and finite, not {value}.")
     return value

@@ -15,10 +15,10 @@ def check_whole(name: str, value: object, least: int) -> None:
 
     >>> check_whole("number of bins", 0, least=1)
     Traceback (most recent call last):
-    secl.errors.ParameterError: The number of bins must be a whole number of at least 1, not 0.
+    secl.errors.ParameterError: the number of bins must be a whole number of at least 1, not 0.
     """
     if not isinstance(value, int) or value < least:
-        raise ParameterError(f"The {name} must be a whole number of at least {least}, not {value}.")
+        raise ParameterError(f"the {name} must be a whole number of at least {least}, not {value}.")
 
 
 def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
@@ -29,7 +29,7 @@ def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
 
     >>> check_finite("temperature", -1.0, False, "be above 0")
     Traceback (most recent call last):
-    secl.errors.ParameterError: The temperature must be above 0 and be finite, not -1.0.
+    secl.errors.ParameterError: the temperature must be above 0 and be finite, not -1.0.
     """
     if not (fits and math.isfinite(value)):
-        raise ParameterError(f"The {name} must {rule} and be finite, not {value}.")
+        raise ParameterError(f"the {name} must {rule} and be finite, not {value}.")

@@ -38,7 +38,7 @@ def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
     Interval(low=1.0, high=3.0)
     """
     if not 0.0 < level < 1.0:
-        raise ParameterError(f"The level of an interval must lie between 0 and 1, not {level}.")
+        raise ParameterError(f"the level of an interval must lie between 0 and 1, not {level}.")
     numbers = np.asarray(values, dtype=np.float64)
     defined = numbers[~np.isnan(numbers)]
     if defined.size == 0 or 2 * defined.size < numbers.size:

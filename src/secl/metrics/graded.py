@@ -27,13 +27,13 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
     grades = np.asarray(correct, dtype=np.float64)
     if confidences.ndim != 1 or confidences.shape != grades.shape:
         raise ParameterError(
-            "A measure needs one confidence and one grade per answer, two flat lists of the same length, "
+            "a measure needs one confidence and one grade per answer, two flat lists of the same length, "
             f"not shapes {confidences.shape} and {grades.shape}."
         )
     wrong = ~((confidences >= 0.0) & (confidences <= 1.0))
     if wrong.any():
-        raise ParameterError(f"A confidence must lie between 0 and 1, not {confidences[wrong][0]}.")
+        raise ParameterError(f"a confidence must lie between 0 and 1, not {confidences[wrong][0]}.")
     odd = (grades != 0.0) & (grades != 1.0)
     if odd.any():
-        raise ParameterError(f"A grade is right (1) or wrong (0), not {grades[odd][0]}.")
+        raise ParameterError(f"a grade is right (1) or wrong (0), not {grades[odd][0]}.")
     return confidences, grades

@@ -95,7 +95,7 @@ def paired_differences(
     first, second = graded(a, correct_a), graded(b, correct_b)
     if first[0].size != second[0].size:
         raise ParameterError(
-            f"A paired comparison needs the same questions on both sides, not {first[0].size} and {second[0].size}."
+            f"a paired comparison needs the same questions on both sides, not {first[0].size} and {second[0].size}."
         )
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
     values = [resampled_measures(*side, resamples=resamples, seed=seed) for side in (first, second)]

@@ -43,7 +43,7 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int =
     values = np.asarray(p, dtype=np.float64)
     wrong = ~((values >= 0.0) & (values <= 1.0))
     if wrong.any():
-        raise ParameterError(f"A probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
+        raise ParameterError(f"a probability must lie between 0 and 1, not {values[wrong].flat[0]}.")
     index = np.minimum(np.searchsorted(edges, values, side="right") - 1, bins - 1)
     return int(index) if index.ndim == 0 else np.asarray(index, dtype=np.intp)
 
@@ -78,7 +78,7 @@ def expected_confidence(bins: Sequence[float]) -> float:
     """
     total = math.fsum(bins)
     if any(not p >= 0.0 for p in bins) or not abs(total - 1.0) <= 1e-4:
-        raise ParameterError(f"The bin probabilities must be 0 or more and sum to 1; they sum to {total}.")
+        raise ParameterError(f"the bin probabilities must be 0 or more and sum to 1; they sum to {total}.")
     return float(sum(p * (k + 0.5) / len(bins) for k, p in enumerate(bins)))
 
 
@@ -111,10 +111,10 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
     0.5
     """
     if len(p_true) < 2:
-        raise ParameterError(f"Normalised P(True) needs an answer and a distractor, not {len(p_true)} candidates.")
+        raise ParameterError(f"normalised P(True) needs an answer and a distractor, not {len(p_true)} candidates.")
     check_finite("temperature tau", tau, tau > 0.0, "be above 0")
     if formula not in ("log", "exp"):
-        raise ParameterError(f"The formula of normalised P(True) is 'log' or 'exp', not {formula!r}.")
+        raise ParameterError(f"the formula of normalised P(True) is 'log' or 'exp', not {formula!r}.")
     values = [float(p) for p in p_true]
     if any(p < 0.0 or p > 1.0 for p in values):
         raise ParameterError(f"P(True) must lie between 0 and 1, but the candidates have {values}.")
@@ -154,6 +154,6 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
     """
     for name, value in (("stated confidence", stated), ("signal", signal), ("step size alpha", alpha)):
         if not 0.0 <= value <= 1.0:
-            raise ParameterError(f"The {name} must lie between 0 and 1, not {value}.")
+            raise ParameterError(f"the {name} must lie between 0 and 1, not {value}.")
     check_finite("bound delta", delta, delta >= 0.0, "be 0 or more")
     return stated + alpha * max(-delta, min(signal - stated, delta))

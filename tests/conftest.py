@@ -11,14 +11,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from tests.tiny import tiny_folder
-
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny random Llama."""
+    from tests.tiny import tiny_folder  # it imports PyTorch, and many tests need none
+
     return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
 
 

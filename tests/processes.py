@@ -13,8 +13,22 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.pictures import sketch
+
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["secl.cli", "secl.backends.local.model", "secl.runs.runner", "secl.reports.folder"])
+_CONTEXT.set_forkserver_preload(
+    [
+        "secl.cli",
+        "secl.backends.local.model",
+        "secl.runs.runner",
+        "secl.reports.folder",
+        # What these import when they need it, and what takes a second:
+        "matplotlib.backends.backend_agg",
+        "scipy.stats",
+        "sklearn.metrics",
+        "transformers.models.llama.modeling_llama",
+    ]
+)
 
 MOMENTS = ("answered", "learned", "half written", "recorded")
 """Where a process can end itself while it works on one question; the last two lie inside and after its transaction."""
@@ -23,7 +37,7 @@ MOMENTS = ("answered", "learned", "half written", "recorded")
 def start(
     log: Path, *arguments: object, die: tuple[str, int] | None = None, of: signal.Signals = signal.SIGKILL
 ) -> BaseProcess:
-    """Start `secl` with arguments and one thread; what it prints goes to `log`.
+    """Start `secl` with arguments and one thread; what it prints goes to `log`, and its pictures are sketches.
 
     Args:
         log: file for both of its outputs.
@@ -56,8 +70,11 @@ def finish(process: BaseProcess, seconds: float = 120) -> int | None:
 
 
 def _main(log: str, arguments: list[str], die: tuple[str, int] | None, of: signal.Signals) -> None:
+    from matplotlib.figure import Figure
+
     from secl import cli
 
+    Figure.savefig = sketch  # type: ignore[method-assign]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["secl", *arguments]
     with open(log, "a", encoding="utf-8") as stream:

@@ -14,6 +14,7 @@ import torch
 from secl import cli
 from secl.records import Record
 from secl.runs.store import Store
+from tests.pictures import sketch
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,18 @@ def _no_cache_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SECL_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For a test that looks at pictures: they are drawn."""
+
+
+@pytest.fixture(autouse=True)
+def _sketches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all others they are sketches: drawing them takes longer than most runs of a tiny model."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", sketch)
 
 
 @pytest.fixture(autouse=True)

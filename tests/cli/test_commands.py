@@ -26,13 +26,13 @@ from secl.runs import runner
 from secl.runs.runner import load_for_asking
 from secl.runs.store import FILE
 from tests.cli.conftest import Ended, Shell
+from tests.pictures import PNG
 
 COMMANDS = (
     *("run", "demo", "sweep", "reproduce"),
     *("report", "compare", "check", "export"),
     *("ask", "models", "methods", "benchmarks"),
 )
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> None:
@@ -40,9 +40,6 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
     tables = {"summary.json", "summary.md", "summary.tex", "summary.csv"}
     pictures = {f"{name}.{kind}" for name in ("reliability", "timeline", "scores", "cost") for kind in ("png", "svg")}
     assert names == {FILE, "lock", "adapter", "report.html", *tables, *pictures}
-    for picture in pictures:
-        start = (run / picture).read_bytes()[:8]
-        assert start == PNG if picture.endswith("png") else start.startswith(b"<?xml")
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"run folder: {run}"
     assert str(run / "report.html") in said
@@ -101,7 +98,7 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
     assert abs(frozen - reply.confidence) > 1e-3
 
 
-def test_a_report_can_be_made_again(shell: Shell, run: Path) -> None:
+def test_a_report_can_be_made_again(shell: Shell, run: Path, drawn: None) -> None:
     before = (run / "summary.json").read_text(), (run / "summary.md").read_text()
     for name in ("summary.json", "summary.md", "reliability.png", "timeline.png"):
         (run / name).unlink()

@@ -23,6 +23,7 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
+from tests.pictures import PNG
 
 FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost") for end in ("png", "svg")} | {
     "report.html",
@@ -53,7 +54,9 @@ def own(run: Path) -> set[str]:
     return {path.name for path in run.iterdir()} - {FILE, "lock"}
 
 
-def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(shell: Shell, made: Callable[..., Path]) -> None:
+def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(
+    shell: Shell, made: Callable[..., Path], drawn: None
+) -> None:
     run = made("first")
     ended = shell("report", run)
     assert (ended.code, ended.err) == (0, "")
@@ -62,7 +65,8 @@ def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(shell: Shell
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
     assert SCRIPTED.model in "".join(page.itertext())
     for picture in run.glob("*.svg"):
-        ET.fromstring(picture.read_text(encoding="utf-8"))
+        assert len(ET.fromstring(picture.read_text(encoding="utf-8"))) > 0
+    assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
 
 
 def test_a_report_elsewhere_leaves_the_run_as_it_was(shell: Shell, made: Callable[..., Path], tmp_path: Path) -> None:

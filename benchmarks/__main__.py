@@ -1,4 +1,4 @@
-"""Measure everything, write benchmarks/results.json and the tables in docs/performance.md.
+"""Measure everything, write benchmarks/results.json and the tables in benchmarks/RESULTS.md.
 
     python -m benchmarks [--model smollm2] [--data DIR] [--only NAME] [--questions 32] [--rounds 3] ...
 
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stream-questions", type=int, default=usual.stream_questions, help="of a whole stream")
     parser.add_argument("--growth-questions", type=int, default=usual.growth_questions, help="of the longest stream")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
     return parser
 
 

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", default=None)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
     given = parser.parse_args(arguments)
     setting = Setting(given.model, data=given.data, questions=given.questions, rounds=given.rounds)
     python = install(given.environment.absolute())

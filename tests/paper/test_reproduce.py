@@ -1,9 +1,8 @@
-"""The recipes of the paper's tables: what they hold, which runs they share, and that every table comes out complete."""
+"""The paper's tables: what they hold, which runs they share, and that every table comes out complete."""
 
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,17 @@ from secl.data.benchmarks import load
 from secl.errors import DataError, ParameterError
 from secl.methods import method
 from secl.reports.estimators import READINGS
-from secl.reports.paper import DOMAIN, ISOLATED, RUN, SIZES
-from secl.runs import reproduce
-from secl.runs.experiments import BUILT_IN, SCALE, Experiment, find, known, printed, read
-from secl.runs.reproduce import STREAM, Reproduction, Setup, settings, stream_of
 from secl.runs.runner import SUMMARY, build_calibrator, load_questions
 from secl.runs.store import Store
 from secl.runs.sweep import Job, finished
 from secl.testing import ScriptedModel
+from secl_paper import reproduce
+from secl_paper.compare import columns_of
+from secl_paper.layout import Row, Run, Table
+from secl_paper.paper import read_paper
+from secl_paper.reproduce import Reproduction, find
+from secl_paper.setup import STREAM, Setup, settings_of, stream_of
+from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
 
 QUIZ = Setup(stream=("capitals", "science"), per_domain=8, gate="entropy-shift")
 PUBLISHED_LLAMA = transformers.LlamaConfig(
@@ -72,49 +74,53 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
     return names
 
 
-def filled(experiment: Experiment, domains: Sequence[str]) -> set[tuple[str, str]]:
-    """Every (row, column) of a recipe."""
-    suffixes = {DOMAIN: domains, RUN: [run for row in experiment.rows for run in row.runs] + ["mean", "std"]}
-    columns = list(experiment.columns)
-    for placeholder, values in suffixes.items():
-        columns += [column.replace(placeholder, value) for column in experiment.columns for value in values]
-    rows = [row.name.replace(DOMAIN, domain) for row in experiment.rows for domain in domains]
+def positions(table: Table) -> set[tuple[str, str]]:
+    """Every (row, column) of a table under the paper's stream."""
+    columns = [*columns_of(table, STREAM), *(f"{name}_std" for name in table.columns)]
+    rows = [name for row in table.rows for name in names(row)]
     return {(row, column) for row in rows for column in columns}
 
 
-def test_every_number_of_the_paper_has_a_row_and_a_column_in_a_recipe() -> None:
-    experiments = {experiment.key: experiment for experiment in find([])}
-    models, tables = printed()
+def names(row: Row) -> list[str]:
+    return [f"{row.name}/{domain}" for domain in STREAM] if row.each_domain else [row.name]
+
+
+def test_every_number_of_the_paper_has_a_row_and_a_column_in_a_table() -> None:
+    tables = {table.key: table for table in TABLES}
     checked = 0
-    for key, table in tables.items():
-        assert set(table.numbers) <= set(models)
-        places = filled(experiments[key], STREAM)
-        for rows in table.numbers.values():
+    for key, printed in read_paper().tables.items():
+        assert set(printed.numbers) <= set(read_paper().models)
+        expected = positions(tables[key])
+        for rows in printed.numbers.values():
             for row, numbers in rows.items():
                 for column in numbers:
-                    assert (row, column) in places, (key, row, column)
+                    assert (row, column) in expected, (key, row, column)
                     checked += 1
     assert checked > 700
 
 
-def test_every_recipe_names_only_rows_that_the_paper_has() -> None:
-    for experiment in find([]):
-        if experiment.paper in printed()[1]:
-            there = {row for rows in printed()[1][experiment.paper].numbers.values() for row in rows}
-            for row in experiment.rows:
-                assert row.name.replace(DOMAIN, "gsm8k") in there, (experiment.key, row.name)
+def test_every_table_has_only_rows_that_the_paper_has() -> None:
+    for table in TABLES:
+        if printed := read_paper().table(table):
+            expected = {row for rows in printed.numbers.values() for row in rows}
+            for row in table.rows:
+                assert names(row)[0] in expected, (table.key, row.name)
 
 
-def test_our_own_table_has_every_reading_and_three_gates() -> None:
+def test_tables_are_in_the_papers_order_and_ours_come_last() -> None:
+    assert [table.key for table in TABLES] == [*read_paper().tables, "methods", "pareto", "scores"]
+
+
+def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     (methods,) = find(["methods"])
-    assert {row.reading for row in methods.rows} == set(READINGS)
-    assert {row.formula for row in methods.rows if row.reading == "norm_p_true"} == {None, "exp"}
-    gates = {methods.runs[row.runs[0]].get("gate") for row in methods.rows if row.reading == "secl"}
+    assert {row.estimator for row in methods.rows} == set(READINGS)
+    assert {row.formula for row in methods.rows if row.estimator == "norm_p_true"} == {None, "exp"}
+    gates = {row.runs[0].changes.get("gate") for row in methods.rows if row.estimator == "secl"}
     assert gates == {"entropy-shift", "page-hinkley", "always"}
 
 
 def test_the_papers_own_setup_is_the_default() -> None:
-    assert settings({}, Setup(model="llama-3.2-3b")) == {
+    assert settings_of(SECL, Setup(model="llama-3.2-3b")) == {
         "model": "llama-3.2-3b",
         "stream": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
         "gate": "page-hinkley",
@@ -124,10 +130,11 @@ def test_the_papers_own_setup_is_the_default() -> None:
 def test_settings_go_only_where_they_belong() -> None:
     setup = Setup(stream=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
     base = {"model": "smollm2", "stream": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
-    assert settings(BUILT_IN["baselines"], setup) == {**base, "method": "baselines", "nli": "some/nli"}
-    assert settings({}, setup) == {**base, "gate": "entropy-shift"}
-    assert settings({"gate": "always", "alpha": 0.2}, setup) == {**base, "gate": "always", "alpha": 0.2}
-    assert settings({"method": "label_free"}, setup) == {**base, "method": "label_free"}
+    assert settings_of(BASELINES, setup) == {**base, "method": "baselines", "nli": "some/nli"}
+    assert settings_of(SECL, setup) == {**base, "gate": "entropy-shift"}
+    changed = Run("changed", {"gate": "always", "alpha": 0.2})
+    assert settings_of(changed, setup) == {**base, "gate": "always", "alpha": 0.2}
+    assert settings_of(LABEL_FREE, setup) == {**base, "method": "label_free"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ def test_settings_go_only_where_they_belong() -> None:
 def test_layers_are_named_for_the_model_and_left_out_where_they_are_its_own(
     model: str, layers: str, expected: str | None
 ) -> None:
-    assert settings({"layers": layers}, Setup(model=model))["layers"] == expected
+    assert settings_of(Run("x", {"layers": layers}), Setup(model=model))["layers"] == expected
 
 
 @pytest.mark.parametrize("layers", ["middle:0", "middle:99", "last:99", "upper"])
@@ -174,7 +181,7 @@ def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
     assert found.adapted_layers == 2
     monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
     published = lora_sizes.lora_sizes("llama-3.2-3b")
-    paper = printed()[1]["lora"].numbers["llama-3.2-3b"]["LoRA"]
+    paper = read_paper().tables["lora"].numbers["llama-3.2-3b"]["LoRA"]
     assert published.adapter_parameters == paper["adapter_parameters"] == 327_680
     assert published.adapted_layers == paper["adapted_layers"]
     assert published.model_parameters == pytest.approx(paper["model_parameters"], rel=0.002)
@@ -183,38 +190,43 @@ def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
 @pytest.mark.parametrize(
     ("stream", "run", "expected"),
     [
-        (("capitals", "science"), {}, ("capitals:8", "science:8")),
-        (("capitals:5", "science"), {"scale": 2}, ("capitals:10", "science:16")),
-        (("misconceptions:90", "arithmetic:90"), {"scale": 2}, ("misconceptions:98", "arithmetic:180")),
-        (("capitals", "truthfulqa"), {"generated": True}, ("capitals:8", "truthfulqa_gen:8")),
-        (("truthfulqa", "truthfulqa_gen"), {"generated": True}, ("truthfulqa:8", "truthfulqa_gen:8")),
+        (("capitals", "science"), Run("x"), ("capitals:8", "science:8")),
+        (("capitals:5", "science"), Run("x", scale=2), ("capitals:10", "science:16")),
+        (("misconceptions:90", "arithmetic:90"), Run("x", scale=2), ("misconceptions:98", "arithmetic:180")),
+        (("capitals", "truthfulqa"), Run("x", open_ended=True), ("capitals:8", "truthfulqa_gen:8")),
+        (("truthfulqa", "truthfulqa_gen"), Run("x", open_ended=True), ("truthfulqa:8", "truthfulqa_gen:8")),
     ],
 )
 def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions(
-    stream: tuple[str, ...], run: dict[str, Any], expected: tuple[str, ...]
+    stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
 ) -> None:
     assert stream_of(run, Setup(stream=stream, per_domain=8)) == expected
 
 
 def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path) -> None:
     setup = Setup(data=str(official_data))
-    (extended,) = find(["extended"])
-    assert extended.runs["long"][SCALE] == 2
-    asked = stream_of({"scale": 2, "generated": True}, setup)
-    assert asked == ("gsm8k:1000", "mmlu:1000", "arc:1000", "truthfulqa_gen:817")
+    assert LONG.scale == 2
+    assert stream_of(Run("x", scale=2, open_ended=True), setup) == (
+        "gsm8k:1000",
+        "mmlu:1000",
+        "arc:1000",
+        "truthfulqa_gen:817",
+    )
     assert len(load("truthfulqa_gen", data=official_data)) == 817
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
-    made = Reproduction.planned(find([]), Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8), tmp_path)
-    every = {job.name: job for jobs in made.jobs.values() for job in jobs.values()}
-    assert (len(every), sum(method(job.recipe.method).learns for job in every.values())) == (25, 22)
-    main, layers = made.jobs["main"], made.jobs["layers"]
-    assert main["secl"] == layers["last-4"] == made.jobs["seeds"]["42"] == made.jobs["methods"]["paper"]
-    assert made.jobs["gating"]["bin-1"] == made.jobs["hyperparameters"]["always"] == made.jobs["methods"]["always"]
-    assert made.jobs["gating"]["always-mse"] == made.jobs["always_on"]["always"]
-    assert made.jobs["control"]["baselines"] == made.jobs["tau"]["baselines"] == main["baselines"]
-    assert made.jobs["generation"]["long"] == made.jobs["extended"]["long"]
+    setup = Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8)
+    reproduction = Reproduction.plan(TABLES, setup, tmp_path)
+    unique = {job.name: job for job in reproduction.jobs.values()}
+    assert (len(unique), sum(method(job.recipe.method).learns for job in unique.values())) == (25, 22)
+    jobs = {(table.key, row.name): reproduction.jobs[row.runs[0]] for table in TABLES for row in table.rows if row.runs}
+    secl, always = jobs["main", "SECL"], jobs["gating", "Bin-gate 1"]
+    for same in (("layers", "Last 4"), ("seeds", "SECL"), ("methods", "SECL, paper's gate")):
+        assert jobs[same] == secl
+    assert always == jobs["hyperparameters", "alpha 0.5"] == jobs["methods", "SECL, always on"]
+    assert jobs["gating", "Always-on MSE"] == jobs["always_on", "Always-train"] != always
+    assert jobs["generation", "SECL forward 4k"] == jobs["extended", "SECL"] != secl
     assert not list(tmp_path.iterdir())
 
 
@@ -222,10 +234,10 @@ def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytes
     drawn: list[Path] = []
     monkeypatch.setattr(reproduce, "write_figure", lambda *arguments: drawn.append(arguments[-1]))
     setup = Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8, gate="entropy-shift")
-    made = Reproduction.planned(find([]), setup, tmp_path)
-    assert sorted(made.missing().values()) == [16] * 24 + [32]
-    tables = list(made.tables())
-    assert [table.key for table in tables] == known()
+    reproduction = Reproduction.plan(find([]), setup, tmp_path)
+    assert sorted(reproduction.missing().values()) == [16] * 24 + [32]
+    tables = list(reproduction.fill())
+    assert [table.key for table in tables] == [table.key for table in TABLES]
     assert len(performed) == len(set(performed)) == 25
     for table in tables:
         for line in table.lines:
@@ -234,19 +246,19 @@ def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytes
                 assert column not in table.columns or ours is not None, (table.key, line.name, column)
         for suffix in ("md", "csv", "tex"):
             assert (tmp_path / "tables" / "llama-3.2-3b" / f"{table.key}.{suffix}").stat().st_size > 100
-    assert drawn == [tmp_path / "tables" / "llama-3.2-3b" / made.key for made in find([]) if made.figure]
+    assert drawn == [tmp_path / "tables" / "llama-3.2-3b" / table.key for table in TABLES if table.figure]
     index = (tmp_path / "README.md").read_text()
-    assert all(f"* [{key}](tables/llama-3.2-3b/{key}.md): " in index for key in known())
+    assert all(f"* [{key}](tables/llama-3.2-3b/{key}.md): " in index for key in (table.key for table in TABLES))
 
 
 def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed, tmp_path: Path) -> None:
-    made = Reproduction.planned(find(["main", "seeds", "gap"]), QUIZ, tmp_path)
-    tables = list(made.tables())
+    reproduction = Reproduction.plan(find(["main", "seeds", "gap"]), QUIZ, tmp_path)
+    tables = list(reproduction.fill())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".md", ".csv", ".tex", ".png")}
     assert tmp_path / "tables" / "smollm2" / "gap.png" in before
     performed.clear()
-    assert made.missing() == {}
-    assert list(made.tables()) == tables
+    assert reproduction.missing() == {}
+    assert list(reproduction.fill()) == tables
     assert performed == []
     assert {path: path.read_bytes() for path in before} == before
 
@@ -254,18 +266,18 @@ def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed
 def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter(
     performed: Performed, tmp_path: Path
 ) -> None:
-    made = Reproduction.planned(find(["lora"]), Setup(model="llama-3.2-3b"), tmp_path)
-    (table,) = made.tables()
+    reproduction = Reproduction.plan(find(["lora"]), Setup(model="llama-3.2-3b"), tmp_path)
+    (table,) = reproduction.fill()
     assert performed == []
     (row,) = csv.DictReader((tmp_path / "tables" / "llama-3.2-3b" / "lora.csv").read_text().splitlines())
     assert (row["adapter_parameters difference"], row["adapted_layers difference"]) == ("0", "0")
-    assert set(table.columns) == set(SIZES)
+    assert all(line.ours[column] is not None for line in table.lines for column in table.columns)
 
 
 def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed: Performed, tmp_path: Path) -> None:
     tables = {
         table.key: " ".join(table.notes)
-        for table in Reproduction.planned(find(["main", "control", "extended", "generation"]), QUIZ, tmp_path).tables()
+        for table in Reproduction.plan(find(["main", "control", "extended", "generation"]), QUIZ, tmp_path).fill()
     }
     assert performed
     assert (
@@ -283,7 +295,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed
 
 def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed, tmp_path: Path) -> None:
     setup = Setup(stream=QUIZ.stream, per_domain=8)
-    (table,) = Reproduction.planned(find(["main"]), setup, tmp_path).tables()
+    (table,) = Reproduction.plan(find(["main"]), setup, tmp_path).fill()
     assert any(note.startswith("Nothing was trained in SECL, because the gate never opened") for note in table.notes)
 
 
@@ -302,68 +314,69 @@ def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed,
 def test_the_papers_column_is_of_the_model_asked_for_the_same_or_the_nearest(
     model: str, against: str | None, table: str, expected: str, tmp_path: Path
 ) -> None:
-    made = Reproduction.planned([], Setup(model=model, against=against), tmp_path)
-    assert made._reference(printed()[1][table]) == expected
+    assert Setup(model=model, against=against).column(read_paper().tables[table]) == expected
 
 
-RECIPE = {"title": '"x"', "columns": '["ece"]', "rows": '[{ name = "a", run = "secl", reading = "secl" }]'}
+MINE = """
+from secl_paper.layout import Row, Run, Table
+
+TABLES = [Table("mine", "x", ("ece",), (Row("a", Run("a"), "secl"),))]
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('("ece",)', '("eze",)', "the table 'mine' has the column 'eze'; the columns are ece"),
+        ('("ece",)', '("cost",)', "the column 'cost'; the columns are ece, ada_ece"),
+        ('"secl"', '"scel"', "the row 'a' has the estimator 'scel'; the estimators are stated"),
+        ('Run("a")', "Run()", "missing 1 required positional argument: 'name'"),
+        ("Table(", "Tabel(", "name 'Tabel' is not defined"),
+        ("TABLES", "TABELS", "there must be a list TABLES of secl_paper.layout.Table"),
+        ("[Table", "[3, Table", "there must be a list TABLES"),
+        ("TABLES =", "TABLES :=", "invalid syntax"),
+    ],
+)
+def test_a_table_with_a_mistake_is_refused_by_name(tmp_path: Path, before: str, after: str, words: str) -> None:
+    path = tmp_path / "mine.py"
+    by_domain = MINE.replace('"secl"),)', '"secl"),), by="domain"') if "cost" in after else MINE
+    path.write_text(by_domain.replace(before, after))
+    with pytest.raises(ParameterError) as refused:
+        find([str(path)])
+    assert str(refused.value).startswith(f"the tables {path}: ")
+    assert words in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"titel": '"x"'}, "unknown key 'titel'; the keys are title"),
-        ({"title": "3"}, "needs a title"),
-        ({"columns": '["eze"]'}, "no column 'eze'; the columns are ece"),
-        ({"columns": "[]"}, "needs columns"),
-        ({"columns": '["cost_{domain}"]'}, "no column"),
-        ({"note": "3"}, "note must be a text"),
-        ({"paper": '"mian"'}, "the paper has no table 'mian'; its tables are main"),
-        ({"figure": '"pie"'}, "no figure 'pie'; the figures are reliability"),
-        ({"rows": "3"}, "needs rows"),
-        ({"rows": "[]"}, "needs rows"),
-        ({"rows": '[{ run = "secl" }]'}, "every row needs a name"),
-        ({"rows": '[{ name = "a" }]'}, "the row 'a' needs either a run or a list of runs"),
-        ({"rows": '[{ name = "a", run = "secl", runs = ["secl"] }]'}, "either a run or"),
-        ({"rows": '[{ name = "a", run = "sekl" }]'}, "names the run 'sekl'; the runs are secl, baselines"),
-        ({"rows": '[{ name = "a", run = "secl", raeding = "secl" }]'}, "unknown key 'raeding'"),
-        ({"rows": '[{ name = "a", run = "secl", reading = "scel" }]'}, "reading 'scel'; the readings are stated"),
-        ({"rows": '[{ name = "a", run = "secl", reading = "secl", tau = 0 }]'}, "tau must be above 0"),
-        ({"rows": '[{ name = "a", run = "secl", reading = "secl", tau = "1" }]'}, "must be a number"),
-        ({"rows": '[{ name = "a", run = "secl", reading = "secl", formula = "ln" }]'}, "formula 'ln'"),
-        ({"runs": "3"}, "runs must be tables"),
-        ({"runs": "{ b = { bata = 0.1 } }"}, "the run 'b' has the unknown key 'bata'; the keys are model"),
-        ({"runs": "{ b = { beta = -1.0 } }"}, "beta"),
-        ({"runs": '{ b = { loss = "hinge" } }'}, "loss is 'hinge'"),
-        ({"runs": "{ b = { scale = 0 } }"}, "scale 0; it must be a whole number"),
-        ({"runs": "{ b = { scale = true } }"}, "scale True"),
-        ({"runs": "{ b = { generated = 1 } }"}, "generated 1; it must be true or false"),
+        ({"bata": 0.1}, "unknown key 'bata'; the keys are model"),
+        ({"beta": -1.0}, "beta"),
+        ({"loss": "hinge"}, "loss is 'hinge'"),
     ],
-    ids=str,
 )
-def test_a_recipe_with_a_mistake_is_refused_by_name(tmp_path: Path, changes: dict[str, str], words: str) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("\n".join(f"{key} = {value}" for key, value in {**RECIPE, **changes}.items()))
+def test_a_run_with_a_mistake_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    table = Table("mine", "Mine", ("ece",), (Row("a", Run("b", changes), "secl"),))
     with pytest.raises(ParameterError) as refused:
-        read(path)
-    assert str(refused.value).startswith(f"the recipe {path}: ")
+        Reproduction.plan([table], QUIZ, tmp_path)
+    assert str(refused.value).startswith("the run 'b' of the table 'mine': ")
     assert words in str(refused.value)
 
 
-def test_a_recipe_of_ones_own_is_a_table_like_any_other(performed: Performed, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("\n".join(f"{key} = {value}" for key, value in RECIPE.items()))
-    (table,) = Reproduction.planned(find([str(path)]), QUIZ, tmp_path / "out").tables()
+def test_a_table_of_ones_own_is_like_any_other(performed: Performed, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    (table,) = Reproduction.plan(find([str(path)]), QUIZ, tmp_path / "out").fill()
     assert (table.key, table.printed, len(performed)) == ("mine", False, 1)
     assert "ece" in table.lines[0].intervals
-    assert json.loads(json.dumps(table.notes))[0].startswith("These numbers are smollm2 with 8 questions per domain of")
+    assert table.notes[0].startswith("These numbers are smollm2 with 8 questions per domain of")
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ParameterError, match=r"no table 'mian'; the tables are main, full, .*methods"):
         find(["mian"])
-    with pytest.raises(DataError, match=r"nowhere\.toml"):
-        find(["nowhere.toml"])
+    with pytest.raises(DataError, match=r"nowhere\.py"):
+        find(["nowhere.py"])
 
 
 def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
@@ -372,22 +385,17 @@ def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="questions per domain"):
         Setup(per_domain=0)
     with pytest.raises(ParameterError, match=r"the run 'secl' of the table 'main': there is no gate 'fence'"):
-        Reproduction.planned(find(["main"]), Setup(stream=("capitals",), gate="fence"), tmp_path)
+        Reproduction.plan(find(["main"]), Setup(stream=("capitals",), gate="fence"), tmp_path)
 
 
-def test_every_model_of_the_paper_is_a_preset_and_every_reading_of_a_recipe_is_known() -> None:
-    assert set(printed()[0]) <= set(PRESETS)
-    used = {row.reading for experiment in find([]) for row in experiment.rows}
-    assert used <= {None, ISOLATED, *READINGS}
+def test_every_model_of_the_paper_is_a_preset() -> None:
+    assert set(read_paper().models) <= set(PRESETS)
 
 
-def test_recipes_of_one_name_are_refused(tmp_path: Path) -> None:
-    text = 'title = "t"\ncolumns = ["ece"]\nrows = [{ name = "a", run = "baselines", reading = "stated" }]\n'
-    for name in ("main.toml", "one/mine.toml", "two/mine.toml"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    with pytest.raises(ParameterError, match="called like the table 'main'"):
-        find([str(tmp_path / "main.toml")])
-    with pytest.raises(ParameterError, match="two recipes are called 'mine'"):
-        find([str(tmp_path / "one" / "mine.toml"), str(tmp_path / "two" / "mine.toml")])
+def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:
+    for name, key in (("main.py", "main"), ("one.py", "mine"), ("two.py", "mine")):
+        (tmp_path / name).write_text(MINE.replace("mine", key))
+    with pytest.raises(ParameterError, match="two tables 'main'"):
+        find([str(tmp_path / "main.py")])
+    with pytest.raises(ParameterError, match="two tables 'mine'"):
+        find([str(tmp_path / "one.py"), str(tmp_path / "two.py")])

@@ -1,0 +1,159 @@
+"""What a table is made of: runs, rows that are computed from them, and columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from secl.errors import ParameterError
+from secl.metrics.bootstrap import MEASURES
+from secl.reports.estimators import READINGS
+from secl.settings import Formula
+
+ISOLATED = "isolated"
+"""Estimator of our own: the confidence after the question's own update, and no other (Table ablation_accum)."""
+
+ESTIMATORS = (*READINGS, ISOLATED)
+
+Figure = Literal["reliability", "scores", "cost"]
+"""Reliability diagrams; confidences of right and wrong answers; ECE over cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of numbers.
+
+    Attributes:
+        heading: for people.
+        form: format of a number, for example ".3f".
+    """
+
+    heading: str
+    form: str
+
+
+COLUMNS = {
+    "ece": Column("ECE", ".3f"),
+    "ada_ece": Column("AdaECE", ".3f"),
+    "brier": Column("Brier", ".3f"),
+    "auroc": Column("AUROC", ".3f"),
+    "accuracy": Column("Accuracy", ".3f"),
+    "n": Column("n", ",.0f"),
+    "cost": Column("Cost", ".1f"),
+    "cost_measured": Column("Measured cost", ".2f"),
+    "questions": Column("Questions", ",.0f"),
+    "trained": Column("Trained", ",.0f"),
+    "trained_share": Column("Trained %", ".1%"),
+    "skipped": Column("Skipped", ",.0f"),
+    "secl_cost": Column("SECL cost", ",.0f"),
+    "p_true_cost": Column("P(True) cost", ",.0f"),
+    "temperature": Column("T", ".1f"),
+    "tau": Column("tau", ".1f"),
+    "low": Column("Lowest", ".2f"),
+    "high": Column("Highest", ".2f"),
+    "first_layer": Column("First layer", ".0f"),
+    "last_layer": Column("Last layer", ".0f"),
+    "model_parameters": Column("Parameters", ",.0f"),
+    "adapted_layers": Column("LoRA layers", ".0f"),
+    "adapter_parameters": Column("LoRA parameters", ",.0f"),
+    "adapter_share": Column("LoRA %", ".3%"),
+}
+"""The last four are sizes: they need a model's configuration and no run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run that tables read, as its difference from SECL with the paper's settings.
+
+    Attributes:
+        name: for error messages and the columns of a table by run.
+        changes: settings by name, as in `secl.RunSettings`.
+        scale: the stream is so many times as long.
+        open_ended: whether benchmarks are asked in their open-ended form, where they have one.
+    """
+
+    name: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    scale: int = 1
+    open_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table, or of each domain.
+
+    Attributes:
+        name: as in the paper.
+        run: what it is computed from; several are averaged.
+        estimator: one of `ESTIMATORS`; None for a row of sizes, which needs no run.
+        tau: temperature of normalised P(True), above 0; None for the run's own.
+        formula: of normalised P(True); None for the run's own.
+        each_domain: whether there is a row NAME/DOMAIN for each domain of the stream instead.
+    """
+
+    name: str
+    run: Run | tuple[Run, ...]
+    estimator: str | None
+    tau: float | None = None
+    formula: Formula | None = None
+    each_domain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.estimator is not None and self.estimator not in ESTIMATORS:
+            raise ParameterError(
+                f"the row {self.name!r} has the estimator {self.estimator!r}; the estimators are "
+                f"{', '.join(ESTIMATORS)}."
+            )
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Its runs; empty for a row of sizes."""
+        runs = self.run if isinstance(self.run, tuple) else (self.run,)
+        return runs if self.estimator else ()
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is about what learning made of the model."""
+        return self.estimator == ISOLATED or str(self.estimator).startswith("secl")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or figure of the paper, or one of ours.
+
+    Attributes:
+        key: its name, for files and the command line.
+        title: for people.
+        columns: names in `COLUMNS`.
+        rows: in order.
+        by: "domain" repeats every column (a measure) for each domain; "run" for each run, with mean and deviation.
+        paper: key of the table with the paper's numbers; None for its own key.
+        figure: drawn of all rows, or None.
+        note: what a reader must know, or None.
+
+    Raises:
+        ParameterError: a column that does not exist or cannot be repeated.
+    """
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    by: Literal["domain", "run"] | None = None
+    paper: str | None = None
+    figure: Figure | None = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        columns = tuple(COLUMNS) if self.by is None else MEASURES
+        for column in self.columns:
+            if column not in columns:
+                raise ParameterError(
+                    f"the table {self.key!r} has the column {column!r}; the columns are {', '.join(columns)}."
+                )
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that must be done, each once."""
+        return list(dict.fromkeys(run for row in self.rows for run in row.runs))

@@ -1,0 +1,156 @@
+"""From the list of tables to finished runs and written tables; runs are shared, and finished ones never repeated."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from secl import RunSettings, Store
+from secl.errors import DataError, ParameterError
+from secl.methods import method
+from secl.runs.sweep import Job, Watch, finished, perform_all, plan, sizes
+from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
+from secl_paper.figures import write_figure
+from secl_paper.layout import Run, Table
+from secl_paper.notes import differences, remarks
+from secl_paper.output import write_index, write_table
+from secl_paper.paper import read_paper
+from secl_paper.setup import Setup, settings_of
+from secl_paper.tables import SECL, TABLES
+
+RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
+
+
+def find(names: Sequence[str]) -> list[Table]:
+    """The tables of these names, all of them for none; a name that ends in .py is a file with tables of one's own.
+
+    Raises:
+        ParameterError: an unknown name, two tables of one name, or a table that makes no sense.
+        DataError: a file cannot be read.
+    """
+    ours = {table.key: table for table in TABLES}
+    tables: dict[str, Table] = {}
+    for name in dict.fromkeys(names or ours):
+        if not name.endswith(".py") and name not in ours:
+            raise ParameterError(f"there is no table {name!r}; the tables are {', '.join(ours)}.")
+        for table in read_tables(Path(name)) if name.endswith(".py") else [ours[name]]:
+            if table.key in tables or ours.get(table.key, table) is not table:
+                raise ParameterError(f"there are two tables {table.key!r}; give the one in {name} another key.")
+            tables[table.key] = table
+    return list(tables.values())
+
+
+def read_tables(path: Path) -> list[Table]:
+    """The list TABLES of a Python file, which is executed.
+
+    Raises:
+        DataError: the file cannot be read.
+        ParameterError: an error in the file, or no tables in it.
+    """
+    if not path.is_file():
+        raise DataError(f"the tables {path} cannot be read: there is no such file.")
+    try:
+        tables = runpy.run_path(str(path)).get("TABLES", ())
+    except Exception as problem:
+        raise ParameterError(f"the tables {path}: {problem}") from problem
+    if not tables or not all(isinstance(table, Table) for table in tables):
+        raise ParameterError(f"the tables {path}: there must be a list TABLES of secl_paper.layout.Table.")
+    return list(tables)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Tables with the runs that they share.
+
+    Attributes:
+        tables: in order.
+        setup: what they run on.
+        out: folder of the runs, the tables and their index.
+        jobs: for every run of a table its job; equal runs have equal jobs.
+    """
+
+    tables: Sequence[Table]
+    setup: Setup
+    out: Path
+    jobs: Mapping[Run, Job]
+
+    @classmethod
+    def plan(cls, tables: Sequence[Table], setup: Setup, out: Path) -> Reproduction:
+        """Check all runs and name their folders; nothing is asked or written.
+
+        Raises:
+            ParameterError: a setting that makes no sense.
+            DataError: a benchmark whose size must be known cannot be read.
+        """
+        jobs: dict[Run, Job] = {}
+        for table in tables:
+            for run in table.runs:
+                try:
+                    (jobs[run],) = plan([settings_of(run, setup)], out / RUNS_FOLDER)
+                except ParameterError as problem:
+                    raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
+        return cls(tables, setup, out, jobs)
+
+    def missing(self) -> dict[str, int]:
+        """The names of the jobs that are not finished, and how many questions each has; reads all their streams.
+
+        Raises:
+            SeclError: a stream that cannot be read, or a folder that holds something else.
+        """
+        unique = {job.name: job for job in self.jobs.values()}
+        return sizes([job for job in unique.values() if not finished(job)])
+
+    def fill(self, watch: Watch | None = None) -> Iterator[FilledTable]:
+        """Do what is missing for one table after the other; each is written when it is ready.
+
+        Raises:
+            SeclError: of the first run that cannot be done; what is done stays.
+        """
+        read = lru_cache(maxsize=8)(_read_run)
+        for table in self.tables:
+            perform_all([self.jobs[run] for run in table.runs], watch)
+            yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
+
+    def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
+        """A table of finished runs, written with its figure, and named in the index."""
+        paper = read_paper().table(table)
+        numbers = paper.numbers[self.setup.column(paper)] if paper else None
+        columns, lines = compare(table, runs, numbers, None if table.runs else _sizes(self.setup))
+        different = differences(table, self.setup)
+        notes = [*different, *remarks(lines, columns, untrained(table, runs)), *([table.note] if table.note else [])]
+        filled = FilledTable(table.key, table.title, columns, tuple(lines), paper is not None, tuple(notes))
+        folder = f"{TABLES_FOLDER}/{Path(self.setup.model).name}"  # every model has its own
+        write_table(filled, self.out / folder)
+        if table.figure:
+            write_figure(table, lines, runs, self.out / folder / table.key)
+        names = [f"{RUNS_FOLDER}/{self.jobs[run].name}" for run in table.runs]
+        write_index(self.out, filled, folder, names, different)
+        return filled
+
+
+def _sizes(setup: Setup) -> dict[str, float]:
+    """The sizes of the model and of its adapter in SECL."""
+    from secl.backends.local.lora_sizes import lora_sizes  # imports torch
+
+    settings = RunSettings.from_json(settings_of(SECL, setup))
+    sizes = lora_sizes(settings.model, layers=settings.layers, modules=settings.modules, rank=settings.rank)
+    return {
+        "model_parameters": sizes.model_parameters,
+        "adapted_layers": sizes.adapted_layers,
+        "adapter_parameters": sizes.adapter_parameters,
+        "adapter_share": sizes.adapter_parameters / sizes.model_parameters,
+    }
+
+
+def _read_run(job: Job) -> FinishedRun:
+    with Store(job.folder) as store:
+        return FinishedRun(
+            records=list(store.records()),
+            tau=job.recipe.tau or store.manifest["tau"],
+            formula=job.recipe.formula,
+            layers=tuple(store.manifest["adapter"]["layers_to_transform"]),
+            learns=method(job.recipe.method).learns,
+        )

@@ -1,0 +1,40 @@
+"""Finished runs of a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.gates import Always, Gate, Never
+from secl.testing import ScriptedModel, toy_stream
+from secl_paper.compare import FinishedRun
+
+MakeRun = Callable[..., FinishedRun]
+
+
+def make_run(gate: Gate, *, stated: float = 0.85, **settings: object) -> FinishedRun:
+    """A scripted run over 40 questions of two domains, with all evidence."""
+    calibrator = Calibrator(
+        ScriptedModel(stated=stated),
+        gate=gate,
+        evidence_on="always",
+        evidence=("p_true", "samples", "dinco"),
+        bin_gate=None,
+        **settings,  # type: ignore[arg-type]
+    )
+    return FinishedRun(list(calibrator.stream(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
+
+
+@pytest.fixture(scope="session")
+def learned() -> FinishedRun:
+    """A run that learned from every question."""
+    return make_run(Always())
+
+
+@pytest.fixture(scope="session")
+def baseline() -> FinishedRun:
+    """A run that does not learn."""
+    return replace(make_run(Never()), learns=False)

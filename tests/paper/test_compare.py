@@ -1,0 +1,171 @@
+"""The numbers of a table's lines against independent libraries and the paper's formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from secl.gates import Always, Never
+from secl.records import Record
+from secl_paper.compare import FinishedRun, Line, compare, untrained
+from secl_paper.layout import COLUMNS, ESTIMATORS, ISOLATED, Row, Run, Table
+from secl_paper.notes import remarks
+from tests.paper.conftest import make_run
+
+RUN = Run("r")
+
+
+def table(*rows: Row, **settings: Any) -> Table:
+    return Table("mine", "Mine", ("ece", "auroc"), rows, **settings)
+
+
+def numbers(run: FinishedRun, estimator: str, **settings: Any) -> dict[str, float | None]:
+    """Our numbers of the only line of a table."""
+    _, (line,) = compare(table(Row("x", RUN, estimator, **settings)), {RUN: run}, {})
+    return dict(line.ours)
+
+
+def reported(records: Sequence[Record], domain: str | None = None) -> tuple[list[float], list[bool]]:
+    """Confidences and grades of the replies, in all domains or in one."""
+    inside = [record for record in records if domain in (None, record.question.domain)]
+    return [record.reply.confidence for record in inside], [bool(record.correct) for record in inside]
+
+
+def test_a_row_has_the_numbers_of_independent_libraries_overall_and_in_each_domain(learned: FinishedRun) -> None:
+    overall = numbers(learned, "secl")
+    confidence, correct = reported(learned.records)
+    assert overall["brier"] == pytest.approx(brier_score_loss(correct, confidence))
+    assert overall["auroc"] == pytest.approx(roc_auc_score(correct, confidence))
+    assert overall["accuracy"] == pytest.approx(np.mean(correct))
+    _, lines = compare(table(Row("SECL", RUN, "secl", each_domain=True)), {RUN: learned}, {})
+    assert [line.name for line in lines] == ["SECL/toy0", "SECL/toy1"]
+    for line, domain in zip(lines, ("toy0", "toy1"), strict=True):
+        confidence, correct = reported(learned.records, domain)
+        assert line.ours["brier"] == pytest.approx(brier_score_loss(correct, confidence))
+        assert line.ours["auroc"] == pytest.approx(roc_auc_score(correct, confidence))
+        assert line.ours["n"] == 20
+        assert overall[f"brier_{domain}"] == line.ours["brier"]
+
+
+def test_columns_can_be_repeated_for_each_domain(learned: FinishedRun) -> None:
+    columns, (line,) = compare(table(Row("SECL", RUN, "secl"), by="domain"), {RUN: learned}, {})
+    assert list(columns) == ["ece_toy0", "ece_toy1", "auroc_toy0", "auroc_toy1"]
+    assert columns["ece_toy0"].heading == "ECE toy0"
+    assert all(line.ours[name] is not None for name in columns)
+
+
+def test_counts_and_costs_follow_the_papers_formula(learned: FinishedRun) -> None:
+    records = [replace(record, update=None, outcome="idle") for record in learned.records[:30]]
+    ours = numbers(replace(learned, records=[*records, *learned.records[30:]]), "secl")
+    expected = {"questions": 40, "trained": 10, "trained_share": 0.25, "skipped": 30}
+    assert {name: ours[name] for name in expected} == expected
+    assert (ours["secl_cost"], ours["p_true_cost"], ours["cost"]) == (10 * 15 + 30, 6 * 40, (10 * 15 + 30) / 40)
+    assert (ours["first_layer"], ours["last_layer"]) == (24, 27)
+
+
+@pytest.mark.parametrize(("estimator", "passes"), [("stated", 1), ("p_true", 2), ("norm_p_true", 6), ("dinco", 10)])
+def test_a_baseline_costs_what_the_paper_says(baseline: FinishedRun, estimator: str, passes: int) -> None:
+    assert numbers(baseline, estimator)["cost"] == passes
+
+
+def test_tau_and_formula_of_a_row_go_before_those_of_its_run(baseline: FinishedRun) -> None:
+    scored = [record.evidence.p_true for record in baseline.records]
+    for tau in (0.3, 0.7, 3.0):
+        sharp = [np.array(p_true.probabilities) ** (1 / tau) for p_true in scored if p_true is not None]
+        scores = [float(each[0] / each.sum()) for each in sharp]
+        ours = numbers(baseline, "norm_p_true", tau=tau)
+        assert ours["brier"] == pytest.approx(brier_score_loss(reported(baseline.records)[1], scores))
+        assert ours["tau"] == tau
+    own = numbers(baseline, "norm_p_true")
+    assert own == numbers(baseline, "norm_p_true", tau=0.7)
+    assert own["brier"] != numbers(baseline, "norm_p_true", formula="exp")["brier"]
+
+
+def test_the_isolated_estimator_is_the_confidence_after_the_questions_own_update() -> None:
+    run = make_run(Always(), accumulate="question")
+    after = [record.update.after for record in run.records if record.update]
+    correct = reported(run.records)[1]
+    assert len(after) == 40
+    ours = numbers(run, ISOLATED)
+    assert ours["brier"] == pytest.approx(brier_score_loss(correct, after))
+    assert ours["brier"] != numbers(run, "secl")["brier"]
+
+
+def test_several_runs_give_each_their_mean_and_their_population_deviation() -> None:
+    runs = {Run(name): make_run(Never(), stated=stated) for name, stated in (("42", 0.6), ("43", 0.7), ("44", 0.95))}
+    columns, (line,) = compare(table(Row("x", tuple(runs), "stated"), by="run"), runs, {})
+    assert list(columns)[:5] == ["ece_42", "ece_43", "ece_44", "ece_mean", "ece_std"]
+    each = [numbers(run, "stated")["ece"] or math.nan for run in runs.values()]
+    assert [line.ours[f"ece_{run.name}"] for run in runs] == each
+    assert line.ours["ece_mean"] == pytest.approx(np.mean(each))
+    assert line.ours["ece_std"] == pytest.approx(np.std(each))
+    assert {column.form for column in columns.values()} == {".4f"}
+
+
+def test_one_undefined_run_leaves_the_mean_undefined() -> None:
+    runs = {Run("a"): make_run(Never()), Run("b"): make_run(Never())}
+    last = list(runs)[-1]
+    right = [replace(record, correct=True, frozen_correct=True) for record in runs[last].records]
+    runs[last] = replace(runs[last], records=right)
+    _, (line,) = compare(table(Row("x", tuple(runs), "stated"), by="run"), runs, {})
+    assert line.ours["auroc_b"] is None
+    assert "auroc_mean" not in line.ours
+    assert line.ours["ece_mean"] is not None
+
+
+def test_recalibration_shows_its_temperature_and_the_range_that_it_leaves(baseline: FinishedRun) -> None:
+    ours = numbers(baseline, "stated_temperature")
+    temperature, low, high = ours["temperature"], ours["low"], ours["high"]
+    assert temperature is not None
+    assert temperature > 1
+    assert low is not None
+    assert high is not None
+    assert 0.5 < low <= high < 0.85
+    plain = numbers(baseline, "stated")
+    assert plain["temperature"] is None
+    assert [plain["low"], plain["high"]] == [pytest.approx(0.85)] * 2
+
+
+def test_intervals_are_there_only_where_the_paper_has_no_table(baseline: FinishedRun) -> None:
+    stated = table(Row("x", RUN, "stated"))
+    assert compare(stated, {RUN: baseline}, {})[1][0].intervals == {}
+    (line,) = compare(stated, {RUN: baseline}, None)[1]
+    low, high = line.intervals["ece"]
+    assert low <= (line.ours["ece"] or 0) <= high
+
+
+def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
+    for estimator in ESTIMATORS:
+        ours = numbers(learned, estimator)
+        assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
+
+
+def test_rows_that_never_learned_are_distinguished_from_those_that_had_no_chance(
+    learned: FinishedRun, baseline: FinishedRun
+) -> None:
+    stopped = [replace(record, update=None, outcome="agreed") for record in learned.records]
+    runs = {
+        Run("on"): learned,
+        Run("closed"): replace(baseline, learns=True),
+        Run("stopped"): replace(learned, records=stopped),
+        Run("base"): baseline,
+    }
+    rows = [Row(run.name, run, "secl") for run in runs]
+    never = untrained(table(*rows, Row("stated", rows[1].run, "stated")), runs)
+    assert never == {"closed": False, "stopped": True}
+    notes = remarks([], {}, never)
+    assert notes[0].startswith("Nothing was trained in closed, because the gate never opened")
+    assert notes[1].startswith("Nothing was trained in stopped, because the bin gate")
+
+
+def test_remarks_name_the_rows_with_another_n_and_say_what_a_dash_is() -> None:
+    counts = (("a", 500), ("b", 500), ("c", 1499))
+    lines = [Line(name, ours={"n": n, "ece": 0.1}) for name, n in counts]
+    assert remarks(lines, {"ece": COLUMNS["ece"]}, {}) == ["n = 500 graded answers (c 1,499)."]
+    assert remarks(lines, {"auroc": COLUMNS["auroc"]}, {})[1].startswith("\N{EN DASH} is undefined")

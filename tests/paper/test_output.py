@@ -1,0 +1,135 @@
+"""Every way of writing a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from secl.reports.tables import UNDEFINED
+from secl_paper.compare import FilledTable, FinishedRun, Line, compare
+from secl_paper.figures import write_figure
+from secl_paper.layout import COLUMNS, Figure, Row, Run, Table
+from secl_paper.output import csv_text, latex, markdown, screen_tables, write_index, write_table
+
+TABLE = FilledTable(
+    "kl",
+    "Weight of a KL term",
+    {"ece": COLUMNS["ece"], "auroc": COLUMNS["auroc"], "trained_share": COLUMNS["trained_share"]},
+    (
+        Line("beta 0", {"ece": 0.05, "auroc": 0.587, "trained_share": 0.256}, {"ece": 0.0504, "auroc": None}, {}),
+        Line("50% & more_", {}, {"ece": 0.1, "auroc": 0.5, "trained_share": 1.0}, {}),
+    ),
+    True,
+    ("Two rows.",),
+)
+OURS = FilledTable(
+    "methods",
+    "Ours",
+    {"ece": COLUMNS["ece"], "cost": COLUMNS["cost"]},
+    (Line("SECL", {}, {"ece": 0.1, "cost": 1.5}, {"ece": (0.05, 0.2)}),),
+    False,
+    (),
+)
+
+
+def test_a_markdown_table_has_paper_ours_and_difference_and_dashes_where_there_is_nothing() -> None:
+    lines = markdown(TABLE).splitlines()
+    assert lines[0] == "# Weight of a KL term"
+    assert lines[2].startswith("|  | ECE paper | ECE ours | ECE difference | AUROC paper |")
+    dash = UNDEFINED
+    assert lines[4] == f"| beta 0 | 0.050 | 0.050 | +0.000 | 0.587 | {dash} | {dash} | 25.6% | {dash} | {dash} |"
+    assert lines[5].startswith(f"| 50% & more_ | {UNDEFINED} | 0.100 | {UNDEFINED} | ")
+    assert lines[-1] == "* Two rows."
+    assert markdown(OURS).splitlines()[4] == f"| SECL | 0.100 (0.050{UNDEFINED}0.200) | 1.5 |"
+
+
+def test_csv_has_all_digits_and_empty_fields() -> None:
+    (header, first, second) = csv.reader(io.StringIO(csv_text(TABLE)))
+    assert header[:4] == ["row", "ece paper", "ece ours", "ece difference"]
+    assert first == ["beta 0", "0.05", "0.0504", repr(0.0504 - 0.05), "0.587", "", "", "0.256", "", ""]
+    assert second[1:4] == ["", "0.1", ""]
+    assert list(csv.reader(io.StringIO(csv_text(OURS)))) == [
+        ["row", "ece", "ece low", "ece high", "cost", "cost low", "cost high"],
+        ["SECL", "0.1", "0.05", "0.2", "1.5", "", ""],
+    ]
+
+
+def test_latex_has_the_same_number_of_fields_on_every_row_and_escapes_names() -> None:
+    text = latex(TABLE)
+    assert r"50\% \& more\_ & -- & 0.100" in text
+    rows = [line for line in text.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert len(rows) == 3
+    assert {line.replace(r"\&", "").count("&") for line in rows} == {9}
+    assert r"\begin{tabular}{lrrrrrrrrr}" in text
+    assert r"\multicolumn{3}{c}{Trained \%}" in text
+    assert text.startswith("% Two rows.\n")
+
+
+@given(st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))
+def test_the_difference_is_ours_minus_the_papers_where_both_are_defined(
+    paper: float | None, ours: float | None
+) -> None:
+    line = Line("x", {} if paper is None else {"ece": paper}, {"ece": ours})
+    expected = None if paper is None or ours is None else ours - paper
+    table = FilledTable("x", "X", {"ece": COLUMNS["ece"]}, (line,), printed=True, notes=())
+    (row,) = csv.DictReader(io.StringIO(csv_text(table)))
+    assert row["ece difference"] == ("" if expected is None else repr(expected))
+
+
+def test_a_difference_that_rounds_to_zero_has_no_minus() -> None:
+    lines = (Line("x", {"ece": 0.05, "trained_share": 0.5}, {"ece": 0.0499, "trained_share": 0.4999}, {}),)
+    text = markdown(replace(TABLE, lines=lines))
+    assert "+0.000" in text
+    assert "+0.0%" in text
+    assert "-0" not in text
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 160])
+@pytest.mark.parametrize("table", [TABLE, OURS], ids=["paper", "ours"])
+def test_nothing_is_cut_on_screens_of_any_width(table: FilledTable, width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), markup=False)
+    for part in screen_tables(table, width):
+        console.print(part)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    for line in table.lines:
+        assert line.name in text
+    for name in table.columns:
+        assert all(word in text for word in table.columns[name].heading.split())
+    if table is OURS:
+        assert f"(0.050{UNDEFINED}0.200)" in text
+
+
+def test_a_wide_screen_holds_a_table_in_one_piece() -> None:
+    assert (len(list(screen_tables(TABLE, 160))), len(list(screen_tables(TABLE, 40)))) == (1, 3)
+
+
+def test_a_table_is_written_in_three_forms_and_the_index_names_each_table_once(tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / "tables")
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["kl.csv", "kl.md", "kl.tex"]
+    write_index(tmp_path, TABLE, "tables", ["runs/a"], ["Old."])
+    write_index(tmp_path, OURS, "tables", [], ["More."])
+    write_index(tmp_path, TABLE, "tables", ["runs/a", "runs/b"], ["New."])
+    assert (tmp_path / "README.md").read_text().splitlines()[2:] == [
+        "* [kl](tables/kl.md): Weight of a KL term. Runs: `runs/a`, `runs/b`. New.",
+        "* [methods](tables/methods.md): Ours. No run. More.",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["reliability", "scores", "cost"])
+def test_a_figure_is_drawn_of_the_rows_of_its_table(kind: Figure, baseline: FinishedRun, tmp_path: Path) -> None:
+    run = Run("r")
+    rows = (Row("Stated $1$", run, "stated"), Row("P(True)", run, "p_true"))
+    table = Table("mine", "Mine", ("cost", "ece"), rows, figure=kind)
+    _, lines = compare(table, {run: baseline}, {})
+    write_figure(table, lines, {run: baseline}, tmp_path / "figure")
+    assert (tmp_path / "figure.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert "P(True)" in (tmp_path / "figure.svg").read_text()

@@ -71,7 +71,7 @@ def test_a_platt_map_is_scikit_learns_logistic_regression_without_penalty(data: 
 @pytest.mark.parametrize(("folds", "seed", "count"), [(5, 0, 203), (3, 7, 60)])
 def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind, folds: int, seed: int, count: int) -> None:
     confidence, correct = overconfident(count, seed=11)
-    found = cross_validated(confidence, correct, kind, folds=folds, seed=seed)
+    mapped = cross_validated(confidence, correct, kind, folds=folds, seed=seed)
     expected, weights = np.full(count, math.nan), []
     for others, fold in KFold(n_splits=folds, shuffle=True, random_state=seed).split(confidence):
         # Temperature scaling is logistic regression on the logit, without intercept and with weight 1/t.
@@ -81,10 +81,10 @@ def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind, folds: 
         model.fit(column[others, None], correct[others])
         expected[fold] = model.predict_proba(column[fold, None])[:, 1]
         weights.append([model.coef_[0, 0], model.intercept_[0]] if platt else 1.0 / model.coef_[0, 0])
-    np.testing.assert_allclose(found.confidence, expected, atol=1e-6)
-    np.testing.assert_allclose(found.value, np.mean(weights, axis=0), atol=1e-5)
-    assert (found.low, found.high) == (min(found.confidence), max(found.confidence))
-    assert len(found.fitted) == folds
+    np.testing.assert_allclose(mapped.confidence, expected, atol=1e-6)
+    np.testing.assert_allclose(mapped.value, np.mean(weights, axis=0), atol=1e-5)
+    assert (mapped.low, mapped.high) == (min(mapped.confidence), max(mapped.confidence))
+    assert len(mapped.fitted) == folds
 
 
 @pytest.mark.parametrize("data", [overconfident(300, 4), overconfident(300, 5, factor=0.5), soft(300)])
@@ -124,8 +124,8 @@ def test_the_maps_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("kind", FITS)
 def test_within_a_fold_a_map_leaves_auroc_as_it_is(kind: Kind) -> None:
     confidence, correct = overconfident(300, 2)
-    found = cross_validated(confidence, correct, kind)
-    mapped = np.array(found.confidence)
+    fitted = cross_validated(confidence, correct, kind)
+    mapped = np.array(fitted.confidence)
     for _, fold in KFold(n_splits=5, shuffle=True, random_state=0).split(confidence):
         assert auroc(mapped[fold], correct[fold]) == pytest.approx(auroc(confidence[fold], correct[fold]), abs=1e-12)
     assert ece(mapped, correct) < ece(confidence, correct)
@@ -137,9 +137,9 @@ def test_a_grade_does_not_touch_the_mapped_confidence_of_its_own_fold(kind: Kind
     _, fold = next(KFold(n_splits=5, shuffle=True, random_state=0).split(confidence))
     flipped = correct.copy()
     flipped[fold] = ~flipped[fold]
-    found, other = (np.array(cross_validated(confidence, grades, kind).confidence) for grades in (correct, flipped))
-    assert np.array_equal(found[fold], other[fold])
-    assert not np.array_equal(found, other)
+    mapped, other = (np.array(cross_validated(confidence, grades, kind).confidence) for grades in (correct, flipped))
+    assert np.array_equal(mapped[fold], other[fold])
+    assert not np.array_equal(mapped, other)
 
 
 def test_the_same_seed_gives_the_same_folds_and_another_gives_others() -> None:
@@ -226,8 +226,8 @@ def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
 ) -> None:
     confidence, signal = [c for c, _ in stream], [s for _, s in stream]
     expected = []
-    for place, stated in enumerate(confidence):
-        before = [(c, s) for c, s in stream[:place] if s is not None]
+    for position, stated in enumerate(confidence):
+        before = [(c, s) for c, s in stream[:position] if s is not None]
         fitted = FITS[kind](*zip(*before, strict=True)) if len(before) >= least else None
         expected.append(stated if fitted is None else float(fitted(stated)))
     np.testing.assert_allclose(label_free(confidence, signal, kind, least=least), expected, rtol=0, atol=1e-12)
@@ -238,23 +238,23 @@ def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
 def test_a_later_signal_never_changes_an_earlier_confidence(
     stream: list[tuple[float, float | None]], other: list[tuple[float, float | None]], data: st.DataObject, kind: Kind
 ) -> None:
-    place = data.draw(st.integers(0, len(stream) - 1))
+    position = data.draw(st.integers(0, len(stream) - 1))
     confidence = [c for c, _ in stream]
-    # From its own signal on, everything after the answer at `place` may be different.
+    # From its own signal on, everything after the answer at `position` may be different.
     later = [s for _, s in other] + [None] * len(stream)
-    changed = [s for _, s in stream][:place] + later[: len(stream) - place]
-    kept = label_free(confidence, [s for _, s in stream], kind, least=2)
-    found = label_free(confidence, changed, kind, least=2)
-    assert np.array_equal(kept[: place + 1], found[: place + 1])
+    changed = [s for _, s in stream][:position] + later[: len(stream) - position]
+    before = label_free(confidence, [s for _, s in stream], kind, least=2)
+    mapped = label_free(confidence, changed, kind, least=2)
+    assert np.array_equal(before[: position + 1], mapped[: position + 1])
 
 
 @pytest.mark.parametrize("kind", FITS)
 def test_a_stream_is_left_alone_until_enough_questions_are_scored(kind: Kind) -> None:
     confidence, target = soft(60)
     signal = np.where(np.arange(60) % 2 == 0, target, math.nan)  # the tenth signal comes with question 18
-    found = label_free(confidence, signal, kind)
-    assert np.array_equal(found[:19], confidence[:19])
-    assert not np.isclose(found[19:], confidence[19:]).any()
+    mapped = label_free(confidence, signal, kind)
+    assert np.array_equal(mapped[:19], confidence[:19])
+    assert not np.isclose(mapped[19:], confidence[19:]).any()
     assert np.array_equal(label_free(confidence, np.full(60, math.nan), kind), confidence)
     assert np.array_equal(label_free(confidence, target, kind, least=60), confidence)
     assert label_free([], [], kind).shape == (0,)
@@ -264,8 +264,8 @@ def test_a_stream_is_left_alone_until_enough_questions_are_scored(kind: Kind) ->
 def test_a_signal_that_is_the_truth_calibrates_the_stream(kind: Kind) -> None:
     confidence, correct = overconfident(1000, 6)
     signal = np.where(np.arange(1000) % 4 == 0, correct, math.nan)
-    found = label_free(confidence, signal, kind)
-    assert ece(found[100:], correct[100:]) < ece(confidence[100:], correct[100:]) / 2.0
+    mapped = label_free(confidence, signal, kind)
+    assert ece(mapped[100:], correct[100:]) < ece(confidence[100:], correct[100:]) / 2.0
 
 
 def test_two_thousand_questions_take_a_second_or_two() -> None:

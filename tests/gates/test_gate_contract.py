@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from secl.errors import ParameterError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, replay
+from secl.settings import GateName, GateSettings
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 
@@ -31,9 +34,14 @@ ENTROPIES = st.lists(st.floats(0.0, 20.0), max_size=120)
 
 
 def test_every_gate_of_the_table_has_a_row() -> None:
-    assert set(GATES) == {"always", "never", "page-hinkley", "entropy-shift"}
     assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
     assert GATES["page-hinkley"](burst=20) == PageHinkley(burst=20)
+
+
+def test_every_gate_and_every_parameter_of_a_gate_can_be_set() -> None:
+    assert set(get_args(GateName)) == set(GATES)
+    parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
+    assert set(GateSettings.model_fields) - {"name"} == parameters
 
 
 @GATE

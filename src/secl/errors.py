@@ -4,6 +4,8 @@
     ├── QuestionError         a question, its options or its reference is not usable
     ├── DataError             a benchmark, folder or question file is missing or has a bad line
     ├── ModelError            a model cannot be found, loaded, or used for this method
+    │   ├── UnavailableError  a vLLM server cannot answer now
+    │   └── NotLoadedError    a vLLM server does not have the model or adapter of a request
     ├── ParameterError        a number or name that a user gave makes no sense
     ├── RunError              a run folder is missing, foreign, corrupt, in use, or does not fit
     ├── StorageError          the disk is full or does not let us write
@@ -32,6 +34,14 @@ class DataError(SeclError):
 
 class ModelError(SeclError):
     """A model cannot be found, loaded, or used for this method."""
+
+
+class UnavailableError(ModelError):
+    """A vLLM server cannot be reached, is overloaded or has broken down; another one may answer."""
+
+
+class NotLoadedError(ModelError):
+    """A vLLM server does not know the model or adapter that a request names: it was restarted, or never had it."""
 
 
 class ParameterError(SeclError):

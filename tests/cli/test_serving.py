@@ -61,8 +61,8 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--batch", -1), "largest batch"),
     (("--drift", 0), "drift"),
     (("--shift", 2), "shift"),
-    (("--patience", 0), "patience"),
-    (("--body", 0), "largest body"),
+    (("--patience", 0), "timeout"),
+    (("--body", 0), "max_body_bytes"),
     (("--keep-text", "some"), "keep-text is 'some'"),
     (("--model", "no-such-folder/x"), "no-such-folder"),
 ]

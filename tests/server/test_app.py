@@ -21,7 +21,7 @@ from secl.records import Question
 from secl.runs.encoding import from_plain
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
-from secl.server.http.middleware import Settings
+from secl.server.http.settings import HttpSettings
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel
@@ -218,7 +218,7 @@ def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Cli
 def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: MakeService) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1))
-    settings = Settings(patience=0.3)
+    settings = HttpSettings(timeout=0.3)
     with opened(create_app(service, settings=settings)) as address, httpx.Client(base_url=address) as client:
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
@@ -298,7 +298,7 @@ def test_a_route_that_fails_is_one_500_whose_log_names_the_place_and_quotes_noth
 def test_more_requests_at_a_time_than_allowed_are_turned_away(make_service: MakeService) -> None:
     model = Slow()
     service = make_service(model=model)
-    with opened(create_app(service, settings=Settings(crowd=3))) as address:
+    with opened(create_app(service, settings=HttpSettings(max_concurrent=3))) as address:
         with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
             asked = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
             while sum(each.done() for each in asked) < 7:

@@ -15,7 +15,7 @@ import pytest
 
 from secl.server.http.api_keys import FILE, Keys
 from secl.server.http.app import create_app
-from secl.server.http.middleware import Settings
+from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
@@ -32,7 +32,7 @@ def service(make_service: MakeService) -> Service:
 
 @pytest.fixture
 def address(service: Service) -> Iterator[str]:
-    with opened(create_app(service, settings=Settings(patience=2))) as address:
+    with opened(create_app(service, settings=HttpSettings(timeout=2))) as address:
         yield address
 
 
@@ -108,7 +108,7 @@ def test_a_broken_key_file_lets_nobody_in(address: str, service: Service) -> Non
 
 
 def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service) -> None:
-    with opened(create_app(service, settings=Settings(loopback=False))) as address:
+    with opened(create_app(service, loopback=False)) as address:
         assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 401
         assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing("x")).status_code == 401
 
@@ -226,7 +226,7 @@ def test_keys_that_come_and_go_under_load_never_open_the_door(service: Service, 
             keys_of_shell.remove(str(number))
         ended.set()
 
-    with opened(create_app(service, settings=Settings(loopback=True))) as address:
+    with opened(create_app(service)) as address:
         thread = threading.Thread(target=change)
         thread.start()
         seen = set()

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 STATE = Annotated[Path, typer.Option(help="The server's folder.", show_default=False)]
 
 RECIPE = ("model", "dtype", "device", "method", "gate", "burst", "warmup", "threshold", "tau", "learning_rate")
-DOORS = ("body", "prompt", "patience", "name")
+DOORS = {
+    "body": "max_body_bytes",
+    "prompt": "max_prompt_chars",
+    "patience": "timeout",
+    "name": "served_model_name",
+}
 
 keys = typer.Typer(help="Make, list and remove the API keys of a server.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
@@ -64,7 +69,7 @@ def serve(
     given = {key: value for key, value in locals().items() if value is not None}
     try:
         from secl.server.http.api_keys import Keys
-        from secl.server.http.middleware import Settings
+        from secl.server.http.settings import HttpSettings
         from secl.server.online.factory import open_service, serving_recipe
         from secl.server.online.guardrails import Bounds
         from secl.server.online.limits import Limits
@@ -88,7 +93,7 @@ def serve(
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     door, own = bind(host, port)
     with door:
-        doors = Settings(loopback=own, **those(*DOORS))
+        doors = HttpSettings(**{DOORS[key]: value for key, value in those(*DOORS).items()})
         if not own and not found.all():
             raise ParameterError(
                 f"{host} can be reached from other machines, but there are no API keys; make one with "
@@ -106,7 +111,7 @@ def serve(
             )
         with service.state:
             if pause and service.learner.paused is None:
-                service.pause("at the start, by --pause")
+                service.learner.pause("at the start, by --pause")
             answer_until_stopped(service, found, doors, door)
 
 
@@ -154,6 +159,7 @@ def answer_until_stopped(service: Service, found: Any, doors: Any, door: socket.
     import uvicorn
 
     from secl.server.http.app import create_app
+    from secl.server.http.middleware import is_loopback
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="secl: %(message)s")
     host, port = door.getsockname()[:2]
@@ -166,13 +172,13 @@ def answer_until_stopped(service: Service, found: Any, doors: Any, door: socket.
             sys.stdout.flush()  # whoever started it may be waiting for this line
 
     config = uvicorn.Config(
-        create_app(service, found, doors),
+        create_app(service, found, doors, loopback=is_loopback(str(host))),
         log_config=None,
         access_log=False,  # a proxy in front writes a better one
         lifespan="off",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=int(doors.patience) + 1,
+        timeout_graceful_shutdown=int(doors.timeout) + 1,
     )
     # uvicorn hands a signal on once it has drained; by then it has had its effect.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Any
 
 from secl.errors import ModelError, ParameterError
+from secl.errors import NotLoadedError as NotLoadedError
+from secl.errors import UnavailableError as UnavailableError
 
 TOKEN = "token_id:"
 """How vLLM spells a token where it is asked for numbers instead of texts."""
@@ -21,14 +23,6 @@ TRIES = 8
 
 # A server adds the defaults of its model's generation_config.json to what a request leaves out.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
-
-
-class UnavailableError(ModelError):
-    """The server cannot be reached, is overloaded or has broken down; another one may answer."""
-
-
-class NotLoadedError(ModelError):
-    """The server does not know the model or adapter that the request named: it was started anew, or never had it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who may come in: API keys, of which only a hash is stored.
+"""API keys, of which only a hash is stored.
 
 `STATE/keys.json` is a list of {name, role, sha256}. A key is 32 random bytes, so a plain hash of it cannot be reversed.
 The file is read again whenever it changes, so a key that is added or removed counts at once.
@@ -11,9 +11,12 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
 from secl.runs.store import storage_errors
@@ -33,13 +36,16 @@ class Key:
 
     Attributes:
         name: of the person or program that has it.
-        role: what it may do.
-        sha256: of the token, in hexadecimal.
+        role: what it permits.
+        sha256: hash of the token, in hexadecimal.
     """
 
     name: str
     role: Role
-    sha256: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+_FILE_CONTENT = TypeAdapter(tuple[Key, ...])
 
 
 class Keys:
@@ -57,64 +63,65 @@ class Keys:
             ParameterError: the file cannot be read or holds something else.
         """
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             self._stamp, self._keys = None, ()
             return ()
         except OSError as problem:
             raise ParameterError(f"{self.path} cannot be read: {problem.strerror}.") from problem
-        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         if stamp != self._stamp:
             self._keys = read_keys(self.path)
             self._stamp = stamp
         return self._keys
 
     def find(self, token: str) -> Key | None:
-        """The key that a token belongs to. The time it takes does not tell how much of a wrong one was right."""
+        """The key that a token belongs to; takes the same time however much of a wrong token is right."""
         digest = hash_of(token)
-        same = [key for key in self.all() if hmac.compare_digest(key.sha256, digest)]
-        return same[0] if same else None
+        matches = [key for key in self.all() if hmac.compare_digest(key.sha256, digest)]
+        return matches[0] if matches else None
 
     def add(self, name: str, role: str) -> str:
-        """Make a key and give its token, which is stored nowhere.
+        """Make a key and return its token, which is stored nowhere.
 
         Raises:
-            ParameterError: an unknown role, a name that is taken or is no name.
+            ParameterError: an unknown role, or a name that is taken or not printable.
             StorageError: the file cannot be written.
         """
-        kept = self.all()
+        keys = self.all()
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
             raise ParameterError(f"{name!r} is no name for a key; use 1 to 64 printable characters.")
-        if any(key.name == name for key in kept):
+        if any(key.name == name for key in keys):
             raise ParameterError(f"there is a key {name!r} already; remove it or choose another name.")
         token = PREFIX + secrets.token_urlsafe(32)
-        self._write([*kept, Key(name, role, hash_of(token))])
+        self._write([*keys, Key(name, role, hash_of(token))])
         return token
 
     def remove(self, name: str) -> None:
-        """Take a key away; what uses it is turned away from now on.
+        """Remove a key; requests with it are refused from now on.
 
         Raises:
             ParameterError: there is no such key.
             StorageError: the file cannot be written.
         """
-        kept = self.all()
-        if all(key.name != name for key in kept):
-            known = ", ".join(key.name for key in kept) or "none"
-            raise ParameterError(f"there is no key {name!r}; there are {known}.")
-        self._write([key for key in kept if key.name != name])
+        keys = self.all()
+        if all(key.name != name for key in keys):
+            names = ", ".join(key.name for key in keys) or "none"
+            raise ParameterError(f"there is no key {name!r}; there are {names}.")
+        self._write([key for key in keys if key.name != name])
 
-    def _write(self, keys: list[Key]) -> None:
-        """Replace the file in one step; nobody else on the machine may read it."""
-        fresh = self.path.with_name(f"{FILE}.new")
+    def _write(self, keys: Sequence[Key]) -> None:
+        """Replace the file in one step; only its owner may read it."""
+        unfinished = self.path.with_name(f"{FILE}.new")
         with storage_errors(self.path.parent, "try again"):
             make_folder(self.path.parent)
-            fresh.unlink(missing_ok=True)
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+            unfinished.unlink(missing_ok=True)
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as stream:
                 json.dump([asdict(key) for key in keys], stream, indent=2)
-            fresh.replace(self.path)
+            unfinished.replace(self.path)
 
 
 def hash_of(token: str) -> str:
@@ -129,15 +136,8 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         ParameterError: it cannot be read or holds something else.
     """
     try:
-        keys = tuple(_key(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as problem:
+        return _FILE_CONTENT.validate_json(path.read_bytes())
+    except (OSError, ValidationError) as problem:
         raise ParameterError(
             f"{path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
         ) from problem
-    return keys
-
-
-def _key(name: Any, role: Any, sha256: Any) -> Key:
-    if not (isinstance(name, str) and role in ROLES and isinstance(sha256, str) and sha256.isascii()):
-        raise ValueError
-    return Key(name, role, sha256)

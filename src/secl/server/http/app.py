@@ -1,4 +1,4 @@
-"""The application: the doorkeeper, the routes behind it, and the one shape of all errors."""
+"""The FastAPI application: middleware, routes, and the one shape of all errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -16,23 +15,27 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.dashboard.page import page_router
 from secl.server.http.errors import error_response, to_request_error
 from secl.server.http.metrics import Metrics, health_router
-from secl.server.http.middleware import Guard, Settings
-from secl.server.http.routes_admin import control_router
-from secl.server.http.routes_chat import answers_router
+from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
+from secl.server.http.routes_admin import admin_router
+from secl.server.http.routes_chat import chat_router
+from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
 
 log = logging.getLogger("secl.server")
 
 
-def create_app(service: Service, keys: Keys | None = None, settings: Settings | None = None) -> FastAPI:
+def create_app(
+    service: Service, keys: Keys | None = None, settings: HttpSettings | None = None, *, loopback: bool = True
+) -> FastAPI:
     """A service behind HTTP.
 
     Args:
         service: started by the caller, and stopped by the caller after the application.
-        keys: who may come in; None takes the file in the service's state folder.
-        settings: of the doors.
+        keys: API keys; None takes the file in the service's state folder.
+        settings: limits of requests.
+        loopback: whether the server is bound to this machine alone, so that it can do without keys.
     """
-    keys, settings = keys or Keys(service.state.folder), settings or Settings()
+    keys, settings = keys or Keys(service.state.folder), settings or HttpSettings()
     metrics = Metrics(service)
     app = FastAPI(
         title="secl",
@@ -42,45 +45,48 @@ def create_app(service: Service, keys: Keys | None = None, settings: Settings | 
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.add_middleware(Guard, keys=keys, settings=settings, metrics=metrics)
-    app.exception_handler(SeclError)(_refused)
-    app.exception_handler(RequestValidationError)(_invalid)
-    app.exception_handler(HTTPException)(_not_served)
+    # The one that is added last is the outermost.
+    app.add_middleware(BodyLimit, settings=settings)
+    app.add_middleware(Authentication, keys=keys, loopback=loopback)
+    app.add_middleware(ErrorBoundary, metrics=metrics)
+    app.exception_handler(SeclError)(_on_secl_error)
+    app.exception_handler(RequestValidationError)(_on_invalid_request)
+    app.exception_handler(HTTPException)(_on_http_exception)
     app.include_router(health_router(service, metrics))
-    # The guard checks keys; this says in the description that there are any.
-    described = [Depends(HTTPBearer(auto_error=False, description="Made by secl keys add."))]
-    app.include_router(answers_router(service, settings, metrics), dependencies=described)
-    app.include_router(control_router(service, metrics), dependencies=described)
-    app.include_router(page_router(service, may_see))
+    # The middleware has checked the key, before the body was read; this describes it in the API's description.
+    described = [Depends(BEARER)]
+    app.include_router(chat_router(service, settings, metrics), dependencies=described)
+    app.include_router(admin_router(service, metrics), dependencies=described)
+    app.include_router(page_router(service, has_role))
     return app
 
 
-def may_see(request: Request) -> bool:
-    """Whether the one who asks has a role here."""
+def has_role(request: Request) -> bool:
+    """Whether the caller has any role."""
     return request.scope.get("secl_role") is not None
 
 
-async def _refused(_request: Request, problem: SeclError) -> Response:
-    refused = to_request_error(problem)
-    if refused.status == 500:
-        log.error("%s", problem)  # one sentence about the server, not about what was asked
-    return error_response(refused)
+async def _on_secl_error(_request: Request, error: SeclError) -> Response:
+    refusal = to_request_error(error)
+    if refusal.status == 500:
+        log.error("%s", error)  # one sentence about the server, not about the question
+    return error_response(refusal)
 
 
-async def _invalid(_request: Request, problem: RequestValidationError) -> Response:
-    """A body or a query that has not the described shape; what was sent is not quoted back."""
-    first = problem.errors()[0]
+async def _on_invalid_request(_request: Request, error: RequestValidationError) -> Response:
+    """A body or a query that does not have the described shape; its values are not quoted."""
+    first = error.errors()[0]
     param = ".".join(str(part) for part in first["loc"][1:])
     message = f"{param or 'the body'}: {first['msg'].rstrip('.')}."
     return error_response(RequestError(400, message, "invalid_value", param or None))
 
 
-async def _not_served(_request: Request, problem: HTTPException) -> Response:
-    sentence = {
+async def _on_http_exception(_request: Request, error: HTTPException) -> Response:
+    messages = {
         400: "the body cannot be read as JSON.",
         404: "there is nothing at this address.",
         405: "this address does not take this method.",
     }
-    message = sentence.get(problem.status_code, f"{problem.detail}.")
-    headers = dict(problem.headers or {})
-    return error_response(RequestError(problem.status_code, message, f"http_{problem.status_code}", headers=headers))
+    message = messages.get(error.status_code, f"{error.detail}.")
+    headers = dict(error.headers or {})
+    return error_response(RequestError(error.status_code, message, f"http_{error.status_code}", headers=headers))

@@ -22,16 +22,16 @@ from secl.records import Form, Question
 from secl.server.http.schemas import Message
 
 SPEAKERS = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
-"""What a role is called in the context."""
+"""How the context names a role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What somebody said.
+    """One turn of a conversation.
 
     Attributes:
         role: key of `SPEAKERS`.
-        text: without space around it; may be empty for an assistant that said nothing.
+        text: without surrounding space; empty only for an assistant that said nothing.
     """
 
     role: str
@@ -42,36 +42,36 @@ def turns_of(messages: Sequence[Message]) -> list[Turn]:
     """The turns of a conversation that can be answered.
 
     Raises:
-        RequestError: no turn at all, one that holds more than text, or a last turn that is not the user's.
+        RequestError: there are no turns, one has more than text, or the last one is not the user's.
     """
     if not messages:
         raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
-    turns = [_turn(message, f"messages.{place}") for place, message in enumerate(messages)]
+    turns = [_turn(message, f"messages.{number}") for number, message in enumerate(messages)]
     if turns[-1].role != "user":
         message = f"the last message is the {turns[-1].role}'s; the question must come last, from the user."
         raise RequestError(400, message, "no_question", f"messages.{len(turns) - 1}.role")
     return turns
 
 
-def _turn(message: Message, place: str) -> Turn:
+def _turn(message: Message, field: str) -> Turn:
     if message.role not in SPEAKERS or message.tool_calls:
         raise RequestError(
             400,
-            f"{place} belongs to the use of tools, or has the unknown role {message.role[:40]!r}; this model reads "
+            f"{field} belongs to the use of tools, or has the unknown role {message.role[:40]!r}; this model reads "
             f"{', '.join(SPEAKERS)}.",
             "unsupported_message",
-            f"{place}.role",
+            f"{field}.role",
         )
     if isinstance(message.content, list):
         for number, part in enumerate(message.content):
             if part.type != "text" or part.text is None:
-                sentence = f"{place} holds a part of type {part.type[:40]!r}, but this model reads text only."
-                raise RequestError(400, sentence, "unsupported_content", f"{place}.content.{number}")
+                sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
+                raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
         text = "\n".join(part.text or "" for part in message.content).strip()
     else:
         text = (message.content or "").strip()
     if not text and message.role != "assistant":
-        raise RequestError(400, f"{place} has no text.", "empty_message", f"{place}.content")
+        raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
     return Turn(message.role, text)
 
 
@@ -98,21 +98,21 @@ def question_text(turns: Sequence[Turn]) -> str:
     return with_context(context, turns[-1].text)
 
 
-def make_question(text: str, options: Sequence[str], form: Form | None, usual: Form, most: int) -> Question:
+def make_question(text: str, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int) -> Question:
     """The question to ask.
 
     Args:
         text, options: of it.
-        form: that was wished for.
-        usual: form of an open question without a wish.
-        most: characters that a prompt may have.
+        form: requested form of the answer.
+        default_form: form of an open question if none is requested.
+        max_chars: largest length of a prompt.
 
     Raises:
         RequestError: it is too long.
-        QuestionError: it makes no sense.
+        QuestionError: the question, its options or its form are not usable.
     """
     length = len(text) + sum(map(len, options))
-    if length > most:
-        message = f"the prompt has {length} characters, more than the {most} that this server reads; shorten it."
+    if length > max_chars:
+        message = f"the prompt has {length} characters, more than the {max_chars} that this server reads; shorten it."
         raise RequestError(413, message, "context_length_exceeded")
-    return Question(text, tuple(options), form=form or ("choice" if options else usual))
+    return Question(text, tuple(options), form=form or ("choice" if options else default_form))

@@ -40,20 +40,20 @@ class Metrics:
         )
         self._feedback = Counter("secl_feedback", "Feedback.", ("correct",), registry=self.registry)
 
-    def count(self, scope: Scope, status: int, seconds: float) -> None:
-        """A request is over. Routes are named by their pattern, so that no path can make a new series."""
+    def count_request(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request that is over. Routes are named by pattern, so that no path can make a new series."""
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def said(self, said: Answer) -> None:
-        """A question was answered."""
-        self._confidence.observe(said.record.reply.confidence)
-        self._frozen.observe(said.record.frozen.confidence)
-        self._batch.observe(said.batch)
+    def observe_answer(self, answer: Answer) -> None:
+        """Count an answer and its confidence."""
+        self._confidence.observe(answer.record.reply.confidence)
+        self._frozen.observe(answer.record.frozen.confidence)
+        self._batch.observe(answer.batch)
 
-    def judged(self, correct: bool) -> None:
-        """Somebody said whether an answer is right."""
+    def count_feedback(self, correct: bool) -> None:
+        """Count a person's word on whether an answer is right."""
         self._feedback.labels(str(correct).lower()).inc()
 
 

@@ -1,7 +1,10 @@
-"""The doorkeeper: who may come in, from where, and with how much. It stands before everything else.
+"""ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-With keys, every request needs one. Without keys only this machine's own programs may ask, and they may do everything;
-a browser on it may be made to ask by a foreign page, so the names by which the server is called are checked then.
+With API keys every request needs one. Without keys only programs of this machine may send requests, and they may do
+everything; a page in a browser on this machine could send some for a foreign site, so Host and Origin are checked then.
+Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses, so the host is checked here.
+
+From the outside in: ErrorBoundary, Authentication, BodyLimit, then the application.
 """
 
 from __future__ import annotations
@@ -10,66 +13,39 @@ import asyncio
 import ipaddress
 import logging
 import time
-from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
 from secl.server.http.api_keys import Keys, Role
 from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
-from secl.validation import check_finite, check_whole
+from secl.server.http.settings import HttpSettings
 
 log = logging.getLogger("secl.server")
 
-OPEN = ("/healthz", "/readyz", "/openapi.json")
-"""What anybody may ask: whether the server is alive, and what it understands."""
+BEARER = HTTPBearer(auto_error=False, description="Made by secl keys add.")
+"""Reads the token of an Authorization header, and describes it in the API's description."""
 
-SAFE = ("GET", "HEAD", "OPTIONS")
+PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
+"""Paths that need no key: whether the server is alive, and the description of its API."""
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
-DRAINED = 64 * 2**20
-"""Bytes of a body that is too long that are still read and thrown away, so that the client hears why."""
+DRAINED_BYTES = 64 * 2**20
+"""How much of an oversized body to drain before replying 413, so that the client reads the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the doors let through.
+class ErrorBoundary:
+    """Outermost middleware: turns exceptions into responses, counts and times requests, completes the headers."""
 
-    Attributes:
-        loopback: whether the server is bound to this machine alone, so that it may do without keys.
-        body: most bytes of a request.
-        prompt: most characters of a question with its context and options.
-        crowd: most requests at a time, so that their bodies together stay bounded too.
-        patience: seconds until a request is given up.
-        name: of the model to the outside; None takes the model's own.
-    """
-
-    loopback: bool = True
-    body: int = 2**20
-    prompt: int = 100_000
-    crowd: int = 1024
-    patience: float = 60.0
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        check_whole("largest body", self.body, 1)
-        check_whole("longest prompt", self.prompt, 1)
-        check_whole("largest crowd", self.crowd, 1)
-        check_finite("patience", self.patience, self.patience > 0, "be above 0")
-
-
-class Guard:
-    """Middleware that lets requests in or turns them away.
-
-    The role of who asks is put into the scope as `secl_role`; routes that need the role "admin" look there.
-    """
-
-    def __init__(self, app: ASGIApp, keys: Keys, settings: Settings, metrics: Metrics) -> None:
-        self.app, self.keys, self.settings, self.metrics = app, keys, settings, metrics
-        self._inside = 0
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,7 +53,7 @@ class Guard:
             return
         began, status = time.perf_counter(), 0
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -86,112 +62,68 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        self._inside += 1
         try:
-            await self._pass(scope, receive, sent)
+            await self.app(scope, receive, send_with_headers)
         except ClientDisconnect:
             pass
-        except Exception as problem:  # nothing above is to log it with what was asked
-            log.error("a request failed: %s", describe_failure(problem))
+        except RequestError as error:
+            await error_response(error)(scope, receive, send_with_headers)
+        except Exception as error:  # caught here, because the server around us would log its message
+            log.error("a request failed: %s", describe_failure(error))
             if not status:
-                refused = RequestError(500, "the server failed on this request.", "server_error")
-                await error_response(refused)(scope, receive, sent)
+                failed = RequestError(500, "the server failed on this request.", "server_error")
+                await error_response(failed)(scope, receive, send_with_headers)
         finally:
-            self._inside -= 1
-            self.metrics.count(scope, status, time.perf_counter() - began)
+            self.metrics.count_request(scope, status, time.perf_counter() - began)
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        try:
-            scope["secl_role"] = self._admit(scope, headers)
-            if scope["method"] not in SAFE:
-                if self._inside > self.settings.crowd:
-                    raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=RETRY_SOON)
-                receive = replayed(await self._body(headers, receive), receive)
-        except RequestError as refused:
-            await error_response(refused)(scope, receive, send)
-            return
+
+class Authentication:
+    """Determines the role of the caller, puts it into the scope as `secl_role`, and refuses callers without one.
+
+    Args:
+        app: the next one.
+        keys: API keys, read again whenever their file changes.
+        loopback: whether the server is bound to this machine alone; only then can it do without keys.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:
+        self.app, self.keys, self.loopback = app, keys, loopback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["secl_role"] = await self._role(Request(scope))
         await self.app(scope, receive, send)
 
-    def _admit(self, scope: Scope, headers: Headers) -> Role | None:
-        """The role of who asks; None for somebody without one, who sees only what anybody may.
+    async def _role(self, request: Request) -> Role | None:
+        """The caller's role; None for a public path, and on the page, which then asks for a key.
 
         Raises:
-            RequestError: they may not come in.
+            RequestError: 401 without a valid key, 403 for a foreign host or origin, 503 if the keys cannot be read.
         """
-        path = scope["path"]
-        if path in OPEN or path.startswith("/static/"):
+        path = request.scope["path"]
+        if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
-        if not self._kept() and self.settings.loopback:
-            _check_host(headers)
-            if scope["method"] not in SAFE:
-                _check_origin(headers)
+        if self.loopback and not self._any_keys():
+            check_host(request.headers)
+            if request.method not in SAFE_METHODS:
+                check_origin(request.headers)
             return "admin"
-        token = bearer(headers.get("authorization", ""))
-        key = self.keys.find(token) if token else None
+        credentials = await BEARER(request)
+        key = self.keys.find(credentials.credentials.strip()) if credentials else None
         if key is not None:
             return key.role
         if path == "/":
-            return None  # the page asks for a key then
-        sentence = "this API key is not known here." if token else "an API key is needed: Authorization: Bearer KEY."
-        raise RequestError(401, sentence, "invalid_api_key", headers={"www-authenticate": "Bearer"})
+            return None
+        message = (
+            "this API key is not known here." if credentials else "an API key is needed: Authorization: Bearer KEY."
+        )
+        raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
-    def _kept(self) -> bool:
-        """Whether there are keys; where they cannot be read, nobody comes in."""
+    def _any_keys(self) -> bool:
         try:
             return bool(self.keys.all())
         except ParameterError:
             raise RequestError(503, "the server cannot read its API keys.", "keys") from None
-
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body of a request.
-
-        Raises:
-            RequestError: it is too long, or too slow.
-        """
-        most = self.settings.body
-        too_long = RequestError(413, f"the request has more than {most} bytes, which is all that is read.", "too_large")
-        if "expect" in headers and int(_digits(headers.get("content-length", ""))) > most:
-            raise too_long  # the client waits for leave to send it
-        pieces, length = [], 0
-        try:
-            async with asyncio.timeout(self.settings.patience):
-                while length <= DRAINED:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise RequestError(499, "the client has gone.", "gone")
-                    length += len(message.get("body", b""))
-                    if length <= most:
-                        pieces.append(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        break
-        except TimeoutError:
-            raise RequestError(408, "the request took too long to arrive.", "timeout") from None
-        if length > most:
-            raise too_long
-        return b"".join(pieces)
-
-
-def replayed(body: bytes, receive: Receive) -> Receive:
-    """A source that gives a body that was read already, and then what the real one gives."""
-    left = [body]
-
-    async def source() -> Message:
-        if left:
-            return {"type": "http.request", "body": left.pop(), "more_body": False}
-        return await receive()
-
-    return source
-
-
-def bearer(header: str) -> str:
-    """The token of an Authorization header; empty where it holds none.
-
-    >>> bearer("Bearer abc"), bearer("Basic abc"), bearer("")
-    ('abc', '', '')
-    """
-    scheme, _, token = header.strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def is_loopback(name: str) -> bool:
@@ -206,20 +138,108 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def _check_host(headers: Headers) -> None:
-    host = headers.get("host", "")
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+def check_host(headers: Headers) -> None:
+    """Require that the client called this machine by one of its own names.
+
+    Raises:
+        RequestError: 403; a foreign name points here, which is how a web page reaches servers of its visitors.
+    """
+    try:
+        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    except ValueError:
+        name = ""
     if not is_loopback(name):
         message = "without API keys this server is called by the names of this machine only, such as localhost."
         raise RequestError(403, message, "host_not_allowed")
 
 
-def _check_origin(headers: Headers) -> None:
+def check_origin(headers: Headers) -> None:
+    """Require that a request which changes something was not sent by a page of another site.
+
+    Raises:
+        RequestError: 403.
+    """
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
         raise RequestError(403, "a page of another origin may not ask here.", "origin_not_allowed")
 
 
-def _digits(text: str) -> str:
-    return text if text.isascii() and text.isdigit() and len(text) < 20 else "0"
+class BodyLimit:
+    """Reads the body of a request before the application does: not too much of it, not too slowly, not too many."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+        self.app, self.settings = app, settings
+        self._requests = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        self._requests += 1
+        try:
+            if scope["method"] not in SAFE_METHODS:
+                if self._requests > self.settings.max_concurrent:
+                    raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=RETRY_SOON)
+                receive = replay(await self._read(Headers(scope=scope), receive), receive)
+            await self.app(scope, receive, send)
+        finally:
+            self._requests -= 1
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body of a request.
+
+        Raises:
+            RequestError: 413 if it is too large, 408 if it is too slow.
+        """
+        limit = self.settings.max_body_bytes
+        too_large = RequestError(
+            413, f"the request has more than {limit} bytes, which is all that is read.", "too_large"
+        )
+        if "expect" in headers and _content_length(headers) > limit:
+            raise too_large  # the client waits for permission to send it
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                body = await read_at_most(limit, receive)
+        except TimeoutError:
+            raise RequestError(408, "the request took too long to arrive.", "timeout") from None
+        if body is None:
+            raise too_large
+        return body
+
+
+async def read_at_most(limit: int, receive: Receive) -> bytes | None:
+    """A body of at most `limit` bytes; None if there are more, of which `DRAINED_BYTES` have been read.
+
+    Raises:
+        RequestError: the client has gone.
+    """
+    pieces, length = [], 0
+    more = True
+    while more and length <= DRAINED_BYTES:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(499, "the client has gone.", "gone")
+        piece = message.get("body", b"")
+        length += len(piece)
+        if length <= limit:
+            pieces.append(piece)
+        more = message.get("more_body", False)
+    return b"".join(pieces) if length <= limit else None
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A source of messages that gives a body that was read already, and then what the real source gives."""
+    unread = [body]
+
+    async def source() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await receive()
+
+    return source
+
+
+def _content_length(headers: Headers) -> int:
+    text = headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

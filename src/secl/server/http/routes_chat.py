@@ -1,4 +1,4 @@
-"""The routes that answer questions: chat completions as OpenAI has them, and a plain one."""
+"""Routes that answer questions: OpenAI's chat completions, and a plain one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from secl.backends.vllm.endpoint import UnavailableError
-from secl.errors import QuestionError, RequestError, SeclError
+from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.records import Question
 from secl.server.audit.entries import record_id
 from secl.server.http.conversation import make_question, question_text, turns_of, with_context
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.http.metrics import Metrics
-from secl.server.http.middleware import Settings
 from secl.server.http.schemas import (
     AskReply,
     AskRequest,
@@ -35,44 +33,45 @@ from secl.server.http.schemas import (
     chunks,
     completion,
 )
+from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Answer, Service
 
 log = logging.getLogger("secl.server")
 
-ERRORS: dict[int | str, dict[str, Any]] = {
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorReply, "description": "The request cannot be served as it is."},
+    500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
     503: {"model": ErrorReply, "description": "Not now: the server is stopping, or has no time."},
 }
+"""For the API's description."""
 
 
-def answers_router(service: Service, settings: Settings, metrics: Metrics) -> APIRouter:
+def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
     """/v1/chat/completions, /v1/models and /v1/ask."""
-    router = APIRouter(tags=["answers"], responses=ERRORS)
-    name = settings.name or served_name(service.model.name)
+    router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
+    name = settings.served_model_name or public_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
 
-    async def answered(question: Question, request: Request) -> Answer:
-        said = await wait_for(service, question, request, settings.patience)
-        metrics.said(said)
-        return said
+    async def answer(question: Question, request: Request) -> Answer:
+        result = await wait_for_answer(service, question, request, settings.timeout)
+        metrics.observe_answer(result)
+        return result
 
     @router.post("/v1/chat/completions", response_model=Completion)
-    async def chat(asked: ChatRequest, request: Request) -> Completion | StreamingResponse:
+    async def chat(body: ChatRequest, request: Request) -> Completion | StreamingResponse:
         """Answer the last turn of a conversation. The reply is OpenAI's, with an object `secl` beside it."""
-        if asked.model != name:
-            message = f"there is no model {asked.model[:100]!r} here; there is {name!r}."
-            raise RequestError(404, message, "model_not_found", "model")
-        check_promises(asked)
-        wishes = asked.secl or SeclOptions()
-        text = question_text(turns_of(asked.messages))
-        question = make_question(text, wishes.options, wishes.form, "sentence", settings.prompt)
-        said = await answered(question, request)
-        called = record_id(said.record.position) if said.stored else uuid.uuid4().hex
-        whole = completion(said, f"chatcmpl-{called}", name, int(time.time()))
-        if not asked.stream:
-            return whole
-        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return StreamingResponse(events(whole, with_usage=with_usage), media_type="text/event-stream")
+        _check_model(body.model, name)
+        refuse_unsupported(body)
+        options = body.secl or SeclOptions()
+        text = question_text(turns_of(body.messages))
+        question = make_question(text, options.options, options.form, "sentence", settings.max_prompt_chars)
+        result = await answer(question, request)
+        identifier = record_id(result.record.position) if result.stored else uuid.uuid4().hex
+        reply = completion(result, f"chatcmpl-{identifier}", name, int(time.time()))
+        if not body.stream:
+            return reply
+        with_usage = body.stream_options is not None and body.stream_options.include_usage
+        return StreamingResponse(server_sent_events(reply, with_usage=with_usage), media_type="text/event-stream")
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -82,91 +81,96 @@ def answers_router(service: Service, settings: Settings, metrics: Metrics) -> AP
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
         """The model that answers, by its name."""
-        if model != name:
-            raise RequestError(
-                404, f"there is no model {model[:100]!r} here; there is {name!r}.", "model_not_found", "model"
-            )
+        _check_model(model, name)
         return card
 
     @router.post("/v1/ask")
-    async def ask(asked: AskRequest, request: Request) -> AskReply:
+    async def ask(body: AskRequest, request: Request) -> AskReply:
         """Answer one question."""
-        text = with_context((asked.context or "").strip(), asked.question.strip())
-        if not asked.question.strip():
+        if not body.question.strip():
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
-        question = make_question(text, asked.options, asked.form, "short", settings.prompt)
-        return ask_reply(await answered(question, request))
+        text = with_context((body.context or "").strip(), body.question.strip())
+        question = make_question(text, body.options, body.form, "short", settings.max_prompt_chars)
+        return ask_reply(await answer(question, request))
 
     return router
 
 
-def served_name(name: str) -> str:
-    """What a model is called outside: of a folder or file its last part, which tells nothing of this machine.
+def public_name(name: str) -> str:
+    """The model's name to the outside: of a folder or file the last part, which tells nothing about this machine.
 
-    >>> served_name("/models/tiny"), served_name("org/model")
+    >>> public_name("/models/tiny"), public_name("org/model")
     ('tiny', 'org/model')
     """
     return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
-def check_promises(asked: ChatRequest) -> None:
-    """Let a request pass whose reply will hold what it asks for.
+def _check_model(requested: str, name: str) -> None:
+    if requested != name:
+        message = f"there is no model {requested[:100]!r} here; there is {name!r}."
+        raise RequestError(404, message, "model_not_found", "model")
+
+
+def refuse_unsupported(body: ChatRequest) -> None:
+    """Refuse a request whose reply would not hold what it asks for, where silence about that would mislead.
 
     Raises:
-        RequestError: it asks for something that is not to be had, so that silence about it would mislead.
+        RequestError: 400; it names the field.
     """
-    refused = {
-        "n": (asked.n not in (None, 1), "there is one answer to a question, so n must be 1."),
-        "tools": (bool(asked.tools), "this model uses no tools."),
-        "functions": (bool(asked.functions), "this model calls no functions."),
-        "logprobs": (bool(asked.logprobs), "no log-probabilities are given; the object secl holds the confidence."),
-        "modalities": (asked.modalities not in (None, [], ["text"]), "this model writes text only."),
+    response_type = None if body.response_format is None else body.response_format.get("type")
+    unsupported = {
+        "n": (body.n not in (None, 1), "there is one answer to a question, so n must be 1."),
+        "tools": (bool(body.tools), "this model uses no tools."),
+        "functions": (bool(body.functions), "this model calls no functions."),
+        "logprobs": (bool(body.logprobs), "no log-probabilities are given; the object secl holds the confidence."),
+        "modalities": (body.modalities not in (None, [], ["text"]), "this model writes text only."),
         "response_format": (
-            asked.response_format is not None and asked.response_format.get("type") != "text",
+            body.response_format is not None and response_type != "text",
             "answers are plain text; for a fixed set of answers give options in the object secl.",
         ),
     }
-    for field, (wrong, sentence) in refused.items():
-        if wrong:
-            raise RequestError(400, sentence, "unsupported_value", field)
+    for field, (requested, message) in unsupported.items():
+        if requested:
+            raise RequestError(400, message, "unsupported_value", field)
 
 
-async def wait_for(service: Service, question: Question, request: Request, patience: float) -> Answer:
-    """Ask, and wait no longer than is left of patience, or than the client does.
+async def wait_for_answer(service: Service, question: Question, request: Request, timeout: float) -> Answer:
+    """Ask a question, and wait for the answer until the timeout or until the client disconnects.
 
     Raises:
-        SeclError: no answer came of it.
+        RequestError: 499, 503 or 500; of an unexpected exception nothing but its type and place is logged.
+        QuestionError: the model cannot answer this question.
     """
-    waiting = asyncio.wrap_future(service.submit(question))
-    gone = asyncio.ensure_future(_hang_up(request))
-    both: set[asyncio.Future[Any]] = {waiting, gone}
+    future = asyncio.wrap_future(service.submit(question))
+    disconnect = asyncio.ensure_future(_disconnected(request))
+    pending: set[asyncio.Future[Any]] = {future, disconnect}
     try:
-        await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            return waiting.result()
+        await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if future.done():
+            return future.result()
     except QuestionError:
         raise
-    except UnavailableError as problem:
-        raise RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON) from None
-    except Exception as problem:  # also a SeclError is not the client's fault here
-        log.error("the model failed on a question: %s", describe_failure(problem))
+    except UnavailableError as error:
+        raise RequestError(503, str(error), "no_endpoint", headers=RETRY_SOON) from None
+    except Exception as error:  # a SeclError too is not the client's fault here
+        log.error("the model failed on a question: %s", describe_failure(error))
         raise to_request_error(SeclError()) from None
     finally:
-        waiting.cancel()
-        gone.cancel()
-    if gone.done():
+        future.cancel()
+        disconnect.cancel()
+    if disconnect.done():
         raise RequestError(499, "the client has gone.", "gone")
-    raise RequestError(503, f"no answer within {patience:g} seconds; ask again later.", "timeout", headers=RETRY_SOON)
+    raise RequestError(503, f"no answer within {timeout:g} seconds; ask again later.", "timeout", headers=RETRY_SOON)
 
 
-async def _hang_up(request: Request) -> None:
-    """Come back when the client has closed the connection."""
+async def _disconnected(request: Request) -> None:
+    """Return when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def events(whole: Completion, *, with_usage: bool) -> AsyncIterator[str]:
-    """A reply as server-sent events."""
-    for chunk in chunks(whole, with_usage=with_usage):
+async def server_sent_events(reply: Completion, *, with_usage: bool) -> AsyncIterator[str]:
+    """A reply as a stream of server-sent events."""
+    for chunk in chunks(reply, with_usage=with_usage):
         yield f"data: {json.dumps(chunk, allow_nan=False)}\n\n"
     yield "data: [DONE]\n\n"

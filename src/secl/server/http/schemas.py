@@ -1,4 +1,4 @@
-"""What goes over the wire: the shapes of OpenAI's chat completions, and our own beside them."""
+"""Requests and responses: OpenAI's chat completions, and our own beside them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from secl.server.audit.entries import Event, Served, record_id
 from secl.server.online.service import Answer
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("it holds half a character")
+        raise ValueError("it contains an unpaired surrogate, which is invalid Unicode")
     return text
 
 
-Text = Annotated[str, AfterValidator(_whole)]
-"""Characters that can be written down as UTF-8."""
+Text = Annotated[str, AfterValidator(_encodable)]
+"""A text that can be encoded as UTF-8."""
 
 Texts = Annotated[list[str], Field(max_length=1000)]
-LARGEST = 2**53
-"""The largest whole number that every reader of JSON reads exactly."""
+LARGEST_EXACT = 2**53
+"""The largest whole number that every JSON parser reads exactly."""
 
 
 class Part(BaseModel):
@@ -43,7 +43,7 @@ class Message(BaseModel):
 
 
 class SeclOptions(BaseModel):
-    """What a chat request may ask of us beyond OpenAI's fields: the answers to choose from, or the answer's form."""
+    """Fields of a chat request beyond OpenAI's: the options to choose from, or the form of the answer."""
 
     model_config = ConfigDict(extra="forbid")
     options: Texts = []
@@ -59,8 +59,8 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """A request for a chat completion.
 
-    Answers are greedy: fields that steer sampling (temperature, top_p, seed, stop, max_tokens, ...) are accepted and
-    change nothing. Fields that promise something else (n above 1, tools, logprobs, a response format) are refused.
+    Answers are greedy: sampling parameters (temperature, top_p, seed, stop, max_tokens, ...) are accepted and change
+    nothing. Fields that ask for something else (n above 1, tools, logprobs, a response format) are refused.
     """
 
     model: str
@@ -90,7 +90,7 @@ class AskRequest(BaseModel):
 
 
 class Feedback(BaseModel):
-    """What a person says about an answer. It is used to measure and never to learn."""
+    """A person's word on an answer. It is used to measure and never to learn."""
 
     model_config = ConfigDict(extra="forbid")
     record_id: Text
@@ -101,11 +101,11 @@ class RollbackRequest(BaseModel):
     """The kept adapter version to go back to; 0 is the untouched model."""
 
     model_config = ConfigDict(extra="forbid")
-    version: Annotated[StrictInt, Field(ge=0, le=LARGEST)]
+    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_EXACT)]
 
 
-class FreezeRequest(BaseModel):
-    """Why learning is to stop."""
+class PauseRequest(BaseModel):
+    """Why learning is to pause."""
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
@@ -213,7 +213,7 @@ class ErrorReply(BaseModel):
     error: Error
 
 
-def visible(record: Record) -> str:
+def answer_text(record: Record) -> str:
     """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
     reply, question = record.reply, record.question
     if reply.answer is None:
@@ -221,9 +221,9 @@ def visible(record: Record) -> str:
     return f"{reply.answer}. {question.option(reply.answer)}" if question.options else reply.answer
 
 
-def secl_of(said: Answer) -> Secl:
+def secl_of(answer: Answer) -> Secl:
     """The object with the confidence."""
-    record, reply = said.record, said.record.reply
+    record, reply = answer.record, answer.record.reply
     return Secl(
         confidence=reply.confidence,
         bins=list(reply.bins),
@@ -232,46 +232,46 @@ def secl_of(said: Answer) -> Secl:
         entropy=reply.entropy,
         adapter_version=reply.version,
         adapting=record.decision.in_burst,
-        record_id=record_id(record.position) if said.stored else None,
-        stored=said.stored,
+        record_id=record_id(record.position) if answer.stored else None,
+        stored=answer.stored,
     )
 
 
-def ask_reply(said: Answer) -> AskReply:
+def ask_reply(answer: Answer) -> AskReply:
     """The reply to a plain question."""
-    question, reply = said.record.question, said.record.reply
+    question, reply = answer.record.question, answer.record.reply
     option = question.option(reply.answer) if question.options and reply.answer is not None else None
-    return AskReply(answer=reply.answer, option_text=option, text=reply.text.strip(), secl=secl_of(said))
+    return AskReply(answer=reply.answer, option_text=option, text=reply.text.strip(), secl=secl_of(answer))
 
 
 def usage_of(record: Record) -> Usage:
-    """Tokens of an answer. A model does not tell prompt and answer apart, so the answer is taken at 4 bytes a token."""
+    """Tokens of an answer. A model counts prompt and answer together; the answer is estimated at 4 bytes a token."""
     total = max(2, round(record.plain_tokens))
     written = min(total - 1, max(1, len(record.reply.text.strip().encode()) // 4))
     return Usage(prompt_tokens=total - written, completion_tokens=written, total_tokens=total)
 
 
-def completion(said: Answer, name: str, model: str, created: int) -> Completion:
+def completion(answer: Answer, identifier: str, model: str, created: int) -> Completion:
     """The reply to a chat request."""
-    choice = Choice(message=AnswerMessage(content=visible(said.record)))
-    usage, secl = usage_of(said.record), secl_of(said)
-    return Completion(id=name, created=created, model=model, choices=[choice], usage=usage, secl=secl)
+    choice = Choice(message=AnswerMessage(content=answer_text(answer.record)))
+    usage, secl = usage_of(answer.record), secl_of(answer)
+    return Completion(id=identifier, created=created, model=model, choices=[choice], usage=usage, secl=secl)
 
 
-def chunks(whole: Completion, *, with_usage: bool) -> Iterator[dict[str, Any]]:
-    """The same reply as the pieces of a stream: role, content, end with our object, and usage where it is wished."""
-    shared = {"id": whole.id, "object": "chat.completion.chunk", "created": whole.created, "model": whole.model}
-    nothing = {"usage": None} if with_usage else {}
+def chunks(reply: Completion, *, with_usage: bool) -> Iterator[dict[str, Any]]:
+    """A reply as the chunks of a stream: role, content, end with our object, and usage if the request asks for it."""
+    shared = {"id": reply.id, "object": "chat.completion.chunk", "created": reply.created, "model": reply.model}
+    no_usage = {"usage": None} if with_usage else {}
 
-    def piece(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    def chunk(delta: dict[str, str], reason: str | None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        return {**shared, "choices": [choice], **nothing}
+        return {**shared, "choices": [choice], **no_usage}
 
-    yield piece({"role": "assistant", "content": ""}, None)
-    yield piece({"content": whole.choices[0].message.content}, None)
-    yield {**piece({}, "stop"), "secl": whole.secl.model_dump(mode="json")}
+    yield chunk({"role": "assistant", "content": ""}, None)
+    yield chunk({"content": reply.choices[0].message.content}, None)
+    yield {**chunk({}, "stop"), "secl": reply.secl.model_dump(mode="json")}
     if with_usage:
-        yield {**shared, "choices": [], "usage": whole.usage.model_dump()}
+        yield {**shared, "choices": [], "usage": reply.usage.model_dump()}
 
 
 def served_json(served: Served) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _main(log: str, arguments: list[str], die: tuple[str, int] | None, of: signa
 
     from secl import cli
 
-    Figure.savefig = sketch  # type: ignore[method-assign]
+    Figure.savefig = sketch  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["secl", *arguments]
     with open(log, "a", encoding="utf-8") as stream:

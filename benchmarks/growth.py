@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import resident, seconds
 from secl.cli.report import changed, command
+from secl.evaluation.summary import Evaluation, evaluate
 from secl.records import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
-from secl.reports.summary import summarise
-from secl.runs.runner import Run, build_calibrator, readings_of
+from secl.runs.runner import Run, build_calibrator, estimators_of
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -72,9 +72,9 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     resuming = seconds(lambda: reopened.append(resume(folder, questions)))
     with reopened[0].store as store:
         again = reopened[0].records
-        reports: dict[str, Any] = {}
-        summing = seconds(lambda: reports.update(summary=summarise(again, readings_of(store))))
-        writing = seconds(lambda: write_report(folder / "report", [report(store, again, reports["summary"])]))
+        evaluations: list[Evaluation] = []
+        summing = seconds(lambda: evaluations.append(evaluate(again, estimators_of(store))))
+        writing = seconds(lambda: write_report(folder / "report", [report(store, again, evaluations[0])]))
     return {
         "questions": count,
         "updates": sum(record.update is not None for record in run.records),
@@ -104,14 +104,13 @@ def resume(folder: Path, questions: list[Question]) -> Run:
     return Run(store, calibrator, model, questions, records)
 
 
-def report(store: Store, records: list[Any], summary: dict[str, Any]) -> RunReport:
+def report(store: Store, records: list[Any], evaluation: Evaluation) -> RunReport:
     """What `secl report` makes a page of."""
     recipe = RunSettings.from_json(store.manifest["recipe"])
     return RunReport(
         name="growth",
         records=records,
-        summary=summary,
-        series={name: reading.read(records) for name, reading in readings_of(store).items()},
+        evaluation=evaluation,
         total=len(records),
         seconds=store.seconds,
         manifest=store.manifest,

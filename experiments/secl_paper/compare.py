@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from secl import Record, summarise
+from secl import Record
+from secl.evaluation.estimators import Estimator, Series, make_estimators
+from secl.evaluation.summary import Summary, evaluate
 from secl.metrics.bootstrap import MEASURES
-from secl.reports.estimators import Reading, Series, readings
 from secl.settings import Formula
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
 
@@ -112,14 +113,17 @@ def compare(
     return columns_of(table, domains), lines
 
 
-def estimator_of(row: Row, run: FinishedRun) -> Reading:
+def estimator_of(row: Row, run: FinishedRun) -> Estimator:
     """The estimator of a row, at its own or the run's temperature."""
-    estimators = readings(row.tau or run.tau, row.formula or run.formula)
+    estimators = make_estimators(row.tau or run.tau, row.formula or run.formula)
     if row.estimator != ISOLATED:
         return estimators[str(row.estimator)]
     learned = estimators["secl"]
-    return Reading(
-        "SECL, each update alone", learned.passes, lambda records: _after_own_update(learned.read(records), records)
+    return replace(
+        learned,
+        name=ISOLATED,
+        title="SECL, each update alone",
+        estimate=lambda records: _after_own_update(learned.estimate(records), records),
     )
 
 
@@ -152,16 +156,16 @@ def _average(row: Row, each: Sequence[Numbers]) -> Line:
 
 
 def _parts_of_run(row: Row, run: FinishedRun, intervals: bool) -> dict[str, Line]:
-    reading = estimator_of(row, run)
-    series = reading.read(run.records)
-    summary = summarise(run.records, {"row": replace(reading, read=lambda _records: series)}, intervals=intervals)
-    parts = {domain: _part(inside) for domain, inside in summary["domains"].items()}
-    overall = _part(summary)
+    evaluation = evaluate(run.records, {"row": estimator_of(row, run)}, intervals=intervals)
+    series = evaluation.series["row"]
+    confidences = [estimate.confidence for estimate in series.estimates]
+    parts = {domain: _part(inside) for domain, inside in evaluation.summary.domains.items()}
+    overall = _part(evaluation.summary)
     by_domain = {f"{name}_{domain}": parts[domain].ours.get(name) for domain in parts for name in MEASURES}
-    fit = re.match(r"T=([\d.e+-]+)", series.fitted)
+    fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
     single = {
-        "low": min(series.confidence, default=None),
-        "high": max(series.confidence, default=None),
+        "low": min(confidences, default=None),
+        "high": max(confidences, default=None),
         "temperature": float(fit[1]) if fit else None,
         "tau": (row.tau or run.tau) if str(row.estimator).startswith("norm_p_true") else None,
         "first_layer": min(run.layers, default=None),
@@ -170,26 +174,31 @@ def _parts_of_run(row: Row, run: FinishedRun, intervals: bool) -> dict[str, Line
     return {"": replace(overall, ours={**overall.ours, **by_domain, **single}), **parts}
 
 
-def _part(summary: Mapping[str, Any]) -> Line:
+def _part(summary: Summary) -> Line:
     """A summary as numbers by column."""
-    measured: dict[str, Any] = summary.get("row", {})
-    questions, trained = summary["questions"], summary["trained"]
-    numbers = {
-        **{name: measured.get(name) for name in ("n", *MEASURES)},
-        "cost": measured.get("cost_paper"),
-        "cost_measured": measured.get("cost_measured"),
+    row = summary.estimators.get("row")
+    questions, trained = summary.questions, summary.trained
+    numbers: dict[str, float | None] = {
+        **{name: _defined(getattr(row, name)) if row else None for name in ("n", *MEASURES)},
+        "cost": row.cost_paper if row else None,
+        "cost_measured": _defined(row.cost_measured) if row else None,
         "questions": questions,
         "trained": trained,
-        "trained_share": summary["trained_share"],
+        "trained_share": _defined(summary.trained_share),
         "skipped": questions - trained,
         "secl_cost": 15 * trained + (questions - trained),
         "p_true_cost": 6 * questions,
     }
-    intervals = {name: (span[0], span[1]) for name, span in measured.get("intervals", {}).items() if span}
-    return Line("", ours=numbers, intervals=intervals)
+    intervals = {name: getattr(row.intervals, name) for name in MEASURES} if row and row.intervals else {}
+    spans = {name: (each.low, each.high) for name, each in intervals.items() if not math.isnan(each.low)}
+    return Line("", ours=numbers, intervals=spans)
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _after_own_update(series: Series, records: Sequence[Record]) -> Series:
     after = {record.position: record.update.after for record in records if record.update is not None}
-    reported = zip(series.places, series.confidence, strict=True)
-    return replace(series, confidence=[after.get(position, confidence) for position, confidence in reported])
+    estimates = (replace(each, confidence=after.get(each.position, each.confidence)) for each in series.estimates)
+    return replace(series, estimates=tuple(estimates))

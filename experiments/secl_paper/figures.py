@@ -21,22 +21,21 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
         stem: path without suffix; its folder must exist.
     """
     if table.figure == "cost":
-        write_picture(cost_figure(_points(table, lines)), stem)
+        write_picture(cost_figure(_points(table, lines, runs)), stem)
         return
     panels = []
     for row in table.rows:
         run = runs[row.runs[0]]
-        series = estimator_of(row, run).read(run.records)
-        pairs = [(c, right) for c, right in zip(series.confidence, series.correct, strict=True) if right is not None]
-        panels.append((row.name, [c for c, _ in pairs], [right for _, right in pairs]))
+        panels.append((row.name, *estimator_of(row, run).estimate(run.records).graded()))
     draw = reliability_figure if table.figure == "reliability" else score_figure
     write_picture(draw(panels), stem)
 
 
-def _points(table: Table, lines: Sequence[Line]) -> list[Point]:
+def _points(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun]) -> list[Point]:
     points = []
     for row, line in zip(table.rows, lines, strict=True):
         error, cost = line.ours.get("ece"), line.ours.get("cost")
         if error is not None and cost is not None:
-            points.append(Point(line.name, str(row.estimator), 0, error, line.ours.get("cost_measured"), cost))
+            estimator = estimator_of(row, runs[row.runs[0]])
+            points.append(Point(line.name, estimator, 0, error, line.ours.get("cost_measured"), cost))
     return points

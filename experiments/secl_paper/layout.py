@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from secl.errors import ParameterError
+from secl.evaluation.estimators import ESTIMATORS as BUILT_IN
 from secl.metrics.bootstrap import MEASURES
-from secl.reports.estimators import READINGS
 from secl.settings import Formula
 
 ISOLATED = "isolated"
 """Estimator of our own: the confidence after the question's own update, and no other (Table ablation_accum)."""
 
-ESTIMATORS = (*READINGS, ISOLATED)
+ESTIMATORS = (*BUILT_IN, ISOLATED)
 
 Figure = Literal["reliability", "scores", "cost"]
 """Reliability diagrams; confidences of right and wrong answers; ECE over cost."""
@@ -115,7 +115,7 @@ class Row:
     @property
     def learned(self) -> bool:
         """Whether it is about what learning made of the model."""
-        return self.estimator == ISOLATED or str(self.estimator).startswith("secl")
+        return self.estimator == ISOLATED or (self.estimator is not None and BUILT_IN[self.estimator].learned)
 
 
 @dataclass(frozen=True, slots=True)

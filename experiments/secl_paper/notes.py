@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from secl.methods import method
-from secl.reports.tables import UNDEFINED
+from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import Line
 from secl_paper.layout import Column, Run, Table
 from secl_paper.paper import read_paper

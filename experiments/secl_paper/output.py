@@ -13,8 +13,8 @@ from rich.table import Table as ScreenTable
 from rich.text import Text
 
 from secl.errors import StorageError
-from secl.reports.tables import RANGE, UNDEFINED
-from secl.reports.tables import latex as escaped
+from secl.reports.formatting import RANGE, UNDEFINED
+from secl.reports.table import latex as escaped
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
 

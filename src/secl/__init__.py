@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from secl.data.question_files import read_questions
     from secl.data.streams import load_stream
     from secl.errors import SeclError
+    from secl.evaluation.summary import measure, summarise
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
     from secl.model import Model
     from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
-    from secl.reports.summary import measure, summarise
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
     from secl.signals import NormalisedPTrue, RawPTrue
@@ -56,10 +56,10 @@ _HOMES = {
     "Update": "secl.records",
     "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
-    "measure": "secl.reports.summary",
+    "measure": "secl.evaluation.summary",
     "read_questions": "secl.data.question_files",
     "replay": "secl.gates",
-    "summarise": "secl.reports.summary",
+    "summarise": "secl.evaluation.summary",
 }
 
 __version__ = "0.1.0"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.evaluation.adaptation_check import measure_gap
 from secl.gates import EntropyShift, Never
 from secl.records import PTrue, Question, Record, Reply
-from secl.reports.adaptation_check import measure_gap
 from secl.runs import runner
 from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store

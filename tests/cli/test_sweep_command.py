@@ -63,7 +63,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     assert all(map(finished, jobs))
     rows = ended.out[ended.out.index("Folder") :]
     for job in jobs:
-        summary = json.loads((job.folder / SUMMARY).read_text())
+        summary = json.loads((job.folder / SUMMARY).read_text())["estimators"]
         name, label = (
             ("secl", "SECL") if job.recipe.method == "secl" else ("norm_p_true", re.escape("Normalised P(True)"))
         )

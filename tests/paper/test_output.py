@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from secl.reports.tables import UNDEFINED
+from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
 from secl_paper.layout import COLUMNS, Figure, Row, Run, Table

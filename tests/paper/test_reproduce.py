@@ -15,8 +15,8 @@ from secl.backends.local.adapter import parse_layers
 from secl.backends.local.presets import PRESETS
 from secl.data.benchmarks import load
 from secl.errors import DataError, ParameterError
+from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
-from secl.reports.estimators import READINGS
 from secl.runs.runner import SUMMARY, build_calibrator, load_questions
 from secl.runs.store import Store
 from secl.runs.sweep import Job, finished
@@ -113,7 +113,7 @@ def test_tables_are_in_the_papers_order_and_ours_come_last() -> None:
 
 def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     (methods,) = find(["methods"])
-    assert {row.estimator for row in methods.rows} == set(READINGS)
+    assert {row.estimator for row in methods.rows} == set(ESTIMATORS)
     assert {row.formula for row in methods.rows if row.estimator == "norm_p_true"} == {None, "exp"}
     gates = {row.runs[0].changes.get("gate") for row in methods.rows if row.estimator == "secl"}
     assert gates == {"entropy-shift", "page-hinkley", "always"}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import evaluate
 from secl.gates import EntropyShift
 from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, Reply, Update
-from secl.reports.estimators import readings
 from secl.reports.run_report import RunReport
-from secl.reports.summary import summarise
 
 MakeRecord = Callable[..., Record]
 
@@ -114,12 +114,11 @@ def make_account() -> Callable[..., RunReport]:
         keys: tuple[str, ...] = ("stated", "p_true", "norm_p_true", "secl", "stated_platt"),
         **changes: Any,
     ) -> RunReport:
-        found = {key: readings()[key] for key in keys if learned or key != "secl"}
+        estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
         values: dict[str, Any] = {
             "name": name,
             "records": records,
-            "summary": summarise(records, found, intervals=intervals),
-            "series": {key: reading.read(records) for key, reading in found.items()},
+            "evaluation": evaluate(records, estimators, intervals=intervals),
             "total": len(records),
             "seconds": 3.0,
             "manifest": {

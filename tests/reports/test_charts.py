@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import summarise
 from secl.records import Record
-from secl.reports.charts import SLOTS, Point, cost_figure, points, score_figure
-from secl.reports.estimators import READINGS
+from secl.reports.charts import SLOTS, Point, cost_figure, cost_points, score_figure
 from secl.reports.figures import WHITE, write_picture
 from secl.reports.label_placement import anchor, overlap, place
-from secl.reports.summary import summarise
-from secl.reports.tables import NEEDS_LABELS
 
 INSIDE = (0.0, 0.0, 700.0, 400.0)
 
@@ -49,46 +48,52 @@ def test_distributions_of_one_class_and_of_nothing_are_drawn(tmp_path: Path) -> 
 
 def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable[[int], list[Record]]) -> None:
     summary = summarise(make_stream(80), intervals=False)
-    found = {point.key: point for point in points([summary])}
-    for key, point in found.items():
-        values = (summary[key]["ece"], summary[key]["cost_measured"], summary[key]["cost_paper"])
-        assert (point.ece, point.measured, point.paper) == values
+    found = {point.estimator.name: point for point in cost_points([summary])}
+    for name, point in found.items():
+        row = summary.estimators[name]
+        assert (point.ece, point.measured, point.paper) == (row.ece, row.cost_measured, row.cost_paper)
         assert point.cost == point.measured
-    assert set(found) == {key for key in summary if key in READINGS}
-    assert found["p_true"].label.endswith(f", n={summary['p_true']['n']}")
+    assert set(found) == set(summary.estimators)
+    assert found["p_true"].label.endswith(f", n={summary.estimators['p_true'].n}")
     assert "n=" not in found["secl"].label
 
 
 def test_readings_without_an_error_have_no_point_and_shared_ones_a_single_one(make_record: Any) -> None:
     unlabelled = summarise([make_record(correct=None, frozen_correct=None)])
-    assert points([unlabelled]) == []
+    assert cost_points([unlabelled]) == []
     with pytest.raises(ParameterError, match="no confidence"):
         cost_figure([])
     graded = summarise([make_record(0), make_record(1)])
-    twice = points([graded, graded])
-    assert [point.run for point in twice] == [0] * len(points([graded]))
+    twice = cost_points([graded, graded])
+    assert [point.run for point in twice] == [0] * len(cost_points([graded]))
 
 
 def test_what_needs_right_answers_is_hollow_and_every_name_is_there(make_stream: Any) -> None:
-    made = points([summarise(make_stream(80), intervals=False)])
+    made = cost_points([summarise(make_stream(80), intervals=False)])
     (axes,) = cost_figure(made).axes
     assert sorted(text.get_text() for text in axes.texts) == sorted(point.label for point in made)
     marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
     faces = {(line.get_xdata()[0], line.get_ydata()[0]): line.get_markerfacecolor() for line in marks}  # type: ignore[index]
     for point in made:
-        assert (faces[point.cost, point.ece] == WHITE) == (point.key in NEEDS_LABELS), point
+        assert (faces[point.cost, point.ece] == WHITE) == point.estimator.needs_labels, point
 
 
 def test_several_runs_are_told_apart_by_colour_and_named(tmp_path: Path, make_stream: Any) -> None:
     summaries = [summarise(make_stream(count), intervals=False) for count in (60, 80)]
-    text = write_picture(cost_figure(points(summaries), ["first $", "second"]), tmp_path / "cost")
+    text = write_picture(cost_figure(cost_points(summaries), ["first $", "second"]), tmp_path / "cost")
     assert "first $" in text
     assert "second" in text
 
 
 def test_markers_of_one_confidence_that_lie_together_share_a_name() -> None:
-    near = [Point("Stated", "stated", 0, 0.30, 1.0, 1.0), Point("Stated", "stated", 1, 0.302, 1.01, 1.0)]
-    others = [Point("Stated", "stated", 2, 0.10, 1.0, 1.0), Point("P(True)", "p_true", 0, 0.301, 1.0, 1.0)]
+    near = [
+        Point("Stated", ESTIMATORS["stated"], 0, 0.30, 1.0, 1.0),
+        Point("Stated", ESTIMATORS["stated"], 1, 0.302, 1.01, 1.0),
+    ]
+    others = [
+        Point("Stated", ESTIMATORS["stated"], 2, 0.10, 1.0, 1.0),
+        Point("P(True)", ESTIMATORS["p_true"], 0, 0.301, 1.0, 1.0),
+    ]
     (axes,) = cost_figure([*near, *others], ["a", "b", "c"]).axes
     assert sorted(text.get_text() for text in axes.texts) == ["P(True)", "Stated", "Stated"]
     assert len([line for line in axes.lines if line.get_marker() not in ("|", "None")]) == 4

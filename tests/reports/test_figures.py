@@ -18,7 +18,8 @@ from matplotlib.patches import Rectangle
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import reliability
 from secl.records import Record
-from secl.reports.figures import reliability_figure, showable, write_picture
+from secl.reports.figures import reliability_figure, write_picture
+from secl.reports.formatting import xml_text
 from secl.reports.timeline import running_mean, timeline_figure
 
 MakeRecord = Callable[..., Record]
@@ -70,7 +71,7 @@ def test_a_domain_may_be_called_anything(tmp_path: Path, make_record: MakeRecord
     records = [make_record(place, domain=name) for place in range(12)]
     text = write_picture(timeline_figure(records), tmp_path / "figure")
     shown = "".join(ET.fromstring(text).itertext())
-    assert all(part in shown for part in showable(name).splitlines())
+    assert all(part in shown for part in xml_text(name).splitlines())
 
 
 def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: MakeStream) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from secl.records import Question, Record, References
-from secl.reports.estimators import READINGS
 from secl.reports.folder import write_report
 from secl.reports.page import render
-from secl.reports.run_report import RunReport, after, ledger, overview, panels, verdict, wrong_answers
-from secl.reports.tables import COLUMNS
+from secl.reports.run_report import RunReport, best_alternative, ledger, overview, panels, verdict, wrong_answers
+from secl.reports.summary_table import COLUMNS
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
@@ -137,12 +136,12 @@ def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream
     run = make_account(make_stream(40), intervals=True)
     page = without_pictures(run)
     body = next(page.iter(f"{XHTML}tbody"))
-    keys = [key for key in READINGS if key in run.summary]
-    for key, row in zip(keys, body.iter(f"{XHTML}tr"), strict=True):
-        ranges = [run.summary[key]["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
+    plain = run.summary.to_json()["estimators"]
+    for found, row in zip(plain.values(), body.iter(f"{XHTML}tr"), strict=True):
+        ranges = [found["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
         small = [text_of(part) for cell in row.iter(f"{XHTML}td") for part in cell.iter(f"{XHTML}small")]
-        assert len(small) == len([found for found in ranges if found]) >= 4
-    low, high = run.summary["secl"]["intervals"]["brier"]
+        assert len(small) == len([each for each in ranges if each]) >= 4
+    low, high = plain["secl"]["intervals"]["brier"]
     assert f"{low:.3f}–{high:.3f}" in text_of(body)  # noqa: RUF001
 
 
@@ -177,7 +176,7 @@ def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
     assert len(found["text"]) <= 302
     assert found["text"].endswith("word …")
     assert found["before_of"] == "B. no"
-    assert (found["said"], found["right"]) == ("A. yes", "B. no")
+    assert (found["answered"], found["right"]) == ("A. yes", "B. no")
 
 
 def test_the_verdict_says_what_adapting_did_or_what_came_closest(
@@ -185,10 +184,12 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
 ) -> None:
     records = make_stream(60)
     learned, frozen = make_account(records), make_account(records, learned=False)
-    assert f"after adapting by {learned.summary['secl']['ece']:.3f}." in verdict(learned.summary)
-    best = after(frozen.summary)
+    assert f"after adapting by {learned.summary.estimators['secl'].ece:.3f}." in verdict(learned.summary)
+    row = best_alternative(frozen.summary)
+    assert row is not None
+    best = row.estimator.name
     assert best in ("p_true", "norm_p_true")
-    assert f"came closest, off by {frozen.summary[best]['ece']:.3f}." in verdict(frozen.summary)
+    assert f"came closest, off by {row.ece:.3f}." in verdict(frozen.summary)
     assert list(panels(learned))[:2] == ["stated", "secl"]
     assert list(panels(frozen))[:2] == ["stated", best]
     assert "the second the one that came closest" in text_of(without_pictures_but(frozen))
@@ -283,7 +284,7 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
     lines = [text_of(row) for row in next(page.iter(f"{XHTML}tbody")).iter(f"{XHTML}tr")]
     for line, run in zip(lines, runs, strict=True):
         assert line.startswith(run.name)
-        assert f"{run.summary['secl']['ece']:.3f}" in line
+        assert f"{run.summary.estimators['secl'].ece:.3f}" in line
     assert text_of(page).count("Unfinished") == 1
     assert len(list(page.iter("{http://www.w3.org/2000/svg}svg"))) == 7
     names = {path.name for path in tmp_path.iterdir()}

@@ -12,7 +12,7 @@ import typer
 from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
 
 if TYPE_CHECKING:
-    from secl.reports.adaptation_check import Gap
+    from secl.evaluation.adaptation_check import Gap
     from secl.runs.check_run import Asked
 
 CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
@@ -39,7 +39,7 @@ def check(
 
     Exit codes: 0 adapt, 3 do not adapt, 4 cannot tell, 2 a mistake.
     """
-    from secl.reports.adaptation_check import measure_gap
+    from secl.evaluation.adaptation_check import measure_gap
     from secl.validation import check_finite
 
     if tau is not None:
@@ -87,6 +87,7 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> Asked:
 def _print(gap: Gap, model: str, as_json: bool) -> None:
     """The report of a check, the verdict last."""
     from secl.reports.adaptation_report import gap_json, gap_table, notes, sentence, sweep_table
+    from secl.reports.table import to_rich
 
     if as_json:
         plain = {"model": model, **gap_json(gap), "exit_code": CODES[gap.verdict]}
@@ -94,7 +95,7 @@ def _print(gap: Gap, model: str, as_json: bool) -> None:
         return
     screen = console()
     for table in (sweep_table(gap), gap_table(gap)) if gap.n else ():
-        screen.print(table)
+        screen.print(to_rich(table))
         screen.print()
     for line in (*notes(gap), sentence(gap)):
         screen.print(line)

@@ -12,7 +12,7 @@ from secl.cli.app import app, console, flag
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
-    from secl.reports.compare import Side
+    from secl.evaluation.compare import Side
     from secl.runs.store import Store
 
 
@@ -26,7 +26,11 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals."""
-    from secl.reports import compare
+    from secl.evaluation.compare import compare as compare_sides
+    from secl.evaluation.compare import comparison_json
+    from secl.reports.comparison_report import comparison_table, remarks
+    from secl.reports.formatting import terminal_text
+    from secl.reports.table import to_rich
     from secl.runs.store import Store
 
     names = (reading or "").split(":") if reading is not None else [None]
@@ -37,25 +41,25 @@ def compare(
     with Store(run_a) as store_a, Store(run_b) as store_b:
         a, b = _side(store_a, names[0]), _side(store_b, names[-1])
         settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
-    if run_a.resolve() == run_b.resolve() and a.name == b.name:
+    if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
         raise ParameterError(f"{run_a} compared with itself needs two readings; add for example --reading stated:secl.")
-    found = compare.compare(a, b)
+    comparison = compare_sides(a, b)
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
         told: dict[str, Any] = {
-            key: {"run": str(run), "reading": side.name, "answered": len(side.records), "total": side.total}
+            key: {"run": str(run), "reading": side.estimator.name, "answered": len(side.records), "total": side.total}
             for key, (run, side) in runs.items()
         }
         told |= {"settings": settings, "notes": notes}
-        typer.echo(json.dumps(told | compare.comparison_json(found), allow_nan=False, ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(told | comparison_json(comparison), allow_nan=False, ensure_ascii=False, indent=2))
         return
     screen = console()
     for key, (run, side) in runs.items():
-        screen.print(f"{key.upper()}: {side.reading.label}, {run}", soft_wrap=True)
-    screen.print(compare.comparison_table(found))
+        screen.print(f"{key.upper()}: {side.estimator.title}, {run}", soft_wrap=True)
+    screen.print(to_rich(comparison_table(comparison)))
     lines = [f"Settings that differ (A there, B here): {'; '.join(settings)}."] if settings else []
-    for line in (*lines, *notes, *compare.remarks(found)):
-        screen.print(compare.plain_text(line))
+    for line in (*lines, *notes, *remarks(comparison)):
+        screen.print(terminal_text(line))
 
 
 def _settings(a: Store, b: Store) -> list[str]:
@@ -93,25 +97,25 @@ def _side(store: Store, name: str | None) -> Side:
         store: an open run.
         name: of the reading; None for the foremost of the run's method that is there.
     """
+    from secl.evaluation.compare import Side
+    from secl.evaluation.estimators import make_estimators
     from secl.methods import method
-    from secl.reports.compare import Side
-    from secl.reports.estimators import readings
-    from secl.runs.runner import readings_of
+    from secl.runs.runner import estimators_of
     from secl.runs.settings import RunSettings
 
     recipe = RunSettings.from_json(store.manifest["recipe"])
-    known = readings(recipe.tau or store.manifest["tau"], recipe.formula)
+    estimators = make_estimators(recipe.tau or store.manifest["tau"], recipe.formula)
     records = list(store.records())
     if not records:
         raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
+    sides = {each: Side(records, store.manifest["total"], estimator) for each, estimator in estimators.items()}
     if name is None:
-        usual = readings_of(store)
-        ranked = [each for each in reversed(method(recipe.method).reports or ("stated",)) if each in usual]
-        name = next((each for each in ranked if known[each].read(records).places), "stated")
-    elif name not in known:
-        raise ParameterError(f"there is no reading {name!r}; the readings are {', '.join(known)}.")
-    elif name.startswith("secl") and "secl" not in readings_of(store):
+        foremost = [each for each in reversed(method(recipe.method).reports) if each in estimators_of(store)]
+        name = next((each for each in foremost if sides[each].series.estimates), "stated")
+    elif name not in sides:
+        raise ParameterError(f"there is no reading {name!r}; the readings are {', '.join(sides)}.")
+    elif estimators[name].learned and not any(each.learned for each in estimators_of(store).values()):
         raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} does not learn.")
-    elif not known[name].read(records).places:
+    elif not sides[name].series.estimates:
         raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} did not ask for what that needs.")
-    return Side(records, store.manifest["total"], name, known[name])
+    return sides[name]

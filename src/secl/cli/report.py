@@ -81,7 +81,8 @@ def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = Non
         out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
     """
     from secl.reports.folder import write_report
-    from secl.reports.tables import summary_table
+    from secl.reports.summary_table import summary_table
+    from secl.reports.table import to_rich
 
     alone = len(found) == 1
     stay = alone and out is None
@@ -89,7 +90,7 @@ def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = Non
     told = [_told(store, records, name, stay) for (store, records), name in zip(found, names, strict=True)]
     screen = console()
     for run in told:
-        screen.print(summary_table(run.summary, title=None if alone else run.name))
+        screen.print(to_rich(summary_table({run.name: run.summary}), None if alone else run.name, padding=0))
     page = write_report(found[0][0].folder if stay else out or REPORT, told)
     for run in told:
         if not run.complete:
@@ -101,18 +102,19 @@ def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = Non
 
 def _told(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
     """What a report is made of; with `stay` the run's own summary is written anew."""
+    from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
-    from secl.reports.summary import summarise
-    from secl.runs.runner import readings_of, write_summary
+    from secl.runs.runner import estimators_of, write_summary
     from secl.runs.settings import RunSettings
 
-    manifest, readings = store.manifest, readings_of(store)
+    manifest, evaluation = store.manifest, evaluate(records, estimators_of(store))
+    if stay:
+        write_summary(store, evaluation.summary)
     recipe = RunSettings.from_json(manifest["recipe"])
     return RunReport(
         name=name,
         records=records,
-        summary=write_summary(store, records) if stay else summarise(records, readings),
-        series={key: reading.read(records) for key, reading in readings.items()},
+        evaluation=evaluation,
         total=manifest["total"],
         seconds=store.seconds,
         manifest=manifest,

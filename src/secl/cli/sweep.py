@@ -78,13 +78,13 @@ def comparison(jobs: Sequence[Job]) -> Table:
     """
     from rich.text import Text
 
-    from secl.reports.estimators import READINGS
-    from secl.reports.tables import RANGE, UNDEFINED
+    from secl.evaluation.estimators import ESTIMATORS
+    from secl.reports.formatting import RANGE, UNDEFINED
     from secl.runs.runner import SUMMARY
 
     table = _table("Folder", "Confidence", "ECE", "Accuracy", "n")
     for job in jobs:
-        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
         name = foremost(summary, job.recipe.method)
         found = summary[name]
         ece = Text(UNDEFINED if found["ece"] is None else f"{found['ece']:.3f}")
@@ -92,7 +92,7 @@ def comparison(jobs: Sequence[Job]) -> Table:
         interval = (found.get("intervals") or {}).get("ece")
         if interval:
             ece.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
-        table.add_row(job.folder.name, READINGS[name], ece, accuracy, str(found["n"]))
+        table.add_row(job.folder.name, ESTIMATORS[name].title, ece, accuracy, str(found["n"]))
     return table
 
 

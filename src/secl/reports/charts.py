@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
+from secl.evaluation.estimators import Estimator, Family
+from secl.evaluation.summary import Summary
 from secl.metrics.graded import graded
-from secl.reports.estimators import READINGS
 from secl.reports.figures import (
     BLACK,
     BLUE,
@@ -28,7 +29,6 @@ from secl.reports.figures import (
     wrapped,
 )
 from secl.reports.label_placement import RADIUS, anchor, place
-from secl.reports.tables import NEEDS_LABELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,14 +43,23 @@ SLOTS = 20
 RIGHT: dict[str, Any] = {"facecolor": BLUE, "edgecolor": BLUE}
 WRONG: dict[str, Any] = {"facecolor": WHITE, "edgecolor": VERMILLION, "hatch": "/////"}
 
-# Which readings are of one kind: what their names begin with, shape, colour and what people call them.
-KINDS = (
-    (("label_free",), "D", PURPLE, "fitted without right answers"),
-    (("p_true", "norm_p_true"), "s", GREEN, "P(True)"),
-    (("self_consistency", "dinco"), "^", ORANGE, "several answers"),
-    (("secl",), "*", BLUE, "SECL"),
-    (("",), "o", BLACK, "the reply alone"),
-)
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How points of one family are drawn: marker and colour, and what the legend calls them."""
+
+    marker: str
+    colour: str
+    title: str
+
+
+STYLES: dict[Family, Style] = {
+    "label_free": Style("D", PURPLE, "fitted without right answers"),
+    "p_true": Style("s", GREEN, "P(True)"),
+    "samples": Style("^", ORANGE, "several answers"),
+    "learned": Style("*", BLUE, "SECL"),
+    "reply": Style("o", BLACK, "the reply alone"),
+}
 RUN_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 
 
@@ -107,7 +116,7 @@ class Point:
 
     Attributes:
         label: what people call it.
-        key: its name among the readings.
+        estimator: whose confidence it is.
         run: place of its run among those drawn.
         ece: expected calibration error, in [0, 1].
         measured: cost in forward passes per question, as tokens per token of plain answering; None if unknown.
@@ -115,7 +124,7 @@ class Point:
     """
 
     label: str
-    key: str
+    estimator: Estimator
     run: int
     ece: float
     measured: float | None
@@ -127,51 +136,46 @@ class Point:
         return self.measured or self.paper
 
 
-def points(summaries: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """A point for each reading of each run that has an ECE and a cost; one that several runs share is there once.
-
-    >>> found = {"n": 4, "ece": 0.3, "cost_measured": 1.1, "cost_paper": 1.0}
-    >>> [(point.label, point.cost) for point in points([{"stated": found, "questions": 4}])]
-    [('Stated (frozen)', 1.1)]
-    """
-    made: dict[tuple[str, float, float], Point] = {}
+def cost_points(summaries: Sequence[Summary]) -> list[Point]:
+    """A point for each estimator of each run that has an ECE and a cost; one that several runs share is there once."""
+    distinct: dict[tuple[str, float, float], Point] = {}
     for run, summary in enumerate(summaries):
-        most = max((summary[key]["n"] for key in READINGS if key in summary), default=0)
-        for key, name in READINGS.items():
-            found = summary.get(key)
-            if not found or found["ece"] is None or not (found["cost_measured"] or found["cost_paper"]):
+        most = max((row.n for row in summary.estimators.values()), default=0)
+        for name, row in summary.estimators.items():
+            measured = None if math.isnan(row.cost_measured) else row.cost_measured
+            if math.isnan(row.ece) or not (measured or row.cost_paper):
                 continue
-            label = name.removesuffix("*").replace("temperature", "temp.").replace("Normalised", "Norm.")
-            if found["n"] < most:
-                label += f", n={found['n']:,}"
-            point = Point(label, key, run, found["ece"], found["cost_measured"], found["cost_paper"])
-            made.setdefault((key, round(point.ece, 9), round(point.cost, 9)), point)
-    return list(made.values())
+            label = row.estimator.title.removesuffix("*").replace("temperature", "temp.").replace("Normalised", "Norm.")
+            if row.n < most:
+                label += f", n={row.n:,}"
+            point = Point(label, row.estimator, run, row.ece, measured, row.cost_paper)
+            distinct.setdefault((name, round(point.ece, 9), round(point.cost, 9)), point)
+    return list(distinct.values())
 
 
-def cost_figure(made: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
+def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     """Cost against calibration error (the paper's first figure): lower left is better.
 
     A marker stands at the measured cost, hollow where right answers were needed; a thin line leads to the cost as the
     paper counts it. Shapes tell the kind of confidence, colours too, or the run where there are several.
 
     Args:
-        made: of `points`.
+        points: of `cost_points`.
         runs: what people call the runs, in the order of `Point.run`.
 
     Raises:
         ParameterError: no points.
     """
-    if not made:
+    if not points:
         raise ParameterError("There is no confidence with a cost and a calibration error to draw.")
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     figure = new_figure(10.0, 5.6)
     axes = figure.add_subplot()
-    costs = [cost for point in made for cost in (point.cost, point.paper)]
+    costs = [cost for point in points for cost in (point.cost, point.paper)]
     axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel="ECE")
     axes.set_xlim(min(costs) / 1.35, max(costs) * 1.7)
-    most = max(0.05, *(point.ece for point in made))
+    most = max(0.05, *(point.ece for point in points))
     axes.set_ylim(-0.03 * most, 1.12 * most)
     ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 2, 5)]
     axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if axes.get_xlim()[0] <= tick]))
@@ -180,12 +184,12 @@ def cost_figure(made: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    for point in made:
+    for point in points:
         shape, colour = _style(point, len(runs))
         if point.paper and point.paper != point.cost:
             axes.plot([point.paper, point.cost], [point.ece] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
             axes.plot([point.paper], [point.ece], "|", color=GREY, markersize=6, zorder=2)
-        hollow = point.key in NEEDS_LABELS
+        hollow = point.estimator.needs_labels
         size = (13 if shape == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
         style: dict[str, Any] = {
             "color": WHITE if hollow else colour,
@@ -193,17 +197,15 @@ def cost_figure(made: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
             "zorder": 3 if hollow else 4,
         }
         axes.plot([point.cost], [point.ece], shape, markersize=size, **style)
-    _cost_legend(figure, made, runs)
-    _label(figure, axes, made)
+    _cost_legend(figure, points, runs)
+    _label(figure, axes, points)
     return figure
 
 
 def _style(point: Point, runs: int) -> tuple[str, str]:
-    """Shape and colour."""
-    shape, colour = next(
-        (shape, colour) for starts, shape, colour, _ in KINDS if any(point.key.startswith(start) for start in starts)
-    )
-    return shape, colour if runs == 1 else RUN_COLOURS[point.run % len(RUN_COLOURS)]
+    """Marker and colour; with several runs the colour tells the run."""
+    style = STYLES[point.estimator.family]
+    return style.marker, style.colour if runs == 1 else RUN_COLOURS[point.run % len(RUN_COLOURS)]
 
 
 def shortened(name: str) -> str:
@@ -215,22 +217,22 @@ def shortened(name: str) -> str:
     return name if len(name) <= 36 else f"{name[:18]}…{name[-15:]}"
 
 
-def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> None:
+def _cost_legend(figure: Figure, points: Sequence[Point], runs: Sequence[str]) -> None:
     """What the shapes, colours and lines of those drawn mean."""
     from matplotlib.lines import Line2D
 
-    several, shapes = len(runs) > 1, {_style(point, 1)[0] for point in made}
-    entries: list[tuple[str, str, str, str]] = [
-        (shape, GREY if several else colour, GREY if several else colour, name)
-        for _, shape, colour, name in KINDS
-        if shape in shapes
-    ]
+    several, families = len(runs) > 1, {point.estimator.family for point in points}
+    entries: list[tuple[str, str, str, str]] = []
+    for family, style in STYLES.items():
+        if family in families:
+            colour = GREY if several else style.colour
+            entries.append((style.marker, colour, colour, style.title))
     if several:
         colours = RUN_COLOURS * len(runs)
         entries += [("o", colour, colour, shortened(run)) for run, colour in zip(runs, colours, strict=False)]
-    if any(point.key in NEEDS_LABELS for point in made):
+    if any(point.estimator.needs_labels for point in points):
         entries.append(("o", WHITE, BLACK, "hollow: needs right answers"))
-    if any(point.paper != point.cost for point in made):
+    if any(point.paper != point.cost for point in points):
         entries.append(("|", GREY, GREY, "cost as the paper counts"))
     handles = [
         Line2D([], [], marker=shape, color=face, markeredgecolor=edge, linestyle="", markersize=8)
@@ -243,7 +245,7 @@ def _cost_legend(figure: Figure, made: Sequence[Point], runs: Sequence[str]) -> 
         text.set_parse_math(False)
 
 
-def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
+def _label(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
     """Names beside the points, with a line where a name stands further off; points that lie together share a name."""
     figure.draw_without_rendering()
     scale = 72 / figure.dpi
@@ -252,22 +254,22 @@ def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
         x, y = axes.transData.transform((cost, error)) * scale
         return float(x), float(y)
 
-    spots = [spot(point.cost, point.ece) for point in made]
-    ends = [spot(point.paper, point.ece) for point in made]
+    spots = [spot(point.cost, point.ece) for point in points]
+    ends = [spot(point.paper, point.ece) for point in points]
     lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
-    named = [i for i in range(len(made)) if not _named_already(i, made, spots)]
+    named = [i for i in range(len(points)) if not _named_already(i, points, spots)]
     lines += [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for i, (x, y) in enumerate(spots) if i not in named]
-    made, spots = [made[i] for i in named], [spots[i] for i in named]
+    points, spots = [points[i] for i in named], [spots[i] for i in named]
     style: dict[str, Any] = {"fontsize": 8.5, "va": "center", "parse_math": False, "zorder": 5}
     line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
     sizes = []
-    for point in made:
+    for point in points:
         sample = axes.text(0, 0, point.label, **style)
         extent = sample.get_window_extent()
         sizes.append((extent.width * scale, extent.height * scale))
         sample.remove()
     left, bottom, right, top = (float(value) * scale for value in axes.bbox.extents)
-    for point, (x, y), box in zip(made, spots, place(spots, sizes, (left, bottom, right, top), lines), strict=True):
+    for point, (x, y), box in zip(points, spots, place(spots, sizes, (left, bottom, right, top), lines), strict=True):
         where, tip = (box[0] - x, (box[1] + box[3]) / 2 - y), anchor((x, y), box)
         far = math.dist(tip, (x, y)) > 11
         relative = ((tip[0] - box[0]) / (box[2] - box[0]), (tip[1] - box[1]) / (box[3] - box[1]))
@@ -282,8 +284,8 @@ def _label(figure: Figure, axes: Axes, made: Sequence[Point]) -> None:
         note.set_in_layout(False)
 
 
-def _named_already(which: int, made: Sequence[Point], spots: Sequence[tuple[float, float]]) -> bool:
+def _named_already(which: int, points: Sequence[Point], spots: Sequence[tuple[float, float]]) -> bool:
     """Whether an earlier point of the same name stands so near that one name does for both."""
     return any(
-        made[i].label == made[which].label and math.dist(spots[i], spots[which]) < TOGETHER for i in range(which)
+        points[i].label == points[which].label and math.dist(spots[i], spots[which]) < TOGETHER for i in range(which)
     )

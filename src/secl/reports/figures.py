@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import textwrap
 import warnings
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import Bin, ece, reliability
+from secl.reports.formatting import number, xml_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,18 +33,6 @@ DOTS = 150
 
 Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
 """Title, n confidences, n grades."""
-
-
-_UNSHOWABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def showable(text: str) -> str:
-    """Text with a replacement character for whatever no XML or HTML file may hold.
-
-    >>> showable("a\\x00b <c>")
-    'a�b <c>'
-    """
-    return _UNSHOWABLE.sub("\ufffd", text)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -79,7 +67,7 @@ def write_picture(figure: Figure, stem: str | Path) -> str:
         figure.savefig(image, dpi=DOTS, format="png")
         figure.set_layout_engine("none")  # where things stand is known now
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    svg = showable(text.getvalue())
+    svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
         path = Path(f"{stem}{suffix}")
         try:
@@ -137,7 +125,7 @@ def wrapped(title: str, width: int = 26) -> str:
 def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
     full = [bar for bar in reliability(confidence, correct) if bar.count]
     error = ece(confidence, correct)
-    shown = "undefined" if math.isnan(error) else f"{error:.3f}"
+    shown = "undefined" if math.isnan(error) else number(error, 3)
     top.set_title(f"{wrapped(title)}\nECE {shown}", fontsize=10, parse_math=False)
     ticks = np.arange(0, 1.01, 0.2)
     top.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)

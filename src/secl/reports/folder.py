@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
-from secl.reports.charts import cost_figure, points, score_figure
+from secl.reports.charts import cost_figure, cost_points, score_figure
 from secl.reports.figures import reliability_figure, write_picture
 from secl.reports.page import render
 from secl.reports.run_report import RunReport, panels
-from secl.reports.tables import csv_table, latex_table, markdown_table
+from secl.reports.summary_table import summary_csv, summary_table
+from secl.reports.table import to_latex, to_markdown
 from secl.reports.timeline import timeline_figure
 
 PAGE = "report.html"
@@ -26,23 +27,24 @@ MAIN = (
     "label_free_temperature",
     "answer_probability",
 )
-"""Readings whose distributions are drawn."""
+"""Estimators whose distributions are drawn."""
 
 _OURS = re.compile(r"report\.html|summary\.(md|tex|csv)|((\d+-)?(reliability|timeline|scores)|cost)\.(png|svg)")
 
 
 def check_folder(folder: Path) -> None:
-    """Let a folder pass that a report can have: one that does not exist, is empty, or holds a report alone.
+    """Check that a report may be written there: the folder does not exist, is empty, or holds a report alone.
 
     Raises:
         ParameterError: it holds something else, or is a file.
     """
     if not folder.exists():
         return
-    others = [] if not folder.is_dir() else [path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name)]
-    if others or not folder.is_dir():
-        found = f"holds {min(others)!r} and more than a report" if others else "is a file"
-        raise ParameterError(f"{folder} {found}; name another folder with --out.")
+    if not folder.is_dir():
+        raise ParameterError(f"{folder} is a file; name another folder with --out.")
+    others = [path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name)]
+    if others:
+        raise ParameterError(f"{folder} holds {min(others)!r} and more than a report; name another folder with --out.")
 
 
 def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
@@ -59,21 +61,21 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
         StorageError: a file cannot be written.
     """
     prefixes = [""] if len(runs) == 1 else [f"{place}-" for place in range(1, len(runs) + 1)]
-    made = points([run.summary for run in runs])
+    drawn = cost_points([run.summary for run in runs])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pictures = [draw(run, folder, prefix) for run, prefix in zip(runs, prefixes, strict=True)]
-        cost = write_picture(cost_figure(made, [run.name for run in runs]), folder / "cost") if made else None
+        cost = write_picture(cost_figure(drawn, [run.name for run in runs]), folder / "cost") if drawn else None
         summaries = {run.name: run.summary for run in runs}
         texts = {
             "summary.md": markdown(runs),
-            "summary.tex": latex_table(summaries),
-            "summary.csv": csv_table(summaries),
+            "summary.tex": to_latex(summary_table(summaries)),
+            "summary.csv": summary_csv(summaries),
             PAGE: render(runs, pictures, cost),
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
-        stems = {f"{prefix}{name}" for drawn, prefix in zip(pictures, prefixes, strict=True) for name in drawn}
+        stems = {f"{prefix}{name}" for svgs, prefix in zip(pictures, prefixes, strict=True) for name in svgs}
         stems |= {"cost"} if cost else set()
         _remove_others(folder, {*texts, *(f"{stem}{end}" for stem in stems for end in (".png", ".svg"))})
     except OSError as problem:
@@ -102,7 +104,8 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
 
 def markdown(runs: Sequence[RunReport]) -> str:
     """The summary tables one after the other, with headings where there are several."""
+    tables = {run.name: to_markdown(summary_table({run.name: run.summary})) for run in runs}
     if len(runs) == 1:
-        return markdown_table(runs[0].summary)
-    escaped = {run.name: re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", run.name) for run in runs}
-    return "\n".join(f"## {escaped[run.name]}\n\n{markdown_table(run.summary)}" for run in runs)
+        return tables[runs[0].name]
+    escaped = {name: re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", name) for name in tables}
+    return "\n".join(f"## {escaped[name]}\n\n{table}" for name, table in tables.items())

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from secl.reports.estimators import READINGS
-from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE, showable
-from secl.reports.run_report import RunReport, after, closer, domains, ledger, making, overview, verdict, wrong_answers
-from secl.reports.tables import COLUMNS, caption, counted, footnotes, rows
+from secl.metrics.bootstrap import MEASURES
+from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE
+from secl.reports.formatting import counted, xml_text
+from secl.reports.run_report import (
+    RunReport,
+    best_alternative,
+    comes_closer,
+    domain_rows,
+    ledger,
+    overview,
+    provenance,
+    verdict,
+    wrong_answers,
+)
+from secl.reports.summary_table import COLUMNS, summary_table
 
 # Colours of a picture that follow the page's light or dark theme.
 THEMED = {
@@ -67,11 +77,10 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         return Markup(inline(svg, name, description))  # drawn here, and escaped where it holds text
 
     def clean(value: Any) -> Any:
-        return showable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    place = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(place),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -79,22 +88,25 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         finalize=clean,
     )
     environment.globals |= {"picture": picture, "natural": natural_width, "columns": COLUMNS, "counted": counted}
-    sections = [
-        {
-            "run": run,
-            "verdict": verdict(run.summary),
-            "after": READINGS[key] if (key := after(run.summary)) else None,
-            "closer": closer(run.summary),
-            "rows": [(row, list(zip_longest(row.cells, row.intervals, fillvalue=""))) for row in rows(run.summary)],
-            "notes": [caption(run.summary), *footnotes(run.summary)],
-            "pictures": drawn,
-            "domains": domains(run),
-            "wrong": wrong_answers(run),
-            "line": overview(run),
-            "making": making(run),
-            "ledger": ledger(run.records),
-            "cost": cost,
-        }
-        for run, drawn in zip(runs, pictures, strict=True)
-    ]
+    sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
     return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
+
+
+def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
+    """What the template shows of one run."""
+    table = summary_table({run.name: run.summary}, intervals_of=MEASURES)
+    after = best_alternative(run.summary)
+    return {
+        "run": run,
+        "verdict": verdict(run.summary),
+        "after": after.estimator.title if after else None,
+        "closer": comes_closer(run.summary),
+        "rows": table.sections[""],
+        "notes": table.notes,
+        "pictures": pictures,
+        "domains": domain_rows(run),
+        "wrong": wrong_answers(run),
+        "line": overview(run),
+        "provenance": provenance(run),
+        "ledger": ledger(run.records),
+    }

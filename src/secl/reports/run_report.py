@@ -1,18 +1,19 @@
-"""What a report tells about one run, in words and numbers: the verdict, the worst answers, how the run was made."""
+"""What a report says about one run, in words and numbers: the verdict, the worst answers, how the run was made."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.metrics.paired_bootstrap import FEWEST
 from secl.records import Question, Record, References
-from secl.reports.estimators import READINGS, Series
 from secl.reports.figures import Panel
-from secl.reports.tables import NEEDS_LABELS, amount, number, percent, span
+from secl.reports.formatting import amount, number, percent, span
 
-WORST = 10
+MAX_WRONG = 10
 """Wrong answers that are shown."""
 
 EXCERPT = 300
@@ -36,19 +37,17 @@ class RunReport:
     Attributes:
         name: what people call the run; different for every run of a report.
         records: of the questions answered so far, in order.
-        summary: of `secl.reports.summary.summarise`, over the same readings as `series`.
-        series: every confidence read off the records, by the name of its reading.
+        evaluation: of these records.
         total: questions of the whole stream.
         seconds: spent on the questions so far.
-        manifest: of the run folder: recipe, model, tau, stream, environment, adapter, created.
-        settings: of the recipe, those that differ from the defaults.
+        manifest: of the run folder: settings, model, tau, stream, environment, adapter, created.
+        settings: those that differ from the defaults.
         command: that repeats the run.
     """
 
     name: str
     records: Sequence[Record]
-    summary: Mapping[str, Any]
-    series: Mapping[str, Series]
+    evaluation: Evaluation
     total: int
     seconds: float
     manifest: Mapping[str, Any]
@@ -56,9 +55,14 @@ class RunReport:
     command: str
 
     @property
+    def summary(self) -> Summary:
+        """The numbers of the evaluation."""
+        return self.evaluation.summary
+
+    @property
     def learned(self) -> bool:
         """Whether there is an adapted model beside the frozen one."""
-        return "secl" in self.summary
+        return adapted(self.summary) is not None
 
     @property
     def watched(self) -> bool:
@@ -77,84 +81,75 @@ class RunReport:
 
 
 def panels(run: RunReport) -> dict[str, Panel]:
-    """The graded confidences of a run by the name of their reading, "before" and "after" first."""
-    first = ("stated", after(run.summary))
-    order = sorted(run.series, key=lambda key: first.index(key) if key in first else len(first))
-    found: dict[str, Panel] = {}
-    for key in order:
-        series = run.series[key]
-        pairs = [(c, right) for c, right in zip(series.confidence, series.correct, strict=True) if right is not None]
-        if pairs:
-            found[key] = (READINGS[key], [c for c, _ in pairs], [right for _, right in pairs])
-    return found
+    """The graded confidences of a run by the name of their estimator, "before" and "after" first."""
+    after = best_alternative(run.summary)
+    first = ("stated", after.estimator.name if after else None)
+    order = sorted(run.summary.estimators, key=lambda name: first.index(name) if name in first else len(first))
+    graded: dict[str, Panel] = {}
+    for name in order:
+        confidences, grades = run.evaluation.series[name].graded()
+        if grades:
+            graded[name] = (run.summary.estimators[name].estimator.title, confidences, grades)
+    return graded
 
 
-def after(summary: Mapping[str, Any]) -> str | None:
-    """What the stated confidence is compared with: SECL where the model learned, else the lowest ECE without labels.
-
-    >>> after({"stated": {"ece": 0.4}, "p_true": {"ece": 0.3}, "norm_p_true": {"ece": 0.1}})
-    'norm_p_true'
-    """
-    if "secl" in summary:
-        return "secl"
-    errors = {key: summary[key]["ece"] for key in rivals(summary)}
-    return min(errors, key=lambda key: errors[key]) if errors else None
+def adapted(summary: Summary) -> EstimatorSummary | None:
+    """The confidence that the adapted model reports; None where nothing learns."""
+    rows = (row for row in summary.estimators.values() if row.estimator.learned and not row.estimator.needs_labels)
+    return next(rows, None)
 
 
-def rivals(summary: Mapping[str, Any]) -> list[str]:
+def best_alternative(summary: Summary) -> EstimatorSummary | None:
+    """What the stated confidence is compared with: the adapted one if any, else the lowest ECE without labels."""
+    return adapted(summary) or min(alternatives(summary), key=lambda row: row.ece, default=None)
+
+
+def alternatives(summary: Summary) -> list[EstimatorSummary]:
     """The graded confidences beside the stated one that need no right answers."""
-    candidates = [key for key in READINGS if key in summary and key != "stated" and key not in NEEDS_LABELS]
-    return [key for key in candidates if summary[key]["ece"] is not None]
+    rows = [row for name, row in summary.estimators.items() if name != "stated" and not row.estimator.needs_labels]
+    return [row for row in rows if not math.isnan(row.ece)]
 
 
-def closer(summary: Mapping[str, Any]) -> bool:
-    """Whether the stated confidence is compared with one of a lower ECE.
-
-    >>> closer({"stated": {"ece": 0.1}, "p_true": {"ece": 0.3}})
-    False
-    """
-    stated, key = summary.get("stated"), after(summary)
-    if not stated or stated["ece"] is None or key is None or summary[key]["ece"] is None:
-        return False
-    return bool(summary[key]["ece"] < stated["ece"])
+def comes_closer(summary: Summary) -> bool:
+    """Whether the stated confidence is compared with one of a lower ECE."""
+    stated, after = summary.estimators.get("stated"), best_alternative(summary)
+    return stated is not None and after is not None and after.ece < stated.ece
 
 
-def verdict(summary: Mapping[str, Any]) -> str:
+def verdict(summary: Summary) -> str:
     """What the run found, in one or two plain sentences.
 
-    >>> stated = {"n": 200, "ece": 0.446, "accuracy": 0.4, "mean_confidence": 0.846}
-    >>> print(verdict({"stated": stated, "secl": {**stated, "ece": 0.075}}))
-    Stated confidence was off by 0.446 on average (it said 85% and was right 40% of the time); after adapting by 0.075.
-    >>> print(verdict({"stated": {**stated, "ece": 0.1}, "p_true": {**stated, "ece": 0.7}}).partition("; ")[2])
-    none of the confidences that need no right answers came closer.
-    >>> print(verdict({"stated": {"ece": None}}))
+    >>> from secl.evaluation.summary import summarise
+    >>> print(verdict(summarise([])))
     No answer could be graded, so nothing can be said about calibration.
     """
-    stated, key = summary.get("stated"), after(summary)
-    if stated is None or stated["ece"] is None:
+    stated, after = summary.estimators.get("stated"), best_alternative(summary)
+    if stated is None or math.isnan(stated.ece):
         return "No answer could be graded, so nothing can be said about calibration."
-    said = f"it said {100 * stated['mean_confidence']:.0f}% and was right {100 * stated['accuracy']:.0f}% of the time"
-    text = f"Stated confidence was off by {stated['ece']:.3f} on average ({said})"
-    if key == "secl":
-        doubt = "" if _told_apart(stated, summary["secl"]) else " (too few questions to tell)"
-        return f"{text}; after adapting by {number(summary['secl']['ece'], 3)}{doubt}."
-    if key is None:
+    claim = f"it said {100 * stated.mean_confidence:.0f}% and was right {100 * stated.accuracy:.0f}% of the time"
+    text = f"Stated confidence was off by {stated.ece:.3f} on average ({claim})"
+    if after is None:
         return f"{text}."
-    if not closer(summary):
+    if after.estimator.learned:
+        doubt = "" if _distinguishable(stated, after) else " (too few questions to tell)"
+        return f"{text}; after adapting by {number(after.ece, 3)}{doubt}."
+    if not comes_closer(summary):
         return f"{text}; none of the confidences that need no right answers came closer."
-    best = f'"{READINGS[key]}" came closest, off by {summary[key]["ece"]:.3f}'
+    best = f'"{after.estimator.title}" came closest, off by {after.ece:.3f}'
     return f"{text}; of the confidences that need no right answers, {best}."
 
 
-def _told_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _distinguishable(one: EstimatorSummary, other: EstimatorSummary) -> bool:
     """Whether two errors may be read as different: with `FEWEST` questions, or where intervals do not overlap."""
-    if min(one["n"], other["n"]) >= FEWEST:
+    if min(one.n, other.n) >= FEWEST:
         return True
-    spans = [span for each in (one, other) if (span := (each.get("intervals") or {}).get("ece"))]
-    return len(spans) == 2 and max(low for low, _ in spans) > min(high for _, high in spans)
+    if one.intervals is None or other.intervals is None:
+        return False
+    spans = (one.intervals.ece, other.intervals.ece)
+    return max(each.low for each in spans) > min(each.high for each in spans)
 
 
-def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
+def wrong_answers(run: RunReport, count: int = MAX_WRONG) -> list[dict[str, Any]]:
     """The graded wrong answers with the highest reported confidence, ready to be shown."""
     graded = [(r, r.reply, r.correct) if run.learned else (r, r.frozen, r.frozen_correct) for r in run.records]
     wrong = [(record, reply) for record, reply, correct in graded if correct is False]
@@ -163,7 +158,6 @@ def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
     for record, reply in wrong[:count]:
         question, p_true = record.question, record.evidence.p_true
         text = question.text.strip()
-        other = record.frozen.answer != reply.answer
         shown.append(
             {
                 "position": record.position,
@@ -171,11 +165,13 @@ def wrong_answers(run: RunReport, count: int = WORST) -> list[dict[str, Any]]:
                 "text": text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …",
                 "options": list(zip(question.letters, question.options, strict=True)),
                 "answer": reply.answer,
-                "said": _named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
+                "answered": _named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
                 "reference": question.reference,
                 "right": _reference(question),
                 "before": number(record.frozen.confidence, 3),
-                "before_of": _named(question, record.frozen.answer) or "nothing readable" if other else "",
+                "before_of": _named(question, record.frozen.answer) or "nothing readable"
+                if record.frozen.answer != reply.answer
+                else "",
                 "after": number(reply.confidence, 3) if run.learned else "",
                 "p_true": number(p_true.probabilities[0], 3) if p_true else "",
             }
@@ -194,23 +190,23 @@ def _reference(question: Question) -> str:
     return _named(question, reference)
 
 
-def making(run: RunReport) -> list[tuple[str, str]]:
+def provenance(run: RunReport) -> list[tuple[str, str]]:
     """How the run was made, as terms and values."""
     manifest, recipe = run.manifest, run.manifest.get("recipe", {})
     environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
-    settings = ", ".join(f"{key} = {_plainly(value)}" for key, value in run.settings.items())
+    settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
     facts = {
         "Model": recipe.get("model"),
         "Fingerprint of the model": str(manifest.get("model", ""))[:12],
-        "Stream": _plainly(recipe.get("stream") or recipe.get("questions") or ""),
+        "Stream": _joined(recipe.get("stream") or recipe.get("questions") or ""),
         "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
         "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
         "Method": recipe.get("method"),
         "Temperature of normalised P(True)": recipe.get("tau") or manifest.get("tau"),
         "Seed": recipe.get("seed"),
         "Settings other than the defaults": settings or "none",
-        "Adapter": f"LoRA of rank {adapter.get('r')} on {_plainly(adapter.get('target_modules') or [])}, "
-        f"layers {_plainly(adapter.get('layers_to_transform') or 'all')}"
+        "Adapter": f"LoRA of rank {adapter.get('r')} on {_joined(adapter.get('target_modules') or [])}, "
+        f"layers {_joined(adapter.get('layers_to_transform') or 'all')}"
         if adapter and run.learned
         else "",
         "Environment": ", ".join(f"{key} {value}" for key, value in environment.items()),
@@ -220,52 +216,58 @@ def making(run: RunReport) -> list[tuple[str, str]]:
     return [(term, str(value)) for term, value in facts.items() if value not in (None, "")]
 
 
-def _plainly(value: Any) -> str:
+def _joined(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def ledger(records: Sequence[Record]) -> list[tuple[str, str, str, str]]:
     """Tokens through the network by purpose: name, in total, per question, and share of all."""
-    spent = dict.fromkeys(PURPOSES, 0.0)
+    by_purpose = dict.fromkeys(PURPOSES, 0.0)
     for record in records:
         for purpose, tokens in asdict(record.ledger).items():
-            spent[purpose] += tokens
-    whole = sum(spent.values())
-    lines = [(PURPOSES[purpose], tokens) for purpose, tokens in spent.items() if tokens] + [("together", whole)]
-    each = max(len(records), 1)
-    return [(name, f"{n:,.0f}", f"{n / each:,.1f}", percent(n / whole if whole else None)) for name, n in lines]
+            by_purpose[purpose] += tokens
+    total = sum(by_purpose.values())
+    lines = [(PURPOSES[purpose], tokens) for purpose, tokens in by_purpose.items() if tokens] + [("together", total)]
+    questions = max(len(records), 1)
+    return [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None)) for name, n in lines]
 
 
-def domains(run: RunReport) -> list[dict[str, str]]:
-    """A line for each domain: how calibrated it was before and after, and how much was learned there."""
-    key = after(run.summary)
-    lines = []
-    for name, part in run.summary["domains"].items():
-        pair = {"before": part.get("stated"), "after": part.get(key or "")}
-        line = {"name": name, "questions": amount(part["questions"])}
-        for when, part_of_it in pair.items():
-            found = part_of_it or {"ece": None, "auroc": None, "accuracy": None}
-            line[f"{when}_ece"] = number(found["ece"], 3)
-            line[f"{when}_interval"] = span((found.get("intervals") or {}).get("ece"), lambda value: f"{value:.3f}")
-            line[f"{when}_auroc"] = number(found["auroc"], 3)
-            line[f"{when}_accuracy"] = percent(found["accuracy"])
-        lines.append(line | {count: amount(part[count]) for count in ("trained", "alarms")})
-    return lines
+def domain_rows(run: RunReport) -> list[dict[str, str]]:
+    """A row for each domain: how calibrated it was before and after, and how much was learned there."""
+    after = best_alternative(run.summary)
+    rows = []
+    for domain, part in run.summary.domains.items():
+        row = {"name": domain, "questions": amount(part.questions)}
+        row |= _columns("before", part.estimators.get("stated"))
+        row |= _columns("after", part.estimators.get(after.estimator.name) if after else None)
+        rows.append(row | {"trained": amount(part.trained), "alarms": amount(part.alarms)})
+    return rows
+
+
+def _columns(prefix: str, row: EstimatorSummary | None) -> dict[str, str]:
+    intervals = row.intervals if row else None
+    return {
+        f"{prefix}_ece": number(row.ece if row else None, 3),
+        f"{prefix}_interval": span(intervals.ece if intervals else None),
+        f"{prefix}_auroc": number(row.auroc if row else None, 3),
+        f"{prefix}_accuracy": percent(row.accuracy if row else None),
+    }
 
 
 def overview(run: RunReport) -> tuple[str, ...]:
-    """The line of a run in the table of all runs, without its name; a confidence picked among several says so."""
-    recipe, key = run.manifest.get("recipe", {}), after(run.summary)
-    stated, best = run.summary.get("stated") or {}, run.summary.get(key or "") or {}
-    picked = 1 if key == "secl" else len(rivals(run.summary))
-    among = f", the best of {picked} on these answers" if picked > 1 else ""
+    """The row of a run in the table of all runs, without its name; a confidence picked among several says so."""
+    recipe, after = run.manifest.get("recipe", {}), best_alternative(run.summary)
+    stated = run.summary.estimators.get("stated")
+    accurate = after or stated
+    candidates = 1 if after is None or after.estimator.learned else len(alternatives(run.summary))
+    among = f", the best of {candidates} on these answers" if candidates > 1 else ""
     return (
         str(recipe.get("model", "")),
         str(recipe.get("method", "")),
         amount(len(run.records)),
-        percent((best or stated).get("accuracy")),
-        number(stated.get("ece"), 3),
-        f"{READINGS[key]}{among}" if key else "",
-        number(best.get("ece"), 3),
-        number(best.get("cost_measured"), 1),
+        percent(accurate.accuracy if accurate else None),
+        number(stated.ece if stated else None, 3),
+        f"{after.estimator.title}{among}" if after else "",
+        number(after.ece if after else None, 3),
+        number(after.cost_measured if after else None, 1),
     )

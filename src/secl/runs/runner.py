@@ -17,11 +17,11 @@ from secl.calibrator import Calibrator
 from secl.data.question_files import read_questions
 from secl.data.streams import arrange, fingerprint, load_stream
 from secl.errors import RunError
+from secl.evaluation.estimators import Estimator, make_estimators
+from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
 from secl.methods import method
 from secl.records import Question, Record
-from secl.reports.estimators import Reading, readings
-from secl.reports.summary import summarise, summary_json
 from secl.runs.adapters import plain_config, write_folder
 from secl.runs.settings import RunSettings, anchored
 from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
@@ -91,7 +91,7 @@ class Run:
     def finish(self) -> dict[str, Any]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        return write_summary(self.store, self.records)
+        return write_summary(self.store, summarise(self.records, estimators_of(self.store)))
 
 
 def start(recipe: RunSettings, folder: Path) -> Run:
@@ -272,29 +272,29 @@ def environment(model: Placed) -> dict[str, Any]:
     }
 
 
-def readings_of(store: Store) -> dict[str, Reading]:
-    """The confidences that the method of a run is for; without learning there is no SECL to read."""
+def estimators_of(store: Store) -> dict[str, Estimator]:
+    """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
     recipe = RunSettings.from_json(store.manifest["recipe"])
-    found = readings(recipe.tau or store.manifest["tau"], recipe.formula)
-    wanted = method(recipe.method).reports or tuple(found)
+    estimators = make_estimators(recipe.tau or store.manifest["tau"], recipe.formula)
+    names = method(recipe.method).reports or tuple(estimators)
     learns = method(recipe.method).learns and recipe.gate != "never"
-    return {name: found[name] for name in found if name in wanted and (learns or not name.startswith("secl"))}
+    return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 
 
-def write_summary(store: Store, records: Sequence[Record]) -> dict[str, Any]:
-    """Compute the summary of the records so far and write it into the run folder."""
+def write_summary(store: Store, summary: Summary) -> dict[str, Any]:
+    """Write the summary of the records so far into the run folder; returns what was written."""
     manifest = store.manifest
     recipe = RunSettings.from_json(manifest["recipe"])
-    summary = {
+    plain = {
         "model": recipe.model,
         "method": recipe.method,
         "seed": recipe.seed,
-        "complete": len(records) == manifest["total"],
+        "complete": summary.questions == manifest["total"],
         "seconds": store.seconds,
-        **summarise(records, readings_of(store)),
+        **summary.to_json(),
     }
     unfinished = store.folder / f"{SUMMARY}.new"
     with storage_errors(store.folder):
-        unfinished.write_text(summary_json(summary), encoding="utf-8")
+        unfinished.write_text(summary_json(plain), encoding="utf-8")
         unfinished.rename(store.folder / SUMMARY)
-    return summary
+    return plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from secl.records import Reply
 from secl.reports.console import BAR, listing
-from secl.reports.tables import UNDEFINED
+from secl.reports.formatting import UNDEFINED
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History

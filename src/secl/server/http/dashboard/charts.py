@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from secl.reports.tables import counted
+from secl.reports.formatting import counted
 from secl.reports.timeline import running_mean
 
 WIDTH, HEIGHT = 1000.0, 100.0

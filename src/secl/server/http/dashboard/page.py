@@ -16,8 +16,7 @@ import jinja2
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from secl.reports.figures import showable
-from secl.reports.tables import counted
+from secl.reports.formatting import counted, xml_text
 from secl.server.audit.entries import record_id
 from secl.server.http.dashboard.charts import histogram, reliability_picture, timeline
 from secl.server.http.dashboard.view import View, view
@@ -142,7 +141,7 @@ def _packaged(name: str) -> str:
 @cache
 def _template() -> jinja2.Template:
     def clean(value: Any) -> Any:
-        return showable(value) if type(value) is str else value
+        return xml_text(value) if type(value) is str else value
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_packaged),

@@ -7,31 +7,24 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from secl.errors import RunError
+from secl.evaluation.compare import Side, compare, comparison_json
+from secl.evaluation.estimators import ESTIMATORS
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Question, Record
-from secl.reports.compare import (
-    LABELS,
-    Side,
-    compare,
-    comparison_json,
-    comparison_table,
-    difference_table,
-    plain_text,
-    remarks,
-)
-from secl.reports.estimators import readings
+from secl.reports.comparison_report import TITLES, comparison_table, difference_table, remarks
+from secl.reports.formatting import terminal_text
+from secl.reports.table import Table, to_rich
 from tests.reports.conftest import MakeRecord
 
 
 def side(records: Sequence[Record], name: str = "secl", total: int | None = None) -> Side:
-    return Side(records, len(records) if total is None else total, name, readings()[name])
+    return Side(records, len(records) if total is None else total, ESTIMATORS[name])
 
 
 def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
@@ -41,9 +34,9 @@ def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
     return paired_differences(*sides[0], *sides[1])
 
 
-def screen(printed: Any, width: int = 80) -> str:
+def screen(table: Table, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(printed)
+    console.print(to_rich(table))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -164,7 +157,7 @@ def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list
     assert max(map(len, said.splitlines())) <= 80
     assert "…" not in said
     rows = {line.split("  ")[0]: line for line in said.splitlines()}
-    for label in LABELS.values():
+    for label in TITLES.values():
         assert label in rows
     assert rows["ECE"].rstrip().endswith("*")
     assert not rows["Accuracy"].rstrip().endswith("*")
@@ -182,16 +175,16 @@ def test_a_long_name_wraps_and_numbers_do_not() -> None:
 @pytest.mark.parametrize("width", [80, 60, 52])
 def test_a_narrow_terminal_loses_no_name_and_no_number(width: int) -> None:
     far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
-    said = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(LABELS.values(), far)}, "note"), width)
+    said = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(TITLES.values(), far)}, "note"), width)
     assert max(map(len, said.splitlines())) <= width
     assert "…" not in said
     first = " ".join(line[:10].strip() for line in said.splitlines())
-    assert all(label.split()[0] in first for label in LABELS.values())
-    assert all(said.count(value) == len(LABELS) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
+    assert all(label.split()[0] in first for label in TITLES.values())
+    assert all(said.count(value) == len(TITLES) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
 
 
 def test_control_characters_of_the_data_do_not_reach_the_terminal(make_record: MakeRecord) -> None:
-    assert plain_text("a\x1b[31m\u202e\ud800\nb – 日本 [x]") == "a\\x1b[31m\\u202e\\ud800\\nb – 日本 [x]"  # noqa: RUF001
+    assert terminal_text("a\x1b[31m\u202e\ud800\nb – 日本 [x]") == "a\\x1b[31m\\u202e\\ud800\\nb – 日本 [x]"  # noqa: RUF001
     records = [make_record(i, domain=f"\x1b[2J\x07{i % 2}") for i in range(8)]
     said = screen(comparison_table(compare(side(records, "stated"), side(records, "secl"))))
     assert "\x1b" not in said

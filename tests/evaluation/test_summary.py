@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from secl.errors import ParameterError
+from secl.evaluation.estimators import ESTIMATORS, Estimator, Series
+from secl.evaluation.summary import Measures, evaluate, measure, summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
 from secl.records import Decision, Record
-from secl.reports.estimators import readings
-from secl.reports.summary import Measures, measure, summarise, summary_json
 
 MakeRecord = Callable[..., Record]
 
-LEARNED = {name: readings()[name] for name in ("stated", "p_true", "norm_p_true", "secl")}
+LEARNED = {name: ESTIMATORS[name] for name in ("stated", "p_true", "norm_p_true", "secl")}
 
 
 def made(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,37 +64,36 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: Make
     ]
 
     def pairs(name: str) -> list[tuple[float, bool | None]]:
-        series = LEARNED[name].read(records)
-        return list(zip(series.confidence, series.correct, strict=True))
+        return [(each.confidence, each.correct) for each in LEARNED[name].estimate(records).estimates]
 
     assert pairs("stated") == [(0.95, False), (0.85, True), (0.75, None)]
     assert pairs("secl") == [(0.35, True), (0.45, False), (0.55, None)]
     assert pairs("p_true") == [(0.7, True), (0.2, None)]
-    assert LEARNED["norm_p_true"].read(records).confidence == pytest.approx([0.7 / 0.8, 0.2 / 0.5])
+    assert [confidence for confidence, _ in pairs("norm_p_true")] == pytest.approx([0.7 / 0.8, 0.2 / 0.5])
     summary = summarise(records)
-    assert {name: summary[name]["n"] for name in ("stated", "p_true", "norm_p_true", "secl")} == {
+    assert {name: summary.estimators[name].n for name in ("stated", "p_true", "norm_p_true", "secl")} == {
         "stated": 2,
         "p_true": 1,
         "norm_p_true": 1,
         "secl": 2,
     }
-    assert summary["secl"]["ece"] == pytest.approx(0.55)
-    assert summary["stated"]["brier"] == pytest.approx((0.95**2 + 0.15**2) / 2)
-    assert summary["unlabelled"] == 1
+    assert summary.estimators["secl"].ece == pytest.approx(0.55)
+    assert summary.estimators["stated"].brier == pytest.approx((0.95**2 + 0.15**2) / 2)
+    assert summary.unlabelled == 1
 
 
 def test_confidences_that_were_never_computed_are_left_out(make_record: MakeRecord) -> None:
     summary = summarise([make_record()])
-    assert "p_true" not in summary
-    assert "norm_p_true" not in summary
-    assert summary["secl"]["n"] == 1
+    assert "p_true" not in summary.estimators
+    assert "norm_p_true" not in summary.estimators
+    assert summary.estimators["secl"].n == 1
 
 
 def test_confidences_that_are_not_wanted_are_left_out_everywhere(make_stream: Callable[[int], list[Record]]) -> None:
     summary = summarise(make_stream(40), {name: LEARNED[name] for name in ("stated", "p_true")})
-    for part in (summary, *summary["domains"].values()):
-        assert "stated" in part
-        assert not {"norm_p_true", "secl"} & set(part)
+    for part in (summary, *summary.domains.values()):
+        assert "stated" in part.estimators
+        assert not {"norm_p_true", "secl"} & set(part.estimators)
 
 
 def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
@@ -121,7 +121,7 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
         "cost_paper": (15 + 3) / 4,
         "cost_measured": 2200.0 / 400.0,
     }
-    assert {key: summary[key] for key in expected} == expected
+    assert {key: getattr(summary, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(("trained", "passes"), [(512, 9168), (251, 5514), (119, 3666), (160, 4240)])
@@ -129,45 +129,63 @@ def test_the_paper_s_own_costs_come_out(trained: int, passes: int, make_record: 
     """Table cost: forward passes for 2,000 questions of each model."""
     records = [make_record(place, outcome="trained" if place < trained else "idle") for place in range(2000)]
     summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
-    assert summary["cost_paper"] * 2000 == pytest.approx(passes)
-    assert summary["secl"]["cost_paper"] * 2000 == pytest.approx(passes)
+    assert summary.cost_paper * 2000 == pytest.approx(passes)
+    assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
 
 
 def test_domains_are_summaries_of_their_own_records(make_stream: Callable[[int], list[Record]]) -> None:
     records = make_stream(80)
     summary = summarise(records, LEARNED)
-    assert list(summary["domains"]) == ["arc $challenge$", "truthful_qa"]
-    for domain, part in summary["domains"].items():
+    assert list(summary.domains) == ["arc $challenge$", "truthful_qa"]
+    for domain, part in summary.domains.items():
         alone = summarise([record for record in records if record.question.domain == domain], LEARNED)
-        alone.pop("domains")
-        assert part == alone
-    assert sum(part["questions"] for part in summary["domains"].values()) == 80
+        assert part.to_json() == {**alone.to_json(), "domains": {}}
+    assert sum(part.questions for part in summary.domains.values()) == 80
+
+
+def test_an_evaluation_computes_every_estimator_once(make_stream: Callable[[int], list[Record]]) -> None:
+    calls: list[str] = []
+
+    def counting(name: str) -> Estimator:
+        def estimate(records: Sequence[Record]) -> Series:
+            calls.append(name)
+            return ESTIMATORS[name].estimate(records)
+
+        return replace(ESTIMATORS[name], estimate=estimate)
+
+    evaluation = evaluate(make_stream(40), {name: counting(name) for name in ESTIMATORS}, intervals=False)
+    assert calls == list(ESTIMATORS) == list(evaluation.series)
+    for name, row in evaluation.summary.estimators.items():
+        assert row.n == len(evaluation.series[name].graded()[0])
 
 
 def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:
-    summary = summarise([make_record(place, correct=None, frozen_correct=True) for place in range(3)])
+    whole = summarise([make_record(place, correct=None, frozen_correct=True) for place in range(3)])
+    summary = whole.to_json()["estimators"]
     costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
     assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES), **costs}
     assert summary["stated"]["auroc"] is None
     assert summary["stated"]["intervals"]["auroc"] is None
     assert summary["stated"]["intervals"]["accuracy"] == [1.0, 1.0]
-    text = summary_json(summary)
+    text = summary_json(whole.to_json())
     assert "NaN" not in text
-    assert json.loads(text) == summary
+    assert json.loads(text) == whole.to_json()
     with pytest.raises(ValueError, match="JSON"):
         summary_json({"ece": math.nan})
 
 
 def test_intervals_can_be_left_out(make_record: MakeRecord) -> None:
-    assert "intervals" not in summarise([make_record()], intervals=False)["secl"]
+    assert summarise([make_record()], intervals=False).estimators["secl"].intervals is None
 
 
 def test_a_run_without_records_has_a_summary() -> None:
     summary = summarise([])
-    assert summary["questions"] == 0
-    assert summary["trained_share"] is summary["cost_paper"] is summary["cost_measured"] is None
-    assert summary["domains"] == {}
-    assert "secl" not in summary
+    assert summary.questions == 0
+    assert math.isnan(summary.trained_share)
+    plain = summary.to_json()
+    assert plain["trained_share"] is plain["cost_paper"] is plain["cost_measured"] is None
+    assert summary.domains == {}
+    assert "secl" not in summary.estimators
 
 
 def test_measures_are_frozen() -> None:

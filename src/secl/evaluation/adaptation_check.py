@@ -13,8 +13,8 @@ calibrated: the paper's prerequisite, and the reason why it leaves its Qwen cont
    be won by knowing less, and Brier alone by knowing more without meaning it.
 
     adapt          ECE and Brier score are lower for sure: both intervals lie below 0
-    do not adapt   the Brier score is higher for sure, or a gain in ECE of `WORTH` or more is excluded
-    cannot tell    else, and always below `LEAST` questions or `LEAST_OF_A_KIND` right or wrong answers
+    do not adapt   the Brier score is higher for sure, or a gain in ECE of `MIN_GAIN` or more is excluded
+    cannot tell    else, and always below `MIN_QUESTIONS` questions or `MIN_PER_CLASS` right or wrong answers
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Literal
 import numpy as np
 
 from secl.errors import DataError
+from secl.evaluation.estimators import ESTIMATORS, make_estimators
 from secl.metrics.calibration import brier, ece
 from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
 from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
 from secl.records import Record
-from secl.reports.estimators import readings
 from secl.settings import Formula
 
 TAUS = (
@@ -41,20 +41,20 @@ TAUS = (
 )
 """The sweep: ten steps to a factor of ten, on numbers that people type."""
 
-WORTH = 0.02
-"""The smallest gain in ECE that is worth learning for."""
+MIN_GAIN = 0.02
+"""Smallest gain in ECE that is worth learning for."""
 
-LEAST = FEWEST
-"""Fewer usable questions than these say nothing."""
+MIN_QUESTIONS = FEWEST
+"""Usable questions that a verdict needs."""
 
-LEAST_OF_A_KIND = FEWEST_OF_A_KIND
-"""Nor do fewer right or fewer wrong answers than these: a near constant at the base rate would fit them."""
+MIN_PER_CLASS = FEWEST_OF_A_KIND
+"""Right answers, and wrong ones, that a verdict needs: with fewer, a near constant at the base rate would fit."""
 
-MANY = 100_000
-"""More questions than these are no advice."""
+MAX_NEEDED = 100_000
+"""Largest number of questions to advise."""
 
 FOLDS = 5
-"""Of the cross-fitted tau."""
+"""Folds of the cross-fitted tau."""
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 
@@ -81,7 +81,7 @@ class Gap:
         right: of these n answered right.
         tau: the one in use: the model's own, or another that was asked for.
         best: the tau with the least Brier score over all n; nan for n = 0.
-        folds: the tau that each fold was scored with; empty below `LEAST` questions or `LEAST_OF_A_KIND` right or
+        folds: the tau that each fold was scored with; empty below `MIN_QUESTIONS` questions or `MIN_PER_CLASS` right or
             wrong answers.
         sweep: a row for each tau, the one in use among them, in rising order.
         used: {measure: difference}, stated (a) against the signal at the tau in use (b).
@@ -125,7 +125,7 @@ def measure_gap(
     if not labelled:
         raise DataError(f"none of the {len(records)} questions has a reference; add the right answers to check by.")
     taus = sorted({*TAUS, tau})
-    stated, signals, correct = _usable(records, taus, formula)
+    stated, signals, correct = _usable_answers(records, taus, formula)
     n, right = int(correct.size), int(correct.sum())
 
     def against_stated(signal: Vector) -> dict[str, Difference]:
@@ -133,7 +133,7 @@ def measure_gap(
 
     folds: tuple[float, ...] = ()
     fitted: dict[str, Difference] = {}
-    if n >= LEAST and min(right, n - right) >= LEAST_OF_A_KIND:
+    if n >= MIN_QUESTIONS and min(right, n - right) >= MIN_PER_CLASS:
         folds, signal = cross_fitted(signals, correct, taus, tau, seed)
         fitted = against_stated(signal)
     verdict = decide(fitted)
@@ -162,14 +162,14 @@ def decide(fitted: Mapping[str, Difference]) -> Verdict:
 
     >>> from secl.metrics.bootstrap import Interval
     >>> even, better = Difference(0.2, 0.2, Interval(-0.01, 0.01)), Difference(0.3, 0.1, Interval(-0.3, -0.1))
-    >>> judge({"ece": better, "brier": better}), judge({"ece": even, "brier": even}), judge({})
+    >>> decide({"ece": better, "brier": better}), decide({"ece": even, "brier": even}), decide({})
     ('adapt', 'do not adapt', 'cannot tell')
     """
     if not fitted:
         return "cannot tell"
     if fitted["ece"].falls and fitted["brier"].falls:
         return "adapt"
-    if fitted["brier"].rises or fitted["ece"].interval.low > -WORTH:
+    if fitted["brier"].rises or fitted["ece"].interval.low > -MIN_GAIN:
         return "do not adapt"
     return "cannot tell"
 
@@ -178,10 +178,10 @@ def questions_needed(fitted: Mapping[str, Difference], n: int) -> int | None:
     """How many questions would probably tell, after n of them could not; two digits, rounded up.
 
     Half of an interval shrinks with the square root of n. It is short enough once it is shorter than the way from its
-    middle to a border: for ECE to 0 or to a gain of `WORTH`, whichever is further; with ECE settled, for Brier to 0.
+    middle to a border: for ECE to 0 or to a gain of `MIN_GAIN`, whichever is further; with ECE settled, for Brier to 0.
 
     Returns:
-        A number of questions; None for more than `MANY`.
+        A number of questions; None for more than `MAX_NEEDED`.
 
     >>> from secl.metrics.bootstrap import Interval
     >>> questions_needed({"ece": Difference(0.3, 0.2, Interval(-0.3, 0.1))}, 60)
@@ -191,8 +191,8 @@ def questions_needed(fitted: Mapping[str, Difference], n: int) -> int | None:
     gain = -unsettled.difference
     # The interval may end early at the largest possible difference.
     half = max(unsettled.interval.high + gain, -gain - unsettled.interval.low)
-    way = abs(gain) if fitted["ece"].falls else max(gain, WORTH - gain)
-    if n * half**2 > MANY * way**2:
+    way = abs(gain) if fitted["ece"].falls else max(gain, MIN_GAIN - gain)
+    if n * half**2 > MAX_NEEDED * way**2:
         return None
     exact = n * (half / way) ** 2
     step = int(10 ** max(0, math.floor(math.log10(exact)) - 1))
@@ -227,18 +227,17 @@ def _best(squared: Vector, taus: Sequence[float], tau: float) -> int:
     return min(least.tolist(), key=lambda i: abs(math.log(taus[i] / tau)))
 
 
-def _usable(records: Sequence[Record], taus: Sequence[float], formula: Formula) -> tuple[Vector, Vector, Vector]:
+def _usable_answers(
+    records: Sequence[Record], taus: Sequence[float], formula: Formula
+) -> tuple[Vector, Vector, Vector]:
     """Stated confidence (n,), signal at each tau (taus, n) and grade (n,) of the questions that have all of them."""
-    stated = readings()["stated"].read(records)
-    signals = [readings(tau, formula)["norm_p_true"].read(records) for tau in taus]
-    rated = {place: i for i, place in enumerate(signals[0].places)}
-    kept = [
-        (i, rated[place])
-        for i, (place, right) in enumerate(zip(stated.places, stated.correct, strict=True))
-        if right is not None and place in rated
-    ]
+    stated = [each for each in ESTIMATORS["stated"].estimate(records).estimates if each.correct is not None]
+    signals = [make_estimators(tau, formula)["norm_p_true"].estimate(records).estimates for tau in taus]
+    column = {each.position: place for place, each in enumerate(signals[0])}
+    usable = [each for each in stated if each.position in column]
+    columns = [column[each.position] for each in usable]
     return (
-        np.array([stated.confidence[i] for i, _ in kept]),
-        np.array([[signal.confidence[j] for _, j in kept] for signal in signals]),
-        np.array([float(bool(stated.correct[i])) for i, _ in kept]),
+        np.array([each.confidence for each in usable]),
+        np.array([[estimates[place].confidence for place in columns] for estimates in signals]),
+        np.array([float(bool(each.correct)) for each in usable]),
     )

@@ -8,7 +8,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,23 +15,24 @@ from rich.console import Console
 
 from secl.calibrator import Calibrator
 from secl.errors import DataError, ParameterError
-from secl.gates import Never
-from secl.metrics.bootstrap import Interval
-from secl.metrics.paired_bootstrap import Difference, paired_differences
-from secl.metrics.probability import normalised_p_true
-from secl.records import Evidence, PTrue, Record, Reply
-from secl.reports.adaptation_check import (
+from secl.evaluation.adaptation_check import (
     FOLDS,
-    LEAST,
+    MIN_GAIN,
+    MIN_QUESTIONS,
     TAUS,
-    WORTH,
     Gap,
     cross_fitted,
     decide,
     measure_gap,
     questions_needed,
 )
+from secl.gates import Never
+from secl.metrics.bootstrap import Interval
+from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.metrics.probability import normalised_p_true
+from secl.records import Evidence, PTrue, Record, Reply
 from secl.reports.adaptation_report import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
+from secl.reports.table import Table, to_rich
 from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import MakeRecord, record, reply
 
@@ -79,9 +79,9 @@ def even(generator: Generator, signal: float) -> tuple[float, bool]:
     return chance, bool(generator.random() < chance)
 
 
-def screen(printed: Any) -> str:
+def screen(table: Table) -> str:
     console = Console(file=io.StringIO(), width=80)
-    console.print(printed)
+    console.print(to_rich(table))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -104,7 +104,7 @@ def test_an_honest_model_with_a_blind_signal_should_not_adapt() -> None:
 
 
 def test_a_few_questions_cannot_tell() -> None:
-    few = measure_gap(simulated(LEAST - 1, overconfident, 1), 1.0)
+    few = measure_gap(simulated(MIN_QUESTIONS - 1, overconfident, 1), 1.0)
     assert (few.verdict, few.folds, few.fitted, few.needed) == ("cannot tell", (), {}, None)
     assert few.used["ece"].difference < 0
     some = measure_gap(simulated(30, lambda g, s: (s * 0.8 + 0.15, g.random() < s), 3), 0.5)
@@ -191,7 +191,7 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     assert (gap.used, gap.fitted, gap.folds) == (whole.used, whole.fitted, whole.folds)
     assert notes(gap)[:2] == [
         "5 of 60 questions have no reference and do not count.",
-        "9 answers have no normalised P(True) (unreadable, or no rival) and do not count.",
+        "9 answers have no normalised P(True) (unreadable, or no distractor) and do not count.",
     ]
     unrated = measure_gap(holed[5:12], 1.0)
     assert (unrated.n, unrated.verdict) == (0, "cannot tell")
@@ -245,8 +245,8 @@ def difference(low: float, high: float) -> Difference:
         ((-0.3, 0.0), (-0.2, -0.1), "cannot tell"),
         ((-0.3, -0.1), (-0.2, 0.1), "cannot tell"),
         ((-0.3, -0.1), (0.01, 0.1), "do not adapt"),
-        ((-WORTH + 0.001, 0.3), (-0.1, 0.1), "do not adapt"),
-        ((-WORTH - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
+        ((-MIN_GAIN + 0.001, 0.3), (-0.1, 0.1), "do not adapt"),
+        ((-MIN_GAIN - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
         ((0.1, 0.2), (-0.2, -0.1), "do not adapt"),
     ],
 )

@@ -1,0 +1,153 @@
+"""Two confidences over the same questions, side by side: two runs, or before against after in one (`secl compare`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from secl.data.grading import answer_key
+from secl.errors import RunError
+from secl.evaluation.estimators import Estimator, Series
+from secl.evaluation.json_values import json_value
+from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.records import Record
+
+Key = tuple[str, str]
+"""What makes two questions the same one: id and text."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two confidences.
+
+    Attributes:
+        records: of its run, in order.
+        total: questions of the whole run; more than the records where it is unfinished.
+        estimator: of the confidence.
+    """
+
+    records: Sequence[Record]
+    total: int
+    estimator: Estimator
+
+    @cached_property
+    def series(self) -> Series:
+        """The confidence over the records."""
+        return self.estimator.estimate(self.records)
+
+    @cached_property
+    def by_question(self) -> dict[Key, Record]:
+        """The records, found by their question."""
+        return {(record.question.id, record.question.text): record for record in self.records}
+
+    def answer(self, record: Record) -> object:
+        """The answer that the confidence is about, equal for answers that count as the same; None if unreadable."""
+        answer = self.estimator.answer(record)
+        if answer is None:
+            return None
+        # The options of a question can stand in another order in the other run.
+        return record.question.option(answer) if record.question.options else answer_key(answer, record.question.form)
+
+    def graded(self) -> dict[Key, tuple[float, bool]]:
+        """Confidence and grade of the questions that have both."""
+        by_position = {
+            each.position: (each.confidence, each.correct) for each in self.series.estimates if each.correct is not None
+        }
+        return {
+            key: by_position[record.position]
+            for key, record in self.by_question.items()
+            if record.position in by_position
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the confidence of side b differs from that of side a.
+
+    Attributes:
+        shared: questions answered in both runs.
+        unfinished: whether a run has questions left, so that there will be more.
+        graded: shared questions with a graded confidence on both sides: those that the measures are about.
+        answers_differ: shared questions whose answers are not the same.
+        measures: {measure: difference}, over all graded questions.
+        domains: {domain: (graded questions, difference in ECE)}, in order of appearance.
+    """
+
+    shared: int
+    unfinished: bool
+    graded: int
+    answers_differ: int
+    measures: dict[str, Difference]
+    domains: dict[str, tuple[int, Difference]]
+
+
+def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Comparison:
+    """Paired differences of two confidences over the questions that both runs have answered.
+
+    Questions are matched by id and text, so the runs may have asked them in different orders.
+
+    Args:
+        a, b: the sides; differences are b - a.
+        resamples: bootstrap draws of the intervals.
+        seed: of the bootstrap.
+
+    Raises:
+        RunError: the runs do not ask the same questions, have none in common so far, or no question that they share
+            is graded on both sides.
+    """
+    shared = _shared_questions(a, b)
+    graded_a, graded_b = a.graded(), b.graded()
+    graded = [key for key in shared if key in graded_a and key in graded_b]
+    if not graded:
+        raise RunError(
+            f"none of the {len(shared)} questions that both runs have answered is graded on both sides, so there is "
+            "nothing to measure; compare runs over questions with right answers."
+        )
+
+    def measures(keys: Sequence[Key]) -> dict[str, Difference]:
+        confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
+        confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
+        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, resamples=resamples, seed=seed)
+
+    domains: dict[str, list[Key]] = {}
+    for key in graded:
+        domains.setdefault(a.by_question[key].question.domain, []).append(key)
+    return Comparison(
+        shared=len(shared),
+        unfinished=len(a.records) < a.total or len(b.records) < b.total,
+        graded=len(graded),
+        answers_differ=sum(a.answer(a.by_question[key]) != b.answer(b.by_question[key]) for key in shared),
+        measures=measures(graded),
+        domains={domain: (len(keys), measures(keys)["ece"]) for domain, keys in domains.items()},
+    )
+
+
+def _shared_questions(a: Side, b: Side) -> list[Key]:
+    """The questions answered by both, in the order of a; one that only one has must still be ahead in the other."""
+    if a.total != b.total:
+        raise RunError(
+            f"the runs do not ask the same questions: the first asks {a.total} and the second {b.total}; compare runs "
+            "over one stream."
+        )
+    only_a = [key for key in a.by_question if key not in b.by_question] if len(b.records) >= b.total else []
+    only_b = [key for key in b.by_question if key not in a.by_question] if len(a.records) >= a.total else []
+    if only_a or only_b:
+        counts = [
+            f"{len(only)} of the {len(side.records)} that the {which} has answered are not in the {other}"
+            for only, side, which, other in ((only_a, a, "first", "second"), (only_b, b, "second", "first"))
+            if only
+        ]
+        raise RunError(f"the runs do not ask the same questions: {' and '.join(counts)}; compare runs over one stream.")
+    shared = [key for key in a.by_question if key in b.by_question]
+    if not shared:
+        raise RunError("the runs have no answered question in common so far; finish them with secl run --resume.")
+    return shared
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON values; whatever is undefined is None."""
+    plain: dict[str, Any] = json_value(comparison)
+    domains = {domain: {"n": n, "ece": ece} for domain, (n, ece) in plain["domains"].items()}
+    return plain | {"domains": domains}

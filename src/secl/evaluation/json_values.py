@@ -1,0 +1,37 @@
+"""Results as JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from secl.metrics.bootstrap import Interval
+from secl.metrics.paired_bootstrap import Difference
+
+HIDDEN = "hidden from JSON"
+"""Key in the metadata of a dataclass field that JSON leaves out."""
+
+
+def json_value(value: object) -> Any:
+    """A result as JSON values: fields by name, intervals as [low, high], and None for whatever is undefined.
+
+    >>> json_value(Difference(0.25, 0.5, Interval(math.nan, math.nan)))
+    {'a': 0.25, 'b': 0.5, 'difference': 0.25, 'interval': None}
+    """
+    if isinstance(value, Interval):
+        return None if math.isnan(value.low) else [value.low, value.high]
+    if isinstance(value, Difference):
+        parts = {"a": value.a, "b": value.b, "difference": value.difference, "interval": value.interval}
+        return json_value(parts)
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Mapping):
+        return {str(key): json_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    if is_dataclass(value):
+        shown = [each.name for each in fields(value) if not each.metadata.get(HIDDEN)]
+        return {name: json_value(getattr(value, name)) for name in shown}
+    return value

@@ -1,0 +1,260 @@
+"""Records to numbers: how well each confidence of a run is calibrated, how it discriminates, and what it cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.evaluation.estimators import Estimator, Series, make_estimators
+from secl.evaluation.json_values import HIDDEN, json_value
+from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics.calibration import ada_ece, brier, ece
+from secl.metrics.discrimination import auroc
+from secl.metrics.graded import graded
+from secl.records import Record
+
+RESAMPLES = 1000
+"""Bootstrap draws of a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """A bootstrap interval over questions for each measure of `Measures`."""
+
+    ece: Interval
+    ada_ece: Interval
+    brier: Interval
+    auroc: Interval
+    accuracy: Interval
+    mean_confidence: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What n graded answers say about a confidence; every measure is nan where it is undefined.
+
+    Attributes:
+        n: answers that counted.
+        ece: expected calibration error, ten equal-width bins.
+        ada_ece: the same with ten equal-mass bins.
+        brier: Brier score.
+        auroc: area under the ROC curve; nan if all answers are right or all are wrong.
+        accuracy: share of right answers.
+        mean_confidence: mean of the confidences.
+        intervals: 95% bootstrap intervals; None where they were not asked for.
+    """
+
+    n: int
+    ece: float
+    ada_ece: float
+    brier: float
+    auroc: float
+    accuracy: float
+    mean_confidence: float
+    intervals: Intervals | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorSummary(Measures):
+    """The measures of an estimator over a run, or over one of its domains, and what it cost.
+
+    Attributes:
+        estimator: which one.
+        cost_paper: forward passes per question, as the paper counts.
+        cost_measured: tokens through the network per token of plain answering; nan without any.
+        fitted: what was fitted, in words; None where nothing was.
+    """
+
+    estimator: Estimator = field(metadata={HIDDEN: True})
+    cost_paper: float
+    cost_measured: float
+    fitted: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Counts over all questions, and a row of measures for each estimator that gives anything.
+
+    Attributes:
+        questions: asked.
+        unlabelled: of these without a reference, so in no measure.
+        trained: that received an update.
+        trained_share: their share; nan without questions.
+        burst: inside bursts.
+        alarms: that fired the gate.
+        agreed: stopped by the bin gate.
+        unparsed: replies without a readable answer.
+        low_digit_mass: replies that gave the ten digits together less than 0.5.
+        cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
+        cost_measured: tokens through the network per token of plain answering; nan without questions.
+        estimators: by name, in the order of reports.
+        domains: the summary of each domain, in order of appearance; empty in these.
+    """
+
+    questions: int
+    unlabelled: int
+    trained: int
+    trained_share: float
+    burst: int
+    alarms: int
+    agreed: int
+    unparsed: int
+    low_digit_mass: int
+    cost_paper: float
+    cost_measured: float
+    estimators: Mapping[str, EstimatorSummary]
+    domains: Mapping[str, Summary] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values: fields by name, undefined numbers None, intervals [low, high] or None."""
+        plain: dict[str, Any] = json_value(self)
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All estimators over one run, each computed once.
+
+    Attributes:
+        series: by the name of the estimator, in the order of reports.
+        summary: of the series.
+    """
+
+    series: Mapping[str, Series]
+    summary: Summary
+
+
+def measure(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Measures:
+    """All measures of n confidences (in [0, 1]) against n grades (right or wrong).
+
+    Args:
+        confidence: n probabilities.
+        correct: n grades.
+        resamples: bootstrap draws for the intervals; 0 for no intervals.
+        seed: of the bootstrap.
+
+    Raises:
+        ParameterError: lists of different lengths, values outside their range, or resamples below 0.
+
+    >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
+    >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals
+    (4, 0.3, 0.25, None)
+    """
+    confidences, grades = graded(confidence, correct)
+    intervals = None
+    if resamples != 0:
+        values = resampled_measures(confidences, grades, resamples=resamples, seed=seed)
+        intervals = Intervals(**{name: percentile_interval(values[name]) for name in MEASURES})
+    return Measures(
+        n=int(confidences.size),
+        ece=ece(confidences, grades),
+        ada_ece=ada_ece(confidences, grades),
+        brier=brier(confidences, grades),
+        auroc=auroc(confidences, grades),
+        accuracy=float(np.mean(grades)) if grades.size else math.nan,
+        mean_confidence=float(np.mean(confidences)) if confidences.size else math.nan,
+        intervals=intervals,
+    )
+
+
+def evaluate(
+    records: Sequence[Record], estimators: Mapping[str, Estimator] | None = None, *, intervals: bool = True
+) -> Evaluation:
+    """Compute every estimator over the records of a run, and its measures over all of them and over each domain.
+
+    Args:
+        records: of one run, in order.
+        estimators: by name; all of `make_estimators` unless given.
+        intervals: whether to compute 95% bootstrap intervals (about a second per estimator and 2000 questions).
+    """
+    estimators = make_estimators() if estimators is None else estimators
+    series = {name: estimator.estimate(records) for name, estimator in estimators.items()}
+    domains: dict[str, list[Record]] = {}
+    for record in records:
+        domains.setdefault(record.question.domain, []).append(record)
+
+    def summary(part: Sequence[Record], domains: Mapping[str, Summary]) -> Summary:
+        return _summary(part, _rows(part, estimators, series, intervals), domains)
+
+    whole = summary(records, {domain: summary(part, {}) for domain, part in domains.items()})
+    return Evaluation(series, whole)
+
+
+def summarise(
+    records: Sequence[Record], estimators: Mapping[str, Estimator] | None = None, *, intervals: bool = True
+) -> Summary:
+    """The summary alone; arguments are those of `evaluate`.
+
+    >>> summarise([]).questions
+    0
+    """
+    return evaluate(records, estimators, intervals=intervals).summary
+
+
+def summary_json(plain: Mapping[str, Any]) -> str:
+    """JSON values as strict text (no NaN), two spaces deep, ending in a newline.
+
+    Raises:
+        ValueError: a value that JSON does not have; `Summary.to_json` gives none.
+
+    >>> print(summary_json({"ece": None}), end="")
+    {
+      "ece": null
+    }
+    """
+    return json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2) + "\n"
+
+
+def _rows(
+    records: Sequence[Record], estimators: Mapping[str, Estimator], series: Mapping[str, Series], intervals: bool
+) -> dict[str, EstimatorSummary]:
+    """A row for each estimator that has a confidence for one of these records."""
+    by_position = {record.position: record for record in records}
+    rows = {}
+    for name, estimator in estimators.items():
+        estimates = tuple(each for each in series[name].estimates if each.position in by_position)
+        if not estimates:
+            continue
+        part = Series(estimates, series[name].fitted)
+        measures = measure(*part.graded(), resamples=RESAMPLES if intervals else 0)
+        rated = [by_position[each.position] for each in estimates]
+        plain = sum(record.plain_tokens for record in rated)
+        rows[name] = EstimatorSummary(
+            **{each.name: getattr(measures, each.name) for each in fields(Measures)},
+            estimator=estimator,
+            cost_paper=sum(map(estimator.paper_passes, rated)) / len(rated),
+            cost_measured=sum(each.tokens for each in estimates) / plain if plain else math.nan,
+            fitted=part.fitted,
+        )
+    return rows
+
+
+def _summary(
+    records: Sequence[Record], rows: Mapping[str, EstimatorSummary], domains: Mapping[str, Summary]
+) -> Summary:
+    questions = len(records)
+    trained = sum(record.outcome == "trained" for record in records)
+    plain = sum(record.plain_tokens for record in records)
+    return Summary(
+        questions=questions,
+        unlabelled=sum(record.correct is None for record in records),
+        trained=trained,
+        trained_share=trained / questions if questions else math.nan,
+        burst=sum(record.decision.in_burst for record in records),
+        alarms=sum(record.decision.alarm for record in records),
+        agreed=sum(record.outcome == "agreed" for record in records),
+        unparsed=sum(record.reply.answer is None for record in records),
+        low_digit_mass=sum(record.reply.digit_mass < 0.5 for record in records),
+        cost_paper=(15 * trained + (questions - trained)) / questions if questions else math.nan,
+        cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,
+        estimators=rows,
+        domains=domains,
+    )

@@ -1,0 +1,88 @@
+"""What `secl compare` says: a table of differences, and what else a reader must know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from secl.evaluation.compare import Comparison
+from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference
+from secl.reports.formatting import UNDEFINED, number
+from secl.reports.table import Cell, Column, Row, Table
+
+TITLES = {
+    "ece": "ECE",
+    "ada_ece": "AdaECE",
+    "brier": "Brier",
+    "auroc": "AUROC",
+    "accuracy": "Accuracy",
+    "mean_confidence": "Mean confidence",
+}
+"""What people call the measures."""
+
+NOTE = (
+    "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
+    "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
+    f"{FEWEST} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
+)
+"""What a reader must know about a table of differences."""
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """The table of a comparison: all measures, then the ECE of each domain where there are several."""
+    sections = {"": {TITLES[measure]: difference for measure, difference in comparison.measures.items()}}
+    if len(comparison.domains) > 1:
+        sections["ECE by domain"] = {
+            f"{domain} ({n})": difference for domain, (n, difference) in comparison.domains.items()
+        }
+    return difference_table(("A", "B"), sections, NOTE)
+
+
+def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[str, Difference]], note: str) -> Table:
+    """A table of differences that fits 80 columns, a row each; what is undefined is a dash.
+
+    Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns.
+
+    Args:
+        headings: of a and of b.
+        sections: {heading of a group of rows: {name of a row: difference}}; an empty heading is left out.
+        note: stands below the table.
+    """
+    # Were only the names to wrap, they would be squeezed to nothing.
+    columns = (
+        Column("", left=True, wraps=True),
+        *map(Column, headings),
+        Column("Difference"),
+        Column("95% interval", wraps=True),
+        Column("", left=True),
+    )
+    rows = {
+        section: [_row(name, difference) for name, difference in part.items()] for section, part in sections.items()
+    }
+    return Table(columns, rows, (note,))
+
+
+def _row(name: str, difference: Difference) -> Row:
+    low, high = difference.interval.low, difference.interval.high
+    cells = (
+        name,
+        number(difference.a, 3),
+        number(difference.b, 3),
+        number(difference.difference, 3, "+"),
+        UNDEFINED if math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
+        "*" if difference.rises or difference.falls else "",
+    )
+    return [Cell(cell) for cell in cells]
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """What a reader must know beside the table, a sentence each."""
+    lines = [f"{comparison.answers_differ} of {comparison.shared} answers differ."]
+    if comparison.unfinished:
+        lines.insert(0, f"Unfinished: these are the {comparison.shared} questions that both runs have answered so far.")
+    if comparison.graded < comparison.shared:
+        ungraded = comparison.shared - comparison.graded
+        lines.append(f"{ungraded} of {comparison.shared} questions are not graded on both sides.")
+    if math.isnan(comparison.measures["auroc"].difference):
+        lines.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
+    return lines

@@ -1,0 +1,81 @@
+"""Numbers and texts as people read them."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+
+from secl.metrics.bootstrap import Interval
+
+UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash, as tables use it
+"""What stands where there is no number, and between the ends of an interval."""
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
+
+
+def number(value: float | None, digits: int, sign: str = "") -> str:
+    """A number with so many decimals; a dash for None and nan.
+
+    >>> number(0.25, 3), number(0.25, 1, "+"), number(math.nan, 3)
+    ('0.250', '+0.2', '–')
+    """
+    return UNDEFINED if value is None or math.isnan(value) else f"{value:{sign}.{digits}f}"
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage; a dash for None and nan."""
+    return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.1f}%"
+
+
+def amount(value: int) -> str:
+    """A count with separators."""
+    return f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """A count and its noun.
+
+    >>> counted(1, "run"), counted(2000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{amount(value)} {noun}" if value == 1 else f"{amount(value)} {noun}s"
+
+
+def span(interval: Interval | None, show: Callable[[float], str] = lambda value: f"{value:.3f}") -> str:
+    """An interval as text; empty if there is none or it is undefined."""
+    if interval is None or math.isnan(interval.low):
+        return ""
+    return f"{show(interval.low)}{RANGE}{show(interval.high)}"
+
+
+def terminal_text(text: str) -> str:
+    r"""Text from outside that a terminal shows and does not obey: control characters are written out.
+
+    >>> print(terminal_text("bio\x1b[2Jlogy\n"))
+    bio\x1b[2Jlogy\n
+    """
+    return "".join(_written_out(each) if _is_control(each) else each for each in text)
+
+
+def xml_text(text: str) -> str:
+    """Text with a replacement character for whatever no XML or HTML file may hold.
+
+    >>> xml_text("a\\x00b <c>")
+    'a�b <c>'
+    """
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _is_control(character: str) -> bool:
+    """Whether it is a control, half of a surrogate pair, a line end, or turns the direction of writing."""
+    if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+        return True
+    return unicodedata.bidirectional(character) in _DIRECTIONS
+
+
+def _written_out(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,178 @@
+"""One table, and a writer for each format: terminal, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from secl.reports.formatting import RANGE, terminal_text
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        heading: for people.
+        left: whether its cells are texts, aligned to the left.
+        wraps: whether a narrow terminal may break its cells.
+    """
+
+    heading: str
+    left: bool = False
+    wraps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: its content.
+        detail: smaller, below or behind it; empty for none.
+    """
+
+    text: str
+    detail: str = ""
+
+
+Row = Sequence[Cell]
+"""As many cells as there are columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings, ready to be written.
+
+    Attributes:
+        columns: in order.
+        sections: rows by the heading of their section; the heading "" is not written.
+        notes: what a reader must know, a sentence or more each.
+    """
+
+    columns: Sequence[Column]
+    sections: Mapping[str, Sequence[Row]]
+    notes: Sequence[str] = ()
+
+
+def to_rich(table: Table, title: str | None = None, *, padding: int = 1) -> RichTable:
+    """The table for a terminal: details below their cells, words of a heading on lines of their own, notes below.
+
+    Args:
+        table: its texts may hold anything; control characters are written out.
+        title: above the table.
+        padding: blanks behind every column.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
+    rich.title, rich.title_justify = None if title is None else Text(terminal_text(title)), "left"
+    rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"
+    for column in table.columns:
+        justify = "left" if column.left else "right"
+        heading = column.heading if column.wraps else column.heading.replace(" ", "\n")
+        rich.add_column(heading, justify=justify, no_wrap=not column.wraps, overflow="fold")  # type: ignore[arg-type]
+    for section, rows in table.sections.items():
+        if section:
+            rich.add_row(Text(terminal_text(section), style="bold"))
+        for row in rows:
+            rich.add_row(*(_rich_cell(cell) for cell in row))
+    return rich
+
+
+def _rich_cell(cell: Cell) -> Text:
+    from rich.text import Text
+
+    text = Text(terminal_text(cell.text))
+    return text.append(f"\n{terminal_text(cell.detail)}", style="dim") if cell.detail else text
+
+
+def to_markdown(table: Table) -> str:
+    """The table in Markdown, details in brackets, with a paragraph for each note; ends in a newline."""
+    from tabulate import tabulate
+
+    rows = []
+    for section, section_rows in table.sections.items():
+        rows += [[f"**{_markdown(section)}**"]] if section else []
+        rows += [[_markdown(_in_brackets(cell.text, cell.detail)) for cell in row] for row in section_rows]
+    text = tabulate(
+        rows,
+        headers=[column.heading for column in table.columns],
+        tablefmt="github",
+        disable_numparse=True,
+        colalign=["left" if column.left else "right" for column in table.columns],
+    )
+    return "\n\n".join([text, *map(_markdown, table.notes)]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """The table in LaTeX (package booktabs), details smaller and in brackets, with the notes as its caption.
+
+    Not by tabulate: its booktabs have no headings of sections, and no cell may hold a command.
+    """
+    columns = "".join("l" if column.left else "r" for column in table.columns)
+    lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{columns}}}"]
+    lines += ["\\toprule", _latex_row(column.heading for column in table.columns) + " \\midrule"]
+    for section, rows in table.sections.items():
+        if section:
+            lines.append(f"\\multicolumn{{{len(columns)}}}{{l}}{{\\emph{{{latex(section)}}}}} \\\\")
+        lines += [_latex_row(_latex_cell(cell) for cell in row) for row in rows]
+    lines += ["\\bottomrule", "\\end{tabular}", "\\caption{" + "\n".join(map(latex, table.notes)) + "}", "\\end{table}"]
+    return "\n".join([*lines, ""])
+
+
+def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows of values as CSV, every number at full precision; None and nan are empty fields.
+
+    >>> to_csv(("name", "value"), [("a", 0.1), ("b", None)])
+    'name,value\\na,0.1\\nb,\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    for row in rows:
+        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else value for value in row])
+    return text.getvalue()
+
+
+def latex(text: str) -> str:
+    r"""Text as LaTeX shows it.
+
+    >>> print(latex("50% of {a_b} & $5 – ~^#\\"))
+    50\% of \{a\_b\} \& \$5 -- \textasciitilde{}\textasciicircum{}\#\textbackslash{}
+    """
+    return text.translate(_LATEX)
+
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", RANGE: "--"}
+    | {"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", '"': "''"}
+)
+
+
+def _latex_cell(cell: Cell) -> str:
+    return latex(cell.text) + (f" {{\\scriptsize ({latex(cell.detail)})}}" if cell.detail else "")
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + " \\\\"
+
+
+def _in_brackets(text: str, detail: str) -> str:
+    return f"{text} ({detail})" if detail else text
+
+
+def _markdown(text: str) -> str:
+    """Text as Markdown shows it in a table."""
+    return text.replace("*", "\\*").replace("|", "\\|")

@@ -1,0 +1,169 @@
+"""Tables show every number of a summary once, and a dash where there is none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import EstimatorSummary, Intervals, Summary, summarise
+from secl.metrics.bootstrap import MEASURES, Interval
+from secl.records import Record
+from secl.reports.formatting import UNDEFINED
+from secl.reports.summary_table import COLUMNS, FOOTNOTE, caption, footnotes, summary_csv, summary_table
+from secl.reports.table import latex, to_latex, to_markdown, to_rich
+
+MakeRecord = Callable[..., Record]
+MakeStream = Callable[[int], list[Record]]
+
+
+@pytest.fixture(scope="module")
+def everything() -> Summary:
+    """A summary in which every estimator has a row with numbers as long as they get."""
+    measures = dict.fromkeys(("ece", "ada_ece", "brier", "auroc", "mean_confidence"), 0.123456)
+    intervals = Intervals(**dict.fromkeys(MEASURES, Interval(0.1, 1.0)))
+    rows = {
+        name: EstimatorSummary(
+            estimator=estimator,
+            n=12_500,
+            **measures,
+            accuracy=1.0,
+            intervals=intervals,
+            cost_paper=15.0,
+            cost_measured=123.4,
+            fitted="a=-37.6, b=26.2, range [0.00, 0.26]",
+        )
+        for name, estimator in ESTIMATORS.items()
+    }
+    return replace(summarise([]), questions=12_500, trained=1, alarms=2, cost_measured=2.5, estimators=rows)
+
+
+def shown(summary: Summary, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(to_rich(summary_table({"run": summary}), padding=0))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def markdown(summary: Summary) -> str:
+    return to_markdown(summary_table({"run": summary}))
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_table_has_a_row_per_confidence_in_the_order_of_reports(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    rows = [cells(line) for line in markdown(summary).splitlines() if line.startswith("| ")]
+    assert tuple(rows[0]) == COLUMNS
+    names = [row[0].split(" (T=")[0].split(" (a=")[0].replace("\\", "") for row in rows[1:]]
+    assert names == [ESTIMATORS[name].title for name in ESTIMATORS if name in summary.estimators]
+    assert {len(row) for row in rows} == {len(COLUMNS)}
+
+
+def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    row = summary.estimators["secl"]
+    assert row.intervals is not None
+    low, high = row.intervals.ece.low, row.intervals.ece.high
+    line = next(line for line in markdown(summary).splitlines() if line.startswith("| SECL  "))
+    measures = [f"{value:.3f}" for value in (row.ada_ece, row.brier, row.auroc)]
+    ece, accuracy = f"{row.ece:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * row.accuracy:.1f}%"
+    costs = [f"{row.cost_paper:.1f}", f"{row.cost_measured:.1f}"]
+    assert cells(line) == ["SECL", ece, *measures, accuracy, "60", *costs]
+
+
+def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:
+    summary = summarise([make_record(correct=None, frozen_correct=True)])
+    lines = markdown(summary).splitlines()
+    stated, secl = (cells(next(line for line in lines if line.startswith(f"| {name}"))) for name in ("Stated", "SECL"))
+    assert stated[4] == UNDEFINED  # AUROC of one class
+    assert secl[1:7] == [UNDEFINED] * 5 + ["0"]
+    reasons = " ".join(footnotes(summary))
+    assert "n = 0" in reasons
+    assert "all answers are right or all are wrong" in reasons
+    assert all(note in lines for note in footnotes(summary))
+    both = [make_record(0, correct=True, said=9), make_record(1, correct=False, said=1)]
+    assert footnotes(summarise(both, {"secl": ESTIMATORS["secl"]})) == []
+
+
+def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: Summary) -> None:
+    narrow, wide = shown(everything, 80), shown(everything, 200)
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    for text in ("12,500", "0.100–1.000", "0.123", "100.0%", "15.0", "123.4", "[0.00, 0.26]"):  # noqa: RUF001
+        assert narrow.count(text) == wide.count(text) > 0, text
+    assert to_rich(summary_table({"run": everything})).row_count == len(ESTIMATORS)
+    assert all(estimator.title in wide for estimator in ESTIMATORS.values())
+
+
+def test_estimators_that_need_right_answers_have_a_star_and_the_footnote(everything: Summary) -> None:
+    assert all(estimator.title.endswith("*") == estimator.needs_labels for estimator in ESTIMATORS.values())
+    assert FOOTNOTE == "* needs right answers: five-fold cross-validation"
+    assert FOOTNOTE in " ".join(shown(everything, 80).split())
+    rows = {name: row for name, row in everything.estimators.items() if not row.estimator.needs_labels}
+    without = replace(everything, estimators=rows)
+    assert "cross-validation" not in shown(without, 80) + markdown(without)
+
+
+def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeRecord) -> None:
+    records = [make_record(0, outcome="trained"), make_record(1, answer=None, digit_mass=0.1, correct=None)]
+    text = caption(summarise(records))
+    for words in ("2 questions", "1 trained", "0 alarms", "1 without a reference", "1 unparsed", "[lo, hi)", "95%"):
+        assert words in text
+    assert "95%" not in caption(summarise(records, intervals=False))
+
+
+def test_an_empty_run_has_a_table_without_rows() -> None:
+    assert to_rich(summary_table({"run": summarise([])})).row_count == 0
+    assert "0 questions" in markdown(summarise([]))
+
+
+def test_latex_rows_have_as_many_cells_as_columns_and_nothing_unescaped(everything: Summary) -> None:
+    text = to_latex(summary_table({"50% & more_$": everything, "b#2": everything}))
+    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
+    rows = [line for line in body if line and not line.startswith("\\multicolumn")]
+    assert len(rows) == 2 * len(ESTIMATORS)
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(COLUMNS) - 1}
+    assert all(row.endswith(" \\\\") for row in rows)
+    assert "\\emph{50\\% \\& more\\_\\$}" in text
+    assert "\\emph{b\\#2}" in text
+    plain = text.replace("\\begin{tabular}{lrrrrrrrr}", "").split("\n", 1)[1]
+    assert not re.search(r"(?<!\\)[%$#_]|(?<!\\)~|–", plain)  # noqa: RUF001
+    assert text.count("{") == text.count("}") - text.count("\\}") + text.count("\\{")
+    assert "\\emph" not in to_latex(summary_table({"only": everything}))
+
+
+def test_latex_shows_every_special_character() -> None:
+    assert latex("a<b>|\"c'") == "a\\textless{}b\\textgreater{}\\textbar{}''c'"
+
+
+def test_csv_keeps_every_digit_of_every_run_domain_and_estimator(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    name = 'a, "b"\nc'
+    rows = list(csv.DictReader(io.StringIO(summary_csv({name: summary}))))
+    assert {row["run"] for row in rows} == {name}
+    plain = summary.to_json()
+    parts = {"": plain, **plain["domains"]}
+    assert [(row["domain"], row["estimator"]) for row in rows] == [
+        (domain, key) for domain, part in parts.items() for key in ESTIMATORS if key in part["estimators"]
+    ]
+    for row in rows:
+        found = parts[row["domain"]]["estimators"][row["estimator"]]
+        low_high = {
+            f"{m}{end}": (found["intervals"][m] or (None, None))[k]
+            for m in MEASURES
+            for k, end in ((0, "_low"), (1, "_high"))
+        }
+        for column, value in {**{m: found[m] for m in MEASURES}, **low_high, "cost_paper": found["cost_paper"]}.items():
+            assert row[column] == ("" if value is None else repr(value)), column
+        assert int(row["n"]) == found["n"]
+        assert (row["needs_right_answers"] == "1") == ESTIMATORS[row["estimator"]].needs_labels
+        assert not row["confidence"].endswith("*")

@@ -43,23 +43,23 @@ ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = _parser().parse_args(arguments)
-    own = {field.name: getattr(given, field.name) for field in dataclasses.fields(Setting)}
-    setting = Setting(**{**own, "data": os.path.abspath(given.data) if given.data else None})
+    options = _parser().parse_args(arguments)
+    own = {field.name: getattr(options, field.name) for field in dataclasses.fields(Setting)}
+    setting = Setting(**{**own, "data": os.path.abspath(options.data) if options.data else None})
     transformers.logging.set_verbosity_error()
-    for name in given.only or PARTS:
+    for name in options.only or PARTS:
         print(f"{name} ...", flush=True)
         began = time.perf_counter()
-        found = PARTS[name](setting, lambda line: print(f"  {line}", flush=True))
+        results = PARTS[name](setting, lambda line: print(f"  {line}", flush=True))
         took = round(time.perf_counter() - began, 1)
         everything = keep(
-            given.out,
+            options.out,
             setting.key,
             Setting().key,
-            {**found, MEASURED: {name: {"machine": described(setting), "setting": sized(setting), "seconds": took}}},
+            {**results, MEASURED: {name: {"machine": described(setting), "setting": sized(setting), "seconds": took}}},
         )
-        write_page(given.page, everything)
-    print(f"written to {given.out} and {given.page}")
+        write_page(options.page, everything)
+    print(f"written to {options.out} and {options.page}")
 
 
 def described(setting: Setting) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.setting import Say, Setting
-from benchmarks.timing import Taken, alternate, medians
+from benchmarks.timing import Timings, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
 from secl.metrics.probability import directional_target
@@ -24,7 +24,7 @@ PARTS = ("answered", "scored", "trained")
 """Answer and confidence of both models; and P(True) of all candidates; and an update."""
 
 WINDOW = 16
-"""Questions that the library looks at together, as `Calibrator.stream` does."""
+"""Questions that the library prefetches together, as `Calibrator.run` does."""
 
 SIGNAL, ALPHA, DELTA, TAU = 0.25, 0.5, 0.15, 1.0
 """What every question is trained towards: fixed, so that both sides train on all of them."""
@@ -42,22 +42,22 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
         "library": lambda part: by_library(library, questions, part),
         "by_hand": lambda part: by_hand(hand, questions, part),
     }
-    taken: dict[str, Taken] = {}
+    timings: dict[str, Timings] = {}
     for part in PARTS:
-        training: Taken = {name: [] for name in sides}
-        works = {name: partial(_noted, training[name], work, part) for name, work in sides.items()}
-        taken[part] = alternate(setting.rounds, works)
-        say(f"{part}: {_told(medians(taken[part], len(questions)))}")
-    each = {part: medians(found, len(questions)) for part, found in taken.items()}
+        training: Timings = {name: [] for name in sides}
+        works = {name: partial(_append, training[name], work, part) for name, work in sides.items()}
+        timings[part] = alternate(setting.rounds, works)
+        say(f"{part}: {_shown(medians(timings[part], len(questions)))}")
+    each = {part: medians(timing, len(questions)) for part, timing in timings.items()}
     each["training_part"] = medians(training, len(questions))
     return {"ratios": ratios(each), "seconds": {"a_question": each}}
 
 
 def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> float:
-    """Answer, judge and learn as far as `part` says, looking ahead as a stream does; seconds of learning alone."""
+    """Answer, score and learn as far as `part` says, prefetching as a stream does; the seconds of learning alone."""
     learning = 0.0
-    for place in range(0, len(questions), WINDOW):
-        window = questions[place : place + WINDOW]
+    for start in range(0, len(questions), WINDOW):
+        window = questions[start : start + WINDOW]
         model.prefetch(window, [part != "answered"] * len(window), weights_fixed=part != "trained")
         for question in window:
             reply = model.answer(question).reply
@@ -87,8 +87,8 @@ def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> float:
     return learning
 
 
-def _noted(found: list[float], work: Callable[[str], float], part: str) -> None:
-    found.append(work(part))
+def _append(timings: list[float], work: Callable[[str], float], part: str) -> None:
+    timings.append(work(part))
 
 
 def ratios(each: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -98,12 +98,12 @@ def ratios(each: dict[str, dict[str, float]]) -> dict[str, float]:
     {'answered_vs_by_hand': 4.0}
     """
     return {
-        f"{part}_vs_{name}": took / found["library"]
-        for part, found in each.items()
-        for name, took in found.items()
+        f"{part}_vs_{name}": took / sides["library"]
+        for part, sides in each.items()
+        for name, took in sides.items()
         if name != "library"
     }
 
 
-def _told(each: dict[str, float]) -> str:
+def _shown(each: dict[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {took:.3f} s" for name, took in each.items()) + " a question"

@@ -29,24 +29,24 @@ REQUESTS = 400
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
     """Median and 95th percentile of the time to a reply, and replies a second."""
     questions = setting.choices(max(3, min(REQUESTS, setting.stream_questions)))
-    found: dict[str, Any] = {}
+    servers: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, clients, learns in (
             ("learning", CLIENTS, True),
             ("frozen", CLIENTS, False),
             ("one_at_a_time", 1, False),
         ):
-            asked = questions if clients > 1 else questions[: len(questions) // 4]
-            found[name] = serve(setting, Path(folder) / name, asked, clients, learns=learns)
-            say(f"{name}: {', '.join(f'{key} {value:.3g}' for key, value in found[name].items())}")
-    more = found["learning"]["p95"] / found["frozen"]["p95"]
+            requests = questions if clients > 1 else questions[: len(questions) // 4]
+            servers[name] = serve(setting, Path(folder) / name, requests, clients, learns=learns)
+            say(f"{name}: {', '.join(f'{key} {value:.3g}' for key, value in servers[name].items())}")
+    more = servers["learning"]["p95"] / servers["frozen"]["p95"]
     return {
         "serving": {
-            **found,
+            **servers,
             "p95_learning_vs_frozen": more,
-            "p50_learning_vs_frozen": found["learning"]["p50"] / found["frozen"]["p50"],
-            "replies_vs_one_at_a_time": found["frozen"]["replies_a_second"]
-            / found["one_at_a_time"]["replies_a_second"],
+            "p50_learning_vs_frozen": servers["learning"]["p50"] / servers["frozen"]["p50"],
+            "replies_vs_one_at_a_time": servers["frozen"]["replies_a_second"]
+            / servers["one_at_a_time"]["replies_a_second"],
         }
     }
 
@@ -54,7 +54,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def serve(
     setting: Setting, folder: Path, questions: Sequence[Question], clients: int, *, learns: bool
 ) -> dict[str, float]:
-    """One server, asked everything by some clients."""
+    """One server, which some clients ask all questions."""
     command = [str(Path(sys.executable).with_name("secl")), "serve", "--model", setting.model, "--dtype", setting.dtype]
     recipe = folder.with_suffix(".toml")
     recipe.write_text(f'gate = "{"always" if learns else "never"}"\nbin_gate = -1\n', encoding="utf-8")
@@ -93,7 +93,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 
 def ask(url: str, question: Question) -> float:
-    """Seconds until the reply to a question is here."""
+    """Seconds until the reply to a question has arrived."""
     body = json.dumps({"question": question.text, "options": list(question.options)}).encode()
     request = urllib.request.Request(f"{url}/v1/ask", body, {"Content-Type": "application/json"})
     began = time.perf_counter()

@@ -28,17 +28,17 @@ HEAVY = {
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
     """Seconds of every command, the model's conversion being done and on disk."""
     load(setting.model, device="cpu")
-    asked = {**LIGHT, **HEAVY, "load_model": [*HEAVY["load_model"], setting.model]}
-    each = start(asked, ROUNDS)
+    commands = {**LIGHT, **HEAVY, "load_model": [*HEAVY["load_model"], setting.model]}
+    each = start(commands, ROUNDS)
     say(", ".join(f"{name.replace('_', ' ')} {took:.2f} s" for name, took in each.items()))
     return {"start_up": each}
 
 
-def start(asked: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
+def start(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
     """Median wall-clock seconds of processes of this Python with the given arguments."""
-    works = {name: partial(_run, given) for name, given in asked.items()}
+    works = {name: partial(_run, arguments) for name, arguments in commands.items()}
     return medians(alternate(rounds, works))
 
 
-def _run(given: Sequence[str]) -> None:
-    subprocess.run([sys.executable, *given], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _run(arguments: Sequence[str]) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

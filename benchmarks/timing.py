@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 Work = Callable[[], object]
-Taken = dict[str, list[float]]
+Timings = dict[str, list[float]]
 """Seconds of each work, one entry a round."""
 
 LIBRARIES = ("secl", "torch", "transformers", "peft", "numpy")
@@ -27,28 +27,28 @@ def seconds(work: Work) -> float:
     return time.perf_counter() - start
 
 
-def alternate(rounds: int, works: Mapping[str, Work]) -> Taken:
+def alternate(rounds: int, works: Mapping[str, Work]) -> Timings:
     """Do all works in turn, `rounds` times; every other round goes backwards, so that drift hits all alike.
 
     >>> done = []
-    >>> taken = alternate(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
-    >>> done, len(taken["a"])
+    >>> timings = alternate(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
+    >>> done, len(timings["a"])
     (['a', 'b', 'b', 'a'], 2)
     """
-    taken: Taken = {name: [] for name in works}
+    timings: Timings = {name: [] for name in works}
     for number in range(rounds):
         for name in list(works)[:: -1 if number % 2 else 1]:
-            taken[name].append(seconds(works[name]))
-    return taken
+            timings[name].append(seconds(works[name]))
+    return timings
 
 
-def medians(taken: Taken, each: int = 1) -> dict[str, float]:
+def medians(timings: Timings, each: int = 1) -> dict[str, float]:
     """Median seconds of each work, divided by `each` (questions in a round, say).
 
     >>> medians({"a": [3.0, 1.0, 2.0]}, 2)
     {'a': 1.0}
     """
-    return {name: statistics.median(rounds) / each for name, rounds in taken.items()}
+    return {name: statistics.median(rounds) / each for name, rounds in timings.items()}
 
 
 def machine(**more: Any) -> dict[str, Any]:

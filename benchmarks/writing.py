@@ -20,13 +20,13 @@ FIRST = ("ratios", "fwd_equivalents")
 """Sections at the top of a chapter."""
 
 
-def keep(file: Path, key: str, default: str, found: Mapping[str, Any]) -> dict[str, Any]:
+def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict[str, Any]:
     """Add results to those in a file and return all: the default model's at the top, the others' under their keys."""
     everything: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if key == default:
-        everything = merged(everything, {"model": key, **found})
+        everything = merged(everything, {"model": key, **results})
     else:
-        everything = merged(everything, {OTHERS: {key: {"model": key, **found}}})
+        everything = merged(everything, {OTHERS: {key: {"model": key, **results}}})
     text = json.dumps(plain(everything), indent=2, allow_nan=False) + "\n"
     file.write_text(text, encoding="utf-8")
     return everything
@@ -75,16 +75,16 @@ def write_page(page: Path, everything: Mapping[str, Any]) -> None:
 def tables(everything: Mapping[str, Any]) -> str:
     """One chapter for each model, one table for each section of its results."""
     sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
-    return "\n".join(_chapter(plain(found)) for found in sets if "model" in found)
+    return "\n".join(_chapter(plain(results)) for results in sets if "model" in results)
 
 
-def _chapter(found: dict[str, Any]) -> str:
-    lines = [f"### {found['model']}", ""]
-    for name in [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]:
-        if isinstance(found[name], dict) and name != MEASURED:
+def _chapter(results: dict[str, Any]) -> str:
+    lines = [f"### {results['model']}", ""]
+    for name in [*(name for name in FIRST if name in results), *(name for name in results if name not in FIRST)]:
+        if isinstance(results[name], dict) and name != MEASURED:
             lines += [f"| {_spoken(name)} | |", "|---|---:|"]
-            lines += [f"| {label} | {_shown(value)} |" for label, value in rows(found[name])] + [""]
-    return "\n".join([*lines, *_measured(found.get(MEASURED, {})), ""])
+            lines += [f"| {label} | {_shown(value)} |" for label, value in rows(results[name])] + [""]
+    return "\n".join([*lines, *_measured(results.get(MEASURED, {})), ""])
 
 
 def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
@@ -93,11 +93,11 @@ def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
     >>> rows({"a_question": {"by_hand": 1.0}})
     [('a question, by hand', 1.0)]
     """
-    found: list[tuple[str, Any]] = []
+    numbers: list[tuple[str, Any]] = []
     for name, value in section.items():
         label = f"{before}, {_spoken(name)}" if before else _spoken(name)
-        found += rows(value, label) if isinstance(value, Mapping) else [(label, value)]
-    return found
+        numbers += rows(value, label) if isinstance(value, Mapping) else [(label, value)]
+    return numbers
 
 
 def _measured(parts: Mapping[str, Any]) -> list[str]:
@@ -105,10 +105,10 @@ def _measured(parts: Mapping[str, Any]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for name, part in parts.items():
         same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key != "load"}
-        told = ", ".join(f"{_spoken(key)} {value}" for key, value in same.items())
+        description = ", ".join(f"{_spoken(key)} {value}" for key, value in same.items())
         took = f"{name} ({part['seconds']:.0f} s, load {part['machine']['load']:.1f})"
-        alike.setdefault(told, []).append(took)
-    return [f"* {', '.join(names)}: {told}." for told, names in alike.items()]
+        alike.setdefault(description, []).append(took)
+    return [f"* {', '.join(names)}: {description}." for description, names in alike.items()]
 
 
 def _spoken(name: str) -> str:

@@ -41,24 +41,24 @@ def numbers(results: dict[str, Any]) -> dict[str, float]:
 
 @pytest.mark.parametrize("module", [timing, by_hand, writing])
 def test_the_examples_in_docstrings_hold(module: ModuleType) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted > 0
-    assert found.failed == 0
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
 
 
 def test_what_is_compared_takes_turns_and_every_other_round_goes_backwards() -> None:
     done: list[str] = []
-    taken = timing.alternate(3, {name: lambda name=name: done.append(name) for name in "abc"})  # type: ignore[misc]
+    timings = timing.alternate(3, {name: lambda name=name: done.append(name) for name in "abc"})  # type: ignore[misc]
     assert "".join(done) == "abccbaabc"
-    assert {name: len(rounds) for name, rounds in taken.items()} == {"a": 3, "b": 3, "c": 3}
+    assert {name: len(rounds) for name, rounds in timings.items()} == {"a": 3, "b": 3, "c": 3}
 
 
 def test_the_machine_is_described_with_processor_cores_load_and_versions() -> None:
-    found = timing.machine(threads=1)
-    assert found["processor"]
-    assert found["cores"] >= 1
-    assert found["torch"].split("+")[0] == torch.__version__.split("+")[0]
-    assert found["threads"] == 1
+    results = timing.machine(threads=1)
+    assert results["processor"]
+    assert results["cores"] >= 1
+    assert results["torch"].split("+")[0] == torch.__version__.split("+")[0]
+    assert results["threads"] == 1
 
 
 def test_the_peak_of_memory_is_at_least_what_is_resident() -> None:
@@ -66,63 +66,63 @@ def test_the_peak_of_memory_is_at_least_what_is_resident() -> None:
 
 
 def test_every_part_of_a_question_is_timed_against_the_method_by_hand(tiny: Setting) -> None:
-    found = by_hand.measure(tiny, hush)
+    results = by_hand.measure(tiny, hush)
     parts = {f"{part}_vs_by_hand" for part in (*by_hand.PARTS, "training_part")}
-    assert set(found["ratios"]) == parts
-    each = found["seconds"]["a_question"]
+    assert set(results["ratios"]) == parts
+    each = results["seconds"]["a_question"]
     for part in by_hand.PARTS:
-        assert found["ratios"][f"{part}_vs_by_hand"] == each[part]["by_hand"] / each[part]["library"] > 0
+        assert results["ratios"][f"{part}_vs_by_hand"] == each[part]["by_hand"] / each[part]["library"] > 0
 
 
 def test_the_stream_by_hand_is_that_of_the_example(tiny: Setting) -> None:
     questions, recipe = tiny.choices(8), tiny.recipe(3, gate="always")
     expected = list(secl(tiny.by_hand(), [{"question": q.text, "options": q.options} for q in questions], tau=0.7))
-    found = list(streams.by_hand(tiny.by_hand(), questions, Always(), recipe, 0.7))
-    assert [(row.answer, row.confidence, row.target) for row in found] == [
+    results = list(streams.by_hand(tiny.by_hand(), questions, Always(), recipe, 0.7))
+    assert [(row.answer, row.confidence, row.target) for row in results] == [
         (row["answer"], row["confidence"], row["target"]) for row in expected
     ]
-    assert any(row.target is not None for row in found)
+    assert any(row.target is not None for row in results)
 
 
 def test_whole_streams_are_timed_three_ways_and_say_the_same(tiny: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PIECE", 16)
     setting = replace(tiny, stream_questions=21)
-    found = streams.measure(setting, hush)
-    assert set(found["ratios"]) == {
+    results = streams.measure(setting, hush)
+    assert set(results["ratios"]) == {
         f"stream_{gate}{stored}_vs_by_hand" for gate in ("default", "always") for stored in ("", "_stored")
     }
-    assert set(found["fwd_equivalents"]) == {"trained", "stream_default", "stream_always"}
-    assert found["fwd_equivalents"]["trained"] > 1
+    assert set(results["fwd_equivalents"]) == {"trained", "stream_default", "stream_always"}
+    assert results["fwd_equivalents"]["trained"] > 1
     for gate in streams.GATES:
-        told = found["agreement"][f"{gate}, float32"]
-        assert told["questions"] == 21
-        assert told["records_changed_by_store"] == told["answers_differ"] == told["updates_differ"] == 0
-        assert told["trained_by_library"] == told["trained_by_hand"] > 0
-        assert told["largest_confidence_difference"] < 1e-4
+        part = results["agreement"][f"{gate}, float32"]
+        assert part["questions"] == 21
+        assert part["records_changed_by_store"] == part["answers_differ"] == part["updates_differ"] == 0
+        assert part["trained_by_library"] == part["trained_by_hand"] > 0
+        assert part["largest_confidence_difference"] < 1e-4
 
 
 def test_disagreements_of_a_stream_are_counted(tiny: Setting) -> None:
     race = streams.run(tiny, tiny.recipe(6, gate="always"), hush)
     row = race.by_hand[0]
     other = streams.Row("Z", row.confidence, row.frozen_answer, row.frozen_confidence + 0.1, False, None)
-    told = streams.agreement(
+    part = streams.agreement(
         streams.Race(
             race.dtype, race.seconds, race.library, race.stored[1:] + race.stored[:1], [other, *race.by_hand[1:]]
         )
     )
-    assert told["answers_differ"] == told["burst_decisions_differ"] == 1
-    assert told["records_changed_by_store"] == 6
-    assert told["largest_frozen_difference"] == pytest.approx(0.1, abs=1e-4)
+    assert part["answers_differ"] == part["burst_decisions_differ"] == 1
+    assert part["records_changed_by_store"] == 6
+    assert part["largest_frozen_difference"] == pytest.approx(0.1, abs=1e-4)
 
 
 def test_streams_in_float32_are_shorter_and_agree(tiny_llama: Path) -> None:
     setting = Setting(str(tiny_llama), dtype="bf16", stream_questions=60)
-    found = streams.measure_in_float32(setting, hush)["agreement"]
-    assert {name: told["questions"] for name, told in found.items()} == {
+    results = streams.measure_in_float32(setting, hush)["agreement"]
+    assert {name: part["questions"] for name, part in results.items()} == {
         "stream_default, float32": 6,
         "stream_always, float32": 6,
     }
-    assert all(told["largest_confidence_difference"] < 1e-4 for told in found.values())
+    assert all(part["largest_confidence_difference"] < 1e-4 for part in results.values())
 
 
 def test_equivalents_of_no_records_are_undefined() -> None:
@@ -130,13 +130,13 @@ def test_equivalents_of_no_records_are_undefined() -> None:
 
 
 def test_a_confidence_is_compared_with_plain_generation_of_the_same_answers(tiny: Setting) -> None:
-    found = overhead.measure(tiny, hush)
-    assert set(found["overhead"]) == {"choice", "short", "sentence", "number"}
-    choice = found["overhead"]["choice"]
+    results = overhead.measure(tiny, hush)
+    assert set(results["overhead"]) == {"choice", "short", "sentence", "number"}
+    choice = results["overhead"]["choice"]
     assert set(choice["over"]) == {"untouched", "adapted", "generated_confidence"}
     seconds = choice["seconds"]
-    assert found["ratios"]["overhead_vs_generation"] == seconds["adapted"] / seconds["plain_generation"] - 1
-    assert found["overhead"]["short"]["same_answers"] == found["overhead"]["sentence"]["same_answers"] == 4
+    assert results["ratios"]["overhead_vs_generation"] == seconds["adapted"] / seconds["plain_generation"] - 1
+    assert results["overhead"]["short"]["same_answers"] == results["overhead"]["sentence"]["same_answers"] == 4
 
 
 def test_plain_generation_writes_exactly_as_many_tokens_as_asked(tiny: Setting) -> None:
@@ -150,10 +150,10 @@ def test_plain_generation_writes_exactly_as_many_tokens_as_asked(tiny: Setting) 
 
 
 def test_looking_ahead_gives_the_same_records(tiny: Setting) -> None:
-    found = lookahead.measure(replace(tiny, questions=2), hush)
-    assert set(found["lookahead"]) == {"answered", "default"}
-    answered = found["lookahead"]["answered"]
-    assert found["ratios"]["gsm8k_lookahead_vs_sequential"] == answered["ratio"] > 0
+    results = lookahead.measure(replace(tiny, questions=2), hush)
+    assert set(results["lookahead"]) == {"answered", "default"}
+    answered = results["lookahead"]["answered"]
+    assert results["ratios"]["gsm8k_lookahead_vs_sequential"] == answered["ratio"] > 0
     assert answered["questions"] == 2
     assert answered["texts_differ"] == answered["answers_differ"] == 0
     assert answered["largest_confidence_difference"] < 1e-4
@@ -167,10 +167,10 @@ def test_the_bare_products_count_every_weight_of_the_layers_twice(tiny: Setting)
 
 
 def test_the_limits_are_complete_and_no_tokens_are_fewer_than_the_least(tiny: Setting) -> None:
-    found = limit.measure(tiny, hush)["limit"]
-    assert all(value > 0 for value in found["rate"].values())
-    assert sum(kind["questions"] for kind in found["tokens"].values()) == 4
-    assert all(kind["spent"] >= kind["least"] for kind in found["tokens"].values())
+    results = limit.measure(tiny, hush)["limit"]
+    assert all(value > 0 for value in results["rate"].values())
+    assert sum(kind["questions"] for kind in results["tokens"].values()) == 4
+    assert all(kind["spent"] >= kind["least"] for kind in results["tokens"].values())
 
 
 def test_the_least_tokens_of_a_question_are_those_of_its_parts(tiny: Setting) -> None:
@@ -186,23 +186,23 @@ def test_the_least_tokens_of_a_question_are_those_of_its_parts(tiny: Setting) ->
 
 
 def test_a_long_stream_is_run_resumed_and_reported(tmp_path: Path) -> None:
-    found = growth.grow(40, tmp_path / "run")
-    assert found["questions"] == 40
-    assert found["updates"] > 0
-    assert all(value > 0 for name, value in found.items() if name.startswith(("seconds", "store", "last")))
+    results = growth.grow(40, tmp_path / "run")
+    assert results["questions"] == 40
+    assert results["updates"] > 0
+    assert all(value > 0 for name, value in results.items() if name.startswith(("seconds", "store", "last")))
     assert (tmp_path / "run" / "report" / "report.html").is_file()
 
 
 def test_the_memory_of_a_run_is_more_than_its_weights(tiny: Setting) -> None:
-    found = memory.fill(tiny)
-    assert found["weights_bytes"] > 4 * 20_000
-    assert found["peak_bytes"] >= found["imports_bytes"] > found["weights_bytes"]
+    results = memory.fill(tiny)
+    assert results["weights_bytes"] > 4 * 20_000
+    assert results["peak_bytes"] >= results["imports_bytes"] > results["weights_bytes"]
 
 
 def test_processes_are_started_and_timed() -> None:
-    found = start_up.start({"bare": ["-c", "pass"], "library": start_up.LIGHT["import_secl"]}, 1)
-    assert 0 < found["bare"] < 60
-    assert 0 < found["library"] < 60
+    results = start_up.start({"bare": ["-c", "pass"], "library": start_up.LIGHT["import_secl"]}, 1)
+    assert 0 < results["bare"] < 60
+    assert 0 < results["library"] < 60
 
 
 def test_results_of_other_models_have_a_key_of_their_own_and_parts_are_kept(tmp_path: Path) -> None:
@@ -239,13 +239,13 @@ def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
 def test_one_command_writes_results_and_page(tiny: Setting, tmp_path: Path) -> None:
     page, out = tmp_path / "page.md", tmp_path / "results.json"
     page.write_text(PAGE)
-    asked = ["--model", tiny.model, "--dtype", "fp32", "--questions", "2", "--rounds", "1", "--only", "limit"]
-    main([*asked, "--out", str(out), "--page", str(page)])
-    found = json.loads(out.read_text())["others"]["tiny-llama in fp32"]
-    assert found["limit"]["rate"]["share_of_pass"] > 0
-    told = found["measured"]["limit"]
-    assert told["setting"]["questions"] == 2
-    assert told["machine"]["dtype"] == "float32"
+    options = ["--model", tiny.model, "--dtype", "fp32", "--questions", "2", "--rounds", "1", "--only", "limit"]
+    main([*options, "--out", str(out), "--page", str(page)])
+    results = json.loads(out.read_text())["others"]["tiny-llama in fp32"]
+    assert results["limit"]["rate"]["share_of_pass"] > 0
+    part = results["measured"]["limit"]
+    assert part["setting"]["questions"] == 2
+    assert part["machine"]["dtype"] == "float32"
     assert "| rate, share of pass |" in page.read_text()
 
 
@@ -264,16 +264,16 @@ def test_the_quiz_gives_what_it_has_where_a_stream_asks_for_more() -> None:
 
 def test_our_side_of_the_comparison_with_peers_scores_every_option(tiny: Setting) -> None:
     questions = tiny.choices(3)
-    found = timed(tiny.library(), questions)
-    assert set(found) == {"answered", "judged", "looked_ahead"}
-    assert all(way["scores"] == 12 and way["seconds"] > 0 for way in found.values())
+    results = timed(tiny.library(), questions)
+    assert set(results) == {"answered", "scored", "prefetched"}
+    assert all(way["scores"] == 12 and way["seconds"] > 0 for way in results.values())
     assert rows(questions)[0]["options"] == questions[0].options
 
 
 def test_peers_are_compared_by_the_seconds_that_they_tell() -> None:
     def says(took: float) -> list[str]:
-        told = {way: {"seconds": took} for way in ("answered", "judged")}
-        return [sys.executable, "-c", f"print('loading'); print('{json.dumps(told)}')"]
+        part = {way: {"seconds": took} for way in ("answered", "scored")}
+        return [sys.executable, "-c", f"print('loading'); print('{json.dumps(part)}')"]
 
-    found = compare({"library": says(0.5), "lm_polygraph": says(1.0)}, 1)
-    assert found["ratio"] == {"answered": 2.0, "judged": 2.0}
+    results = compare({"library": says(0.5), "lm_polygraph": says(1.0)}, 1)
+    assert results["ratio"] == {"answered": 2.0, "scored": 2.0}

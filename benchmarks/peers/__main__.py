@@ -33,8 +33,8 @@ from secl.records import Question
 PACKAGES = ("torch==2.13.0", "lm-polygraph==0.7.0")
 """Installed one after the other, PyTorch first."""
 
-WAYS = ("answered", "judged")
-"""What both sides do; see there. The peer's `answered` gives P(True) of its answer, ours of all options."""
+WAYS = ("answered", "scored")
+"""What both sides do. The peer's `answered` gives P(True) of its answer, ours of all options."""
 
 
 def install(environment: Path) -> Path:
@@ -54,20 +54,20 @@ def install(environment: Path) -> Path:
 
 
 def rows(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """What both sides are given of the questions."""
+    """The questions as both sides read them."""
     return [{"text": q.text, "prompt": answer_prompt(q).turns[0], "options": q.options} for q in questions]
 
 
 def compare(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, Any]:
-    """Medians of the seconds that the commands tell, and the peer's over ours."""
-    told: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
+    """Medians of the seconds that the commands print, and the peer's over ours."""
+    outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
     for number in range(rounds):
         for name in list(commands)[:: -1 if number % 2 else 1]:
-            done = subprocess.run(commands[name], check=True, capture_output=True, text=True, cwd=ROOT)
-            told[name].append(json.loads(done.stdout.splitlines()[-1]))
+            process = subprocess.run(commands[name], check=True, capture_output=True, text=True, cwd=ROOT)
+            outputs[name].append(json.loads(process.stdout.splitlines()[-1]))
     each = {
-        name: {way: statistics.median(one[way]["seconds"] for one in found) for way in found[0]}
-        for name, found in told.items()
+        name: {way: statistics.median(one[way]["seconds"] for one in rounds_of) for way in rounds_of[0]}
+        for name, rounds_of in outputs.items()
     }
     return {"seconds": each, "ratio": {way: each["lm_polygraph"][way] / each["library"][way] for way in WAYS}}
 
@@ -81,11 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", default=None)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results.json")
     parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
-    given = parser.parse_args(arguments)
-    setting = Setting(given.model, data=given.data, questions=given.questions, rounds=given.rounds)
-    python = install(given.environment.absolute())
+    options = parser.parse_args(arguments)
+    setting = Setting(options.model, data=options.data, questions=options.questions, rounds=options.rounds)
+    python = install(options.environment.absolute())
     folder = converted(setting.model)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "questions.json"
         file.write_text(json.dumps(rows(setting.choices(setting.questions))), encoding="utf-8")
@@ -94,11 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "library": [sys.executable, "-m", "benchmarks.peers.ours", folder, str(file)],
             "lm_polygraph": [str(python), str(script), folder, str(file)],
         }
-        took = seconds(lambda: found.update(compare(commands, setting.rounds)))
-    print(json.dumps(found, indent=2))
-    told = {"machine": described(setting), "setting": sized(setting), "seconds": took}
-    results = {"peers": found, MEASURED: {"peers": told}}
-    write_page(given.page, keep(given.out, setting.key, Setting().key, results))
+        took = seconds(lambda: results.update(compare(commands, setting.rounds)))
+    print(json.dumps(results, indent=2))
+    measured = {"machine": described(setting), "setting": sized(setting), "seconds": took}
+    section = {"peers": results, MEASURED: {"peers": measured}}
+    write_page(options.page, keep(options.out, setting.key, Setting().key, section))
 
 
 def converted(model: str) -> str:

@@ -17,7 +17,7 @@ from secl.backends.local.model import LocalModel
 from secl.records import Question, Reply
 
 ANSWER = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0)
-"""Stands for an answer where nothing is answered."""
+"""A placeholder where nothing is answered."""
 
 
 def answered(model: LocalModel, questions: list[Question]) -> None:
@@ -26,30 +26,30 @@ def answered(model: LocalModel, questions: list[Question]) -> None:
         model.score_p_true(question, model.answer(question, score_next=True).reply)
 
 
-def judged(model: LocalModel, questions: list[Question]) -> None:
+def scored(model: LocalModel, questions: list[Question]) -> None:
     """P(True) of all options alone, every question on its own."""
     for question in questions:
         model.score_p_true(question, ANSWER)
 
 
-def looked_ahead(model: LocalModel, questions: list[Question]) -> None:
-    """What `answered` gives, for a window of 16 questions at a time, as a stream is asked."""
+def prefetched(model: LocalModel, questions: list[Question]) -> None:
+    """The same as `answered`, for windows of 16 questions, as a stream is run."""
     by_library(model, questions, "scored")
 
 
 def timed(model: LocalModel, questions: list[Question]) -> dict[str, Any]:
     """Seconds a question of each way, with nothing left over from the way before."""
     answered(model, questions[:1])
-    told: dict[str, Any] = {}
-    for way in (answered, judged, looked_ahead):
+    results: dict[str, Any] = {}
+    for way in (answered, scored, prefetched):
         model.restore(model.snapshot())
         start = time.perf_counter()
         way(model, questions)
-        told[way.__name__] = {
+        results[way.__name__] = {
             "seconds": (time.perf_counter() - start) / len(questions),
             "scores": sum(len(question.options) for question in questions),
         }
-    return told
+    return results
 
 
 def main() -> None:

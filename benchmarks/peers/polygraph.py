@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from lm_polygraph.estimators import PTrueKind  # type: ignore[import-not-found]
+from lm_polygraph.estimators import PTrue  # type: ignore[import-not-found]
 from lm_polygraph.stat_calculators import PromptCalculator  # type: ignore[import-not-found]
 from lm_polygraph.utils.estimate_uncertainty import estimate_uncertainty  # type: ignore[import-not-found]
 from lm_polygraph.utils.generation_parameters import GenerationParameters  # type: ignore[import-not-found]
@@ -24,21 +24,21 @@ BATCH = 16
 
 
 def answered(model: Any, questions: list[dict[str, Any]]) -> list[float]:
-    """The library's front door: a short answer to a question, and P(True) of it."""
-    found = [estimate_uncertainty(model, PTrueKind(), input_text=question["prompt"]) for question in questions]
-    return [-float(output.uncertainty) for output in found]
+    """The library's usual call: a short answer to a question, and P(True) of it."""
+    outputs = [estimate_uncertainty(model, PTrue(), input_text=question["prompt"]) for question in questions]
+    return [-float(output.uncertainty) for output in outputs]
 
 
-def judged(model: Any, questions: list[dict[str, Any]]) -> list[float]:
+def scored(model: Any, questions: list[dict[str, Any]]) -> list[float]:
     """Its calculator of P(True) for all options of 16 questions at a time; nothing is answered."""
-    judge = PromptCalculator()
-    found: list[float] = []
-    for place in range(0, len(questions), BATCH):
-        pairs = [(q["text"], option) for q in questions[place : place + BATCH] for option in q["options"]]
+    calculator = PromptCalculator()
+    scores: list[float] = []
+    for start in range(0, len(questions), BATCH):
+        pairs = [(q["text"], option) for q in questions[start : start + BATCH] for option in q["options"]]
         texts = [text for text, _ in pairs]
-        given = {"input_texts": texts, "greedy_texts": [option for _, option in pairs]}
-        found += map(float, judge(given, texts, model)[judge.method])
-    return found
+        dependencies = {"input_texts": texts, "greedy_texts": [option for _, option in pairs]}
+        scores += map(float, calculator(dependencies, texts, model)[calculator.method])
+    return scores
 
 
 def main() -> None:
@@ -52,12 +52,12 @@ def main() -> None:
     shortest = GenerationParameters(max_new_tokens=1)
     model = WhiteboxModel(network, tokenizer, folder, "CausalLM", shortest, instruct=True)
     answered(model, questions[:1])
-    told: dict[str, Any] = {}
-    for way in (answered, judged):
+    results: dict[str, Any] = {}
+    for way in (answered, scored):
         start = time.perf_counter()
         scores = way(model, questions)
-        told[way.__name__] = {"seconds": (time.perf_counter() - start) / len(questions), "scores": len(scores)}
-    print(json.dumps(told))
+        results[way.__name__] = {"seconds": (time.perf_counter() - start) / len(questions), "scores": len(scores)}
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -148,6 +148,8 @@ def normalise_text(text: str) -> str:
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
     """
+    # Casefolding may compose characters, so they are decomposed again. Recomposing (NFKC) keeps marks that are not
+    # accents: Japanese ka and ga differ by one.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))
     plain = _DASHES.sub("-", plain)

@@ -39,6 +39,7 @@ class Item:
 
     def ask(self, domain: str, name: str, seed: int) -> Question:
         """The question, its options drawn and shuffled by the seed and its own text, independently of other items."""
+        # Seeded by the text, so that the options do not depend on where the item stands in the order of questions.
         generator = random.Random(f"{domain}-{seed}-{self.text}")
         pool = [option for option in self.pool if option not in self.certain]
         options = [self.answer, *self.certain, *generator.sample(pool, self.size - 1 - len(self.certain))]

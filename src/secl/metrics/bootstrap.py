@@ -108,6 +108,7 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[Indices]:
 
 def _per_cell(cells: npt.NDArray[np.intp], weights: Vector, width: int) -> Vector:
     """Row by row, the sum of the weights in each of `width` cells: (rows, n) and (rows, n) to (rows, width)."""
+    # One count for all rows: each row has a range of cells of its own.
     flat = cells + width * np.arange(len(cells))[:, None]
     sums = np.bincount(flat.ravel(), weights=weights.ravel(), minlength=width * len(cells))
     return sums.astype(np.float64, copy=False).reshape(len(cells), width)
@@ -118,6 +119,7 @@ def _equal_mass_error(gap: Vector, bins: int) -> Vector:
     questions = gap.shape[1]
     runs = min(bins, questions)
     size, longer = divmod(questions, runs)
+    # The first `longer` runs have one answer more, as numpy.array_split cuts.
     starts = np.arange(runs) * size + np.minimum(np.arange(runs), longer)
     return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=1)).sum(axis=1) / questions)
 
@@ -127,6 +129,7 @@ def _rank_auroc(groups: npt.NDArray[np.intp], grade: Vector) -> Vector:
     width = int(groups.max()) + 1
     right = _per_cell(groups, grade, width)
     wrong = _per_cell(groups, 1.0 - grade, width)
+    # A right answer wins against every wrong one of a lower confidence, and half against one of its own.
     below = np.cumsum(wrong, axis=1) - wrong
     won = (right * (below + wrong / 2.0)).sum(axis=1)
     pairs = right.sum(axis=1) * wrong.sum(axis=1)

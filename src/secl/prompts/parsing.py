@@ -23,6 +23,7 @@ def is_complete(text: str, form: Form) -> bool:
     if "Confidence:" in text:
         return True
     if form == "number":
+        # The answer line is complete once another line has begun; more digits might follow before that.
         line = _ANSWER_LINE.search(text)
         return _repeats(text) or (line is not None and "\n" in text[line.end() :])
     return "\n" in text.lstrip()

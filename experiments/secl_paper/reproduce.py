@@ -11,7 +11,7 @@ from pathlib import Path
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
 from secl.methods import method
-from secl.runs.sweep import Job, Watch, finished, perform_all, plan, sizes
+from secl.runs.sweep import Job, OnProgress, is_finished, plan, question_counts, run_in_sequence
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
 from secl_paper.figures import write_figure
 from secl_paper.layout import Run, Table
@@ -101,9 +101,9 @@ class Reproduction:
             SeclError: a stream that cannot be read, or a folder that holds something else.
         """
         unique = {job.name: job for job in self.jobs.values()}
-        return sizes([job for job in unique.values() if not finished(job)])
+        return question_counts([job for job in unique.values() if not is_finished(job)])
 
-    def fill(self, watch: Watch | None = None) -> Iterator[FilledTable]:
+    def fill(self, on_progress: OnProgress | None = None) -> Iterator[FilledTable]:
         """Do what is missing for one table after the other; each is written when it is ready.
 
         Raises:
@@ -111,7 +111,7 @@ class Reproduction:
         """
         read = lru_cache(maxsize=8)(_read_run)
         for table in self.tables:
-            perform_all([self.jobs[run] for run in table.runs], watch)
+            run_in_sequence([self.jobs[run] for run in table.runs], on_progress)
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
@@ -149,8 +149,8 @@ def _read_run(job: Job) -> FinishedRun:
     with Store(job.folder) as store:
         return FinishedRun(
             records=list(store.records()),
-            tau=job.recipe.tau or store.manifest["tau"],
-            formula=job.recipe.formula,
+            tau=job.settings.tau or store.manifest["tau"],
+            formula=job.settings.formula,
             layers=tuple(store.manifest["adapter"]["layers_to_transform"]),
-            learns=method(job.recipe.method).learns,
+            learns=method(job.settings.method).learns,
         )

@@ -17,7 +17,7 @@ from secl.methods import METHODS
 from secl.runs import runner
 from secl.runs.runner import SUMMARY
 from secl.runs.store import Store
-from secl.runs.sweep import Job, finished, plan, read_sweep
+from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from tests.cli.conftest import Shell
 from tests.processes import finish, start
 
@@ -60,12 +60,12 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
 
     ended = shell("sweep", recipe, "--out", out)
     assert (ended.code, ended.err) == (0, "")
-    assert all(map(finished, jobs))
+    assert all(map(is_finished, jobs))
     rows = ended.out[ended.out.index("Folder") :]
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text())["estimators"]
         name, label = (
-            ("secl", "SECL") if job.recipe.method == "secl" else ("norm_p_true", re.escape("Normalised P(True)"))
+            ("secl", "SECL") if job.settings.method == "secl" else ("norm_p_true", re.escape("Normalised P(True)"))
         )
         (row,) = (line for line in rows.splitlines() if line.startswith(job.folder.name))
         assert re.search(rf"{label} +{summary[name]['ece']:.3f} .* {summary[name]['n']} *$", row)
@@ -74,6 +74,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "load_model", lambda recipe: pytest.fail("a finished run was repeated"))
+        patch.setenv("COLUMNS", "60")  # a narrow terminal breaks no folder name
         again = shell("sweep", recipe, "--out", out)
     assert (again.code, again.err) == (0, "")
     assert [line.split() for line in again.out.splitlines()[2:6]] == [[job.name, "finished"] for job in jobs]
@@ -100,20 +101,6 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done_and_goes_on_from_th
     ]
     assert shell(*command).code == 0
     for job, other in zip(jobs_of(recipe, out), jobs_of(recipe, whole), strict=True):
-        with Store(job.folder) as store, Store(other.folder) as wanted:
-            assert list(store.records()) == list(wanted.records())
-
-
-@pytest.mark.slow
-def test_a_sweep_on_ray_starts_its_own_workers_and_ends_them(shell: Shell, recipe: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    here, there, log = tmp_path / "here", tmp_path / "there", tmp_path / "log"
-    assert shell("sweep", recipe, "--out", here).code == 0
-    assert finish(start(log, "sweep", recipe, "--out", there, "--on", "ray", "--workers", 2)) == 0, log.read_text()
-    said = log.read_text()
-    assert "4 of 4 runs" in said
-    assert "Traceback" not in said
-    for job, other in zip(jobs_of(recipe, there), jobs_of(recipe, here), strict=True):
         with Store(job.folder) as store, Store(other.folder) as wanted:
             assert list(store.records()) == list(wanted.records())
 

@@ -19,7 +19,7 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
 from secl.runs.runner import SUMMARY, build_calibrator, load_questions
 from secl.runs.store import Store
-from secl.runs.sweep import Job, finished
+from secl.runs.sweep import Job, is_finished
 from secl.testing import ScriptedModel
 from secl_paper import reproduce
 from secl_paper.compare import columns_of
@@ -50,26 +50,26 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
 
     def scripted(jobs: Sequence[Job], watch: Callable[[Job, int, int], None] | None = None) -> None:
         for job in jobs:
-            if finished(job):
+            if is_finished(job):
                 continue
             names.append(job.name)
-            questions = load_questions(job.recipe)
-            model: Any = ScriptedModel(stated=0.6 + job.recipe.seed % 3 / 10)
-            layers = parse_layers(job.recipe.layers or "last:4", 28)
+            questions = load_questions(job.settings)
+            model: Any = ScriptedModel(stated=0.6 + job.settings.seed % 3 / 10)
+            layers = parse_layers(job.settings.layers or "last:4", 28)
             manifest = {
-                "recipe": job.recipe.to_json(),
+                "recipe": job.settings.to_json(),
                 "total": len(questions),
                 "tau": 0.7,
                 "adapter": {"layers_to_transform": list(layers)},
             }
             with Store.create(job.folder, manifest) as store:
-                for record in build_calibrator(job.recipe, model).stream(questions):
+                for record in build_calibrator(job.settings, model).stream(questions):
                     store.add(record, 0.1, snapshot=model.snapshot())
                     if watch is not None:
                         watch(job, len(store), len(questions))
             (job.folder / SUMMARY).write_text('{"complete": true}')
 
-    monkeypatch.setattr(reproduce, "perform_all", scripted)
+    monkeypatch.setattr(reproduce, "run_in_sequence", scripted)
     monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
     return names
 
@@ -219,7 +219,7 @@ def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
     setup = Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8)
     reproduction = Reproduction.plan(TABLES, setup, tmp_path)
     unique = {job.name: job for job in reproduction.jobs.values()}
-    assert (len(unique), sum(method(job.recipe.method).learns for job in unique.values())) == (25, 22)
+    assert (len(unique), sum(method(job.settings.method).learns for job in unique.values())) == (25, 22)
     jobs = {(table.key, row.name): reproduction.jobs[row.runs[0]] for table in TABLES for row in table.rows if row.runs}
     secl, always = jobs["main", "SECL"], jobs["gating", "Bin-gate 1"]
     for same in (("layers", "Last 4"), ("seeds", "SECL"), ("methods", "SECL, paper's gate")):

@@ -20,17 +20,17 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.runs.sweep import (
     Job,
-    asked,
-    by_model,
-    finished,
-    name_of,
-    packed,
-    perform,
-    perform_all,
+    grouped_by_model,
+    is_finished,
     plan,
+    progress_of,
+    question_counts,
+    read_files,
     read_sweep,
-    sizes,
-    unpack,
+    run_in_sequence,
+    run_job,
+    run_name,
+    write_files,
 )
 
 QUESTIONS = 12
@@ -66,10 +66,6 @@ def interrupt_after(count: int) -> Callable[[int, int, Record | None], None]:
             raise KeyboardInterrupt
 
     return progress
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 # What a sweep is made of.
@@ -138,7 +134,7 @@ def test_settings_that_come_to_the_same_recipe_are_one_job(tmp_path: Path) -> No
         [common, {**common, "seed": 42}, {**common, "lora_alpha": 16}, {**common, "seed": 43}, {**common, "seed": 42}],
         tmp_path,
     )
-    assert [job.recipe.seed for job in jobs] == [42, 43]
+    assert [job.settings.seed for job in jobs] == [42, 43]
     assert [job.folder for job in jobs] == [tmp_path / job.name for job in jobs]
 
 
@@ -154,7 +150,7 @@ def test_a_name_depends_on_the_recipe_alone(tmp_path: Path) -> None:
 
 def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> None:
     recipe = RunSettings(stream=("capitals",))
-    assert name_of(RunSettings(stream=("capitals",), data="/elsewhere", device="cpu")) == name_of(recipe)
+    assert run_name(RunSettings(stream=("capitals",), data="/elsewhere", device="cpu")) == run_name(recipe)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +167,15 @@ def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> Non
     ids=str,
 )
 def test_any_other_setting_changes_the_name_and_shows_in_it(changes: dict[str, Any]) -> None:
-    name = name_of(RunSettings(**{"stream": ("capitals",), **changes}))
-    others = [name_of(RunSettings(stream=("capitals",))), name_of(RunSettings(stream=("capitals",), seed=2**63 - 1))]
+    name = run_name(RunSettings(**{"stream": ("capitals",), **changes}))
+    others = [run_name(RunSettings(stream=("capitals",))), run_name(RunSettings(stream=("capitals",), seed=2**63 - 1))]
     assert name[-8:] not in [other[-8:] for other in others]
     assert name[:-8] not in [other[:-8] for other in others]
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=50))
 def test_a_name_is_a_plain_folder_name_whatever_the_model_is_called(model: str, benchmark: str) -> None:
-    name = name_of(RunSettings(model=model, stream=(benchmark,)))
+    name = run_name(RunSettings(model=model, stream=(benchmark,)))
     assert re.fullmatch(r"[A-Za-z0-9_=+][A-Za-z0-9_.=+-]*", name)
     assert len(name) < 100
 
@@ -191,7 +187,7 @@ def test_a_name_is_a_plain_folder_name_whatever_the_model_is_called(model: str, 
 def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A finished job."""
     job = plan([settings_of(tiny_llama)], tmp_path_factory.mktemp("sweep"))[0]
-    perform(job)
+    run_job(job)
     return job
 
 
@@ -199,62 +195,62 @@ def test_a_job_that_was_interrupted_goes_on_and_has_the_records_of_one_that_was_
     done: Job, tiny_llama: Path, tmp_path: Path
 ) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
-    assert (asked(job), finished(job)) == (None, False)
+    assert (progress_of(job), is_finished(job)) == (None, False)
     with pytest.raises(KeyboardInterrupt):
-        perform(job, interrupt_after(7))
-    assert (asked(job), finished(job)) == ((7, QUESTIONS), False)
-    perform(job)
-    assert (asked(job), finished(job)) == ((QUESTIONS, QUESTIONS), True)
+        run_job(job, interrupt_after(7))
+    assert (progress_of(job), is_finished(job)) == ((7, QUESTIONS), False)
+    run_job(job)
+    assert (progress_of(job), is_finished(job)) == ((QUESTIONS, QUESTIONS), True)
     (job.folder / SUMMARY).write_text("{")  # a summary is made from the records, so it is made again
-    assert not finished(job)
-    perform(job)
-    assert finished(job)
+    assert not is_finished(job)
+    run_job(job)
+    assert is_finished(job)
     assert records_of(job) == records_of(done)
     assert any(record.update for record in records_of(job))
 
 
 def test_a_finished_job_is_not_touched_and_loads_no_model(done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))
-    before = content(done.folder)
-    perform(done)
-    assert content(done.folder) == before
+    before = read_files(done.folder)
+    run_job(done)
+    assert read_files(done.folder) == before
 
 
 def test_a_job_that_died_after_its_last_question_is_finished_without_asking(
     done: Job, tmp_path: Path, tiny_llama: Path
 ) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
-    unpack(packed(done.folder), job)
+    write_files(job, read_files(done.folder))
     before = (job.folder / SUMMARY).read_bytes()
     (job.folder / SUMMARY).unlink()
-    assert not finished(job)
+    assert not is_finished(job)
     questions: list[int] = []
-    perform(job, lambda done, total, record: questions.append(done))
+    run_job(job, lambda done, total, record: questions.append(done))
     assert questions == [QUESTIONS]
-    assert finished(job)
+    assert is_finished(job)
     assert (job.folder / SUMMARY).read_bytes() == before
 
 
 def test_the_report_of_an_unfinished_run_does_not_finish_its_job(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
-    unpack(packed(done.folder), job)
+    write_files(job, read_files(done.folder))
     summary = json.loads((job.folder / SUMMARY).read_text())
     (job.folder / SUMMARY).write_text(json.dumps({**summary, "complete": False}))
-    assert not finished(job)
+    assert not is_finished(job)
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(done: Job, tmp_path: Path) -> None:
-    other = Job(done.name, RunSettings(model=done.recipe.model, stream=("capitals:2",), seed=7), done.folder)
-    before = content(done.folder)
-    for call in (finished, perform):
+    other = Job(done.name, RunSettings(model=done.settings.model, stream=("capitals:2",), seed=7), done.folder)
+    before = read_files(done.folder)
+    for call in (is_finished, run_job):
         with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
             call(other)
-    assert content(done.folder) == before
-    full = Job("full", other.recipe, tmp_path / "full")
+    assert read_files(done.folder) == before
+    full = Job("full", other.settings, tmp_path / "full")
     full.folder.mkdir()
     (full.folder / "letter").touch()
     with pytest.raises(RunError, match="not empty"):
-        perform(full)
+        run_job(full)
 
 
 def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
@@ -265,14 +261,14 @@ def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
     did: list[tuple[str, int]] = []
 
     def performed(job: Job, progress: Any) -> None:
-        did.append((job.recipe.model, job.recipe.seed))
+        did.append((job.settings.model, job.settings.seed))
         progress(1, 2, None)
 
-    monkeypatch.setattr(sweep, "perform", performed)
+    monkeypatch.setattr(sweep, "run_job", performed)
     seen: list[tuple[str, int, int]] = []
-    perform_all(jobs, lambda job, done, total: seen.append((job.name, done, total)))
+    run_in_sequence(jobs, lambda job, done, total: seen.append((job.name, done, total)))
     assert did == [("x/b", 1), ("x/b", 2), ("x/a", 1), ("x/a", 2)]
-    assert seen == [(job.name, 1, 2) for job in by_model(jobs)]
+    assert seen == [(job.name, 1, 2) for job in grouped_by_model(jobs)]
 
 
 def test_sizes_reads_every_stream_once_and_finds_a_typo_in_the_last(
@@ -287,46 +283,46 @@ def test_sizes_reads_every_stream_once_and_finds_a_typo_in_the_last(
         return load_questions(recipe)
 
     monkeypatch.setattr(sweep, "load_questions", reading)
-    assert sizes(jobs) == dict.fromkeys((job.name for job in jobs), QUESTIONS)
+    assert question_counts(jobs) == dict.fromkeys((job.name for job in jobs), QUESTIONS)
     assert len(read) == 1
     with pytest.raises(ParameterError, match="'nonsense'"):
-        sizes([*jobs, *plan([{"stream": ["nonsense"]}], tmp_path)])
+        question_counts([*jobs, *plan([{"stream": ["nonsense"]}], tmp_path)])
 
 
 # A finished folder that came from somewhere else.
 
 
-def test_an_unpacked_run_is_the_run_and_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+def test_a_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
     with pytest.raises(KeyboardInterrupt):
-        perform(job, interrupt_after(3))
-    unpack(packed(done.folder), job)
-    assert finished(job)
-    assert content(job.folder) == content(done.folder)
+        run_job(job, interrupt_after(3))
+    write_files(job, read_files(done.folder))
+    assert is_finished(job)
+    assert read_files(job.folder) == read_files(done.folder)
     assert [path.name for path in tmp_path.iterdir()] == [job.name]
 
 
 def test_a_finished_run_is_not_replaced(done: Job) -> None:
-    before = content(done.folder)
-    unpack(b"not even an archive", done)
-    assert content(done.folder) == before
+    before = read_files(done.folder)
+    write_files(done, {"run.sqlite": b"not even a run"})
+    assert read_files(done.folder) == before
 
 
-def test_an_archive_of_an_unfinished_run_is_refused(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
+def test_an_unfinished_run_from_elsewhere_is_refused(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path / "a")[0]
     with pytest.raises(KeyboardInterrupt):
-        perform(job, interrupt_after(3))
+        run_job(job, interrupt_after(3))
     other = plan([settings_of(tiny_llama)], tmp_path / "b")[0]
-    with pytest.raises(RunError, match="has sent an unfinished run"):
-        unpack(packed(job.folder), other)
+    with pytest.raises(RunError, match="has come back unfinished"):
+        write_files(other, read_files(job.folder))
     assert not other.folder.exists()
 
 
 def test_a_run_that_somebody_is_writing_is_not_replaced(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job = plan([settings_of(tiny_llama)], tmp_path)[0]
     with pytest.raises(KeyboardInterrupt):
-        perform(job, interrupt_after(3))
+        run_job(job, interrupt_after(3))
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
-        unpack(packed(done.folder), job)
-    assert asked(job) == (3, QUESTIONS)
+        write_files(job, read_files(done.folder))
+    assert progress_of(job) == (3, QUESTIONS)
     assert (job.folder / FILE).exists()

@@ -15,7 +15,7 @@ from secl.errors import ParameterError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from secl.runs.sweep import Job, Watch
+    from secl.runs.sweep import Job, OnProgress
 
 HERE, RAY = "here", "ray"
 
@@ -31,7 +31,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
 ) -> None:
     """Do all runs of a grid that are not done yet, here or on a Ray cluster, and compare them."""
-    from secl.runs.sweep import finished, plan, read_sweep
+    from secl.runs.sweep import is_finished, plan, read_sweep
 
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
@@ -39,8 +39,8 @@ def sweep(
         raise ParameterError("--workers is a setting of Ray; add --on ray or leave it away.")
     jobs = plan(read_sweep(recipe), out)
     screen = console()
-    screen.print(overview(jobs))
-    left = [job for job in jobs if not finished(job)]
+    _print(overview(jobs), screen)
+    left = [job for job in jobs if not is_finished(job)]
     screen.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished, in {out}", soft_wrap=True)
     if dry_run:
         return
@@ -48,10 +48,10 @@ def sweep(
         if left:
             _perform(left, on, workers, screen)
     except KeyboardInterrupt:
-        done = sum(map(finished, jobs))
+        done = sum(map(is_finished, jobs))
         afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
         fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on{afresh}.")
-    screen.print(comparison(jobs))
+    _print(comparison(jobs), screen)
     screen.print(f"run folders: {out}/", soft_wrap=True)
 
 
@@ -65,10 +65,10 @@ def overview(jobs: Sequence[Job]) -> Table:
 
 def state_of(job: Job) -> str:
     """How far a run is: "finished", "40 of 200" or "waiting"."""
-    from secl.runs.sweep import asked, finished
+    from secl.runs.sweep import is_finished, progress_of
 
-    found = asked(job)
-    return "waiting" if found is None else "finished" if finished(job) else f"{found[0]} of {found[1]}"
+    progress = progress_of(job)
+    return "waiting" if progress is None else "finished" if is_finished(job) else f"{progress[0]} of {progress[1]}"
 
 
 def comparison(jobs: Sequence[Job]) -> Table:
@@ -85,14 +85,14 @@ def comparison(jobs: Sequence[Job]) -> Table:
     table = _table("Folder", "Confidence", "ECE", "Accuracy", "n")
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
-        name = foremost(summary, job.recipe.method)
-        found = summary[name]
-        ece = Text(UNDEFINED if found["ece"] is None else f"{found['ece']:.3f}")
-        accuracy = UNDEFINED if found["accuracy"] is None else f"{100 * found['accuracy']:.1f}%"
-        interval = (found.get("intervals") or {}).get("ece")
+        name = foremost(summary, job.settings.method)
+        measures = summary[name]
+        ece = Text(UNDEFINED if measures["ece"] is None else f"{measures['ece']:.3f}")
+        accuracy = UNDEFINED if measures["accuracy"] is None else f"{100 * measures['accuracy']:.1f}%"
+        interval = (measures.get("intervals") or {}).get("ece")
         if interval:
             ece.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
-        table.add_row(job.folder.name, ESTIMATORS[name].title, ece, accuracy, str(found["n"]))
+        table.add_row(job.folder.name, ESTIMATORS[name].title, ece, accuracy, str(measures["n"]))
     return table
 
 
@@ -112,21 +112,29 @@ def _table(*columns: str) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=place > 0)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
     return table
+
+
+def _print(table: Table, screen: Any) -> None:
+    """Print a table as wide as it is: a folder name in two pieces can be neither copied nor searched for."""
+    from rich.measure import Measurement
+
+    table.width = Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum
+    screen.print(table, soft_wrap=True)
 
 
 def _perform(jobs: Sequence[Job], on: str, workers: int | None, screen: Any) -> None:
     """Do the jobs with a progress bar over all their questions."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from secl.runs.cluster import perform_on_ray
-    from secl.runs.sweep import asked, perform_all, sizes
+    from secl.runs.ray_sweep import run_on_ray
+    from secl.runs.sweep import progress_of, question_counts, run_in_sequence
 
     # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
-    totals = sizes(jobs) if on in (HERE, RAY) else {}
-    done = {job.name: (asked(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
+    totals = question_counts(jobs) if on in (HERE, RAY) else {}
+    done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen) as bar:
         task = bar.add_task("loading", total=sum(totals.values()) or None, completed=sum(done.values()))
@@ -138,8 +146,8 @@ def _perform(jobs: Sequence[Job], on: str, workers: int | None, screen: Any) -> 
             text = f"{finished_now} of {len(jobs)} runs"
             bar.update(task, completed=sum(done.values()), total=whole, description=text)
 
-        watch: Watch = show
+        on_progress: OnProgress = show
         if on == HERE:
-            perform_all(jobs, watch)
+            run_in_sequence(jobs, on_progress)
         else:
-            perform_on_ray(jobs, None if on == RAY else on, workers=workers, watch=watch)
+            run_on_ray(jobs, None if on == RAY else on, workers=workers, on_progress=on_progress)

@@ -1,7 +1,7 @@
-"""Many runs from one file: which runs a sweep is made of, which of them are done, and doing the rest one by one.
+"""Many runs from one file: the runs of a sweep, how far each of them is, and doing them one after the other.
 
-A sweep file is a recipe in TOML with two more tables. `[grid]` maps fields of `RunSettings` to lists, of which all
-combinations are run; `[[runs]]` are variants, each a few changes. With both, every variant meets every combination:
+A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists, of which all combinations are
+run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point of the grid:
 
     stream = ["mmlu", "arc"]
     [grid]
@@ -17,28 +17,26 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import itertools
 import json
 import re
 import shutil
-import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from secl.errors import ParameterError, RunError, SeclError, StorageError
+from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
 from secl.runs.settings import RunSettings, anchored, read_toml
-from secl.runs.store import FILE, Store, check_free
+from secl.runs.store import FILE, Store, check_free, storage_errors
 
 GRID, RUNS = "grid", "runs"
-WHERE = ("data", "device")
-"""Fields that say where a run happens and not what it is; see `RunSettings.differences`."""
+MACHINE_SETTINGS = ("data", "device")
+"""Settings of the machine and not of the run; see `RunSettings.differences`."""
 
-LONGEST = 80
-"""Characters of a run's name before its hash."""
+NAME_LENGTH = 80
+"""Most characters of a run's name before its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +44,18 @@ class Job:
     """One run of a sweep.
 
     Attributes:
-        name: readable, and the same for the same recipe; see `name_of`.
-        recipe: with absolute paths, see `secl.runs.settings.anchored`.
-        folder: of the run.
+        name: readable, and the same for the same settings; see `run_name`.
+        settings: with absolute paths, see `secl.runs.settings.anchored`.
+        folder: run folder.
     """
 
     name: str
-    recipe: RunSettings
+    settings: RunSettings
     folder: Path
 
 
-Watch = Callable[[Job, int, int], None]
-"""Called with a job, its questions done, and its questions in all."""
+OnProgress = Callable[[Job, int, int], None]
+"""Called with a job, the number of its answered questions, and the number of its questions."""
 
 
 def read_sweep(path: Path) -> list[dict[str, Any]]:
@@ -100,11 +98,11 @@ def _check_tables(grid: Any, variants: Any) -> None:
 
 
 def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
-    """The runs of a sweep, checked; settings that come to the same recipe are one run.
+    """Validate the settings of a sweep's runs; equal settings are one run.
 
     Args:
         settings: of each run; paths in them are relative to the working directory.
-        out: folder that holds the run folders.
+        out: folder of the run folders.
 
     Raises:
         ParameterError: an unknown key or an unusable value.
@@ -113,51 +111,50 @@ def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
     jobs: dict[str, Job] = {}
-    for given in settings:
-        recipe = RunSettings.from_json(anchored(given))
-        name = name_of(recipe)
-        jobs.setdefault(name, Job(name, recipe, out / name))
+    for values in settings:
+        run_settings = RunSettings.from_json(anchored(values))
+        name = run_name(run_settings)
+        jobs.setdefault(name, Job(name, run_settings, out / name))
     return list(jobs.values())
 
 
-def name_of(recipe: RunSettings) -> str:
-    """What a run folder is called: model, method, what the recipe changes, and eight digits of its hash.
+def run_name(settings: RunSettings) -> str:
+    """The name of a run folder: model, method, stream, what differs from the defaults, and eight digits of a hash.
 
-    It depends on nothing but the recipe, so that every sweep finds the run again. Where the data lie and the device
+    It depends on the settings alone, so that every sweep finds the run again. The folder of the data and the device
     make no difference.
 
-    >>> name_of(RunSettings(stream=("capitals:5", "arc"), seed=43, tau=0.7))[:-8]
+    >>> run_name(RunSettings(stream=("capitals:5", "arc"), seed=43, tau=0.7))[:-8]
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
-    plain = {key: _plain(value) for key, value in recipe.to_json().items() if key not in WHERE}
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    values = {key: _as_integer(value) for key, value in settings.to_json().items() if key not in MACHINE_SETTINGS}
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     defaults = {field.name: field.default for field in dataclasses.fields(RunSettings)}
-    shown = ("model", "method", "stream", "questions")
-    parts = [Path(recipe.model).name, recipe.method, *recipe.stream]
-    parts += [Path(recipe.questions).stem] if recipe.questions else []
-    for key, value in plain.items():
-        if key not in shown and getattr(recipe, key) != defaults[key]:
+    parts = [Path(settings.model).name, settings.method, *settings.stream]
+    parts += [Path(settings.questions).stem] if settings.questions else []
+    for key, value in values.items():
+        if key not in ("model", "method", "stream", "questions") and getattr(settings, key) != defaults[key]:
             parts.append(f"{key}={'+'.join(value) if isinstance(value, list) else value}")
-    slug = re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:LONGEST].strip("-.")
+    slug = re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-.")
     return f"{slug}-{digest[:8]}"
 
 
-def _plain(value: Any) -> Any:
-    """A TOML file may say 16 or 16.0 for the same number."""
+def _as_integer(value: Any) -> Any:
+    """16.0 as 16: a TOML file may say either for the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def asked(job: Job) -> tuple[int, int] | None:
-    """How many questions of a job's run are recorded, and how many it has; None if it has not begun.
+def progress_of(job: Job) -> tuple[int, int] | None:
+    """The number of recorded questions of a job's run and of all its questions; None if it has not begun.
 
     Raises:
-        RunError: the folder holds other files, or a run of another recipe.
+        RunError: the folder holds other files, or a run with other settings.
     """
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
     with Store(job.folder) as store:
-        differences = RunSettings.from_json(store.manifest["recipe"]).differences(job.recipe)
+        differences = RunSettings.from_json(store.manifest["recipe"]).differences(job.settings)
         if differences:
             raise RunError(
                 f"{job.folder} holds a run with other settings ({'; '.join(differences)}); move it away or name "
@@ -166,14 +163,14 @@ def asked(job: Job) -> tuple[int, int] | None:
         return len(store), int(store.manifest["total"])
 
 
-def finished(job: Job) -> bool:
-    """Whether a complete run of exactly this recipe is there.
+def is_finished(job: Job) -> bool:
+    """Whether the folder holds the complete run, with its summary.
 
     Raises:
-        RunError: the folder holds other files, or a run of another recipe.
+        RunError: the folder holds other files, or a run with other settings.
     """
-    found = asked(job)
-    if found is None or found[0] < found[1]:
+    progress = progress_of(job)
+    if progress is None or progress[0] < progress[1]:
         return False
     # The summary is the last thing that a run writes, but a report of an unfinished run writes one, too.
     try:
@@ -182,104 +179,92 @@ def finished(job: Job) -> bool:
         return False  # it is made again from the records
 
 
-def perform(job: Job, progress: Progress | None = None) -> None:
-    """Start a job's run, or go on with it, and finish it; nothing if it is finished.
+def run_job(job: Job, progress: Progress | None = None) -> None:
+    """Start or resume a job's run and finish it; a finished run is left as it is.
 
     Raises:
-        SeclError: whatever stands in the way of the run; see `secl.runs.runner`.
+        SeclError: see `secl.runs.runner`.
     """
-    if finished(job):
+    if is_finished(job):
         return
     begun = (job.folder / FILE).exists()
-    run = resume(job.folder, job.recipe.to_json()) if begun else start(job.recipe, job.folder)
+    run = resume(job.folder, job.settings.to_json()) if begun else start(job.settings, job.folder)
     with run.store:
         run.proceed(progress)
         run.finish()
 
 
-def perform_all(jobs: Sequence[Job], watch: Watch | None = None) -> None:
-    """Do one run after the other in this process, the runs of a model together; finished ones are left as they are.
+def run_in_sequence(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
+    """Do one run after the other in this process, those with the same model together; finished ones are left alone.
 
     Raises:
-        SeclError: of the first run that cannot be done; those before it stay.
+        SeclError: of the first run that fails; those before it are kept.
     """
-    for job in by_model(jobs):
+
+    def progress_for(job: Job) -> Progress | None:
+        return None if on_progress is None else lambda answered, total, _record: on_progress(job, answered, total)
+
+    for job in grouped_by_model(jobs):
         try:
-            perform(job, None if watch is None else _progress(job, watch))
+            run_job(job, progress_for(job))
         except SeclError as problem:
             raise type(problem)(f"the run {job.name}: {problem}") from problem
 
 
-def _progress(job: Job, watch: Watch) -> Progress:
-    return lambda done, total, _record: watch(job, done, total)
-
-
-def weights_of(recipe: RunSettings) -> tuple[str, str, str]:
-    """What two runs must have in common to use the same loaded model: its name, its type and the device."""
-    return recipe.model, recipe.dtype, recipe.device
-
-
-def by_model(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs with those of the same model next to each other, in the order in which the models appear."""
+def grouped_by_model(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs with those that can share a loaded model next to each other, models in the order of their first job."""
     groups: dict[tuple[str, str, str], list[Job]] = {}
     for job in jobs:
-        groups.setdefault(weights_of(job.recipe), []).append(job)
+        groups.setdefault((job.settings.model, job.settings.dtype, job.settings.device), []).append(job)
     return list(itertools.chain.from_iterable(groups.values()))
 
 
-def sizes(jobs: Iterable[Job]) -> dict[str, int]:
-    """How many questions each run asks, by name; every stream is read once.
+def question_counts(jobs: Iterable[Job]) -> dict[str, int]:
+    """The number of questions of each run, by its name; every stream is read once.
 
     Raises:
         SeclError: a stream or a question file that a run could not read either.
     """
-    read: dict[tuple[Any, ...], int] = {}
-    found = {}
+    count_of_source: dict[tuple[Any, ...], int] = {}
+    counts = {}
     for job in jobs:
-        recipe = job.recipe
-        source = (recipe.stream, recipe.questions, recipe.per_domain, recipe.data)
-        if source not in read:
-            read[source] = len(load_questions(recipe))
-        found[job.name] = read[source]
-    return found
+        settings = job.settings
+        source = (settings.stream, settings.questions, settings.per_domain, settings.data)
+        if source not in count_of_source:
+            count_of_source[source] = len(load_questions(settings))
+        counts[job.name] = count_of_source[source]
+    return counts
 
 
-def packed(folder: Path) -> bytes:
-    """A finished run folder as a zip archive."""
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as files:
-        for path in sorted(folder.rglob("*")):
-            files.write(path, path.relative_to(folder))
-    return archive.getvalue()
+def read_files(folder: Path) -> dict[str, bytes]:
+    """The content of every file in a folder, by its path inside."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def unpack(archive: bytes, job: Job) -> None:
-    """Put a finished run into its folder, whole or not at all; one that is finished there already stays.
+def write_files(job: Job, files: Mapping[str, bytes]) -> None:
+    """Write a finished run from another machine into its folder, completely or not at all.
+
+    An unfinished run in the folder is replaced, a finished one is kept.
+
+    Args:
+        job: the job of the run.
+        files: what `read_files` returned.
 
     Raises:
-        RunError: the archive holds no finished run of this job, or the folder is in use or holds something else.
+        RunError: the files are no finished run of this job, or the folder is in use or holds something else.
         StorageError: the disk is full or refuses.
     """
-    if finished(job):
+    if is_finished(job):
         return
-    new, old = (job.folder.with_name(f".{job.folder.name}.{end}") for end in ("new", "old"))
-    try:
-        for place in (new, old):
-            shutil.rmtree(place, ignore_errors=True)
-        new.mkdir(parents=True)
-        with zipfile.ZipFile(io.BytesIO(archive)) as files:
-            files.extractall(new)
-        if not finished(replace(job, folder=new)):
-            raise RunError(f"the worker of {job.name} has sent an unfinished run; has it another version of secl?")
+    staging = job.folder.with_name(f".{job.folder.name}.new")
+    with storage_errors(job.folder, "start the sweep again"):
+        shutil.rmtree(staging, ignore_errors=True)
+        for name, content in files.items():
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).write_bytes(content)
+        if not is_finished(replace(job, folder=staging)):
+            raise RunError(f"the run {job.name} has come back unfinished; has its worker another version of secl?")
         if (job.folder / FILE).exists():
-            with Store(job.folder, writable=True):
-                job.folder.rename(old)
-                new.rename(job.folder)
-            shutil.rmtree(old)
-        else:
-            new.rename(job.folder)
-    except OSError as problem:
-        raise StorageError(
-            f"cannot write {job.folder}: {problem.strerror or problem}; free space or permissions, then start the "
-            f"sweep again."
-        ) from problem
+            with Store(job.folder, writable=True):  # refuses if somebody is writing it
+                shutil.rmtree(job.folder)
+        staging.rename(job.folder)

@@ -1,0 +1,211 @@
+"""A sweep on Ray: every run is a task, which Ray places, and starts again if its worker dies.
+
+A run is determined by its settings, so one that is started again has the same records. It is done in a temporary
+folder of the worker's machine, which may share no disk with this one, and comes back as its files. Only this process
+writes into the sweep's folder, and a run appears there complete or not at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from secl.errors import ParameterError, RunError, SeclError
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl.runs.sweep import (
+    Job,
+    OnProgress,
+    grouped_by_model,
+    is_finished,
+    progress_of,
+    read_files,
+    run_job,
+    write_files,
+)
+from secl.validation import check_whole
+
+RETRIES = 2
+"""How often a run is started again after the death of its worker; then it is taken for the run's own fault."""
+
+LOCAL_ENVIRONMENT = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only; read when Ray is imported
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one into the home directory
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_task_oom_retries": str(RETRIES),  # without end otherwise
+}
+"""Environment of a Ray cluster that is started here; variables that the user has set win."""
+
+
+class ProgressBoard:
+    """Ray actor that holds, for every run that has begun, how many questions are answered and how many there are."""
+
+    def __init__(self) -> None:
+        self._progress: dict[str, tuple[int, int]] = {}
+
+    def report(self, name: str, answered: int, total: int) -> None:
+        self._progress[name] = answered, total
+
+    def read(self) -> dict[str, tuple[int, int]]:
+        return self._progress
+
+
+def run_remotely(name: str, settings: dict[str, Any], threads: int, board: Any) -> dict[str, bytes]:
+    """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
+    with tempfile.TemporaryDirectory() as parent:
+        job = Job(name, RunSettings.from_json(settings), Path(parent) / name)
+        run_job(job, lambda answered, total, _record: board.report.remote(name, answered, total))
+        return read_files(job.folder)
+
+
+def run_on_ray(
+    jobs: Sequence[Job], address: str | None, *, workers: int | None = None, on_progress: OnProgress | None = None
+) -> None:
+    """Do the runs that are not finished on a Ray cluster; unfinished ones in their folders are done anew and replaced.
+
+    Args:
+        jobs: see `secl.runs.sweep.plan`.
+        address: "ray://HOST:PORT" of a cluster's client server. None takes the Ray that this process has started or
+            connected to, and leaves it running; without one it starts a cluster on this machine, which ends with this
+            call. That one listens on the loopback address only, unless Ray was imported before this call.
+        workers: number of runs at a time; None for 2 without an address, else for as many as the cluster has room for.
+        on_progress: called about twice a second for every run at work, and at its end.
+
+    Raises:
+        ParameterError: Ray is not installed, does not start, or cannot be reached at the address.
+        RunError: a folder holds something else or is in use, or the connection is lost.
+        SeclError: the first of the runs that failed, after the others have ended.
+    """
+    workers = workers if workers is not None or address is not None else 2
+    if workers is not None:
+        check_whole("number of workers", workers, 1)
+    waiting = [job for job in grouped_by_model(jobs) if not is_finished(job)]
+    for job in waiting:
+        if progress_of(job) is not None:
+            Store(job.folder, writable=True).close()  # nobody else may be writing what will be replaced
+    if not waiting:
+        return
+    with _connected(address, workers) as ray:
+        try:
+            failures = _run_tasks(ray, waiting, workers, on_progress or (lambda *_: None))
+        except ConnectionError as problem:
+            raise RunError("the connection to Ray is lost; start the sweep again to go on.") from problem
+    if failures:
+        others = f" ({len(failures) - 1} more runs have failed.)" if len(failures) > 1 else ""
+        raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
+
+
+def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: OnProgress) -> list[SeclError]:
+    """Do the runs and return why some of them failed."""
+    threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
+    task = ray.remote(max_retries=RETRIES, **_resources(ray, threads, workers))(run_remotely)
+    board = ray.remote(num_cpus=0, max_restarts=-1)(ProgressBoard).remote()
+    at_once = workers or len(waiting)
+    running: dict[Any, Job] = {}
+    failures = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                job = waiting.pop(0)
+                running[task.remote(job.name, job.settings.to_json(), threads, board)] = job
+            ended, _ = ray.wait(list(running), timeout=0.5)
+            for result in ended:
+                job = running.pop(result)
+                try:
+                    files = _files(ray, result)
+                except SeclError as problem:
+                    failures.append(type(problem)(f"the run {job.name}: {problem}"))
+                else:
+                    write_files(job, files)
+                    on_progress(job, *(progress_of(job) or (0, 0)))
+            with suppress(ray.exceptions.RayError):  # the board may be starting again
+                progress = ray.get(board.read.remote())
+                for job in running.values():
+                    if job.name in progress:
+                        on_progress(job, *progress[job.name])
+    finally:
+        for result in running:
+            with suppress(ConnectionError, ray.exceptions.RayError):
+                ray.cancel(result, force=True)
+    return failures
+
+
+def _files(ray: Any, result: Any) -> dict[str, bytes]:
+    """The files of a run whose task has ended."""
+    try:
+        files: dict[str, bytes] = ray.get(result)
+        return files
+    except ray.exceptions.RayTaskError as problem:
+        raise (problem.cause if isinstance(problem.cause, SeclError) else problem) from None
+    except ray.exceptions.RayError as problem:
+        raise RunError(
+            f"Ray has given it up after {RETRIES + 1} attempts ({_last_line(problem)}); make sure that there is enough "
+            f"memory, then start the sweep again."
+        ) from problem
+
+
+def _resources(ray: Any, threads: int, workers: int | None) -> dict[str, float]:
+    """What Ray sets aside for a run: a CPU for every thread and a GPU, or less if so many runs share them."""
+    cpus = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+    gpus = ray.cluster_resources().get("GPU", 0)
+    part = int(10_000 * gpus / (workers or 1)) / 10_000  # Ray counts in ten-thousandths
+    return {"num_cpus": max(1, min(threads, cpus // (workers or 1))), "num_gpus": min(1, part)}
+
+
+@contextmanager
+def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
+    """Ray, connected to the cluster at the address, or to one on this machine; disconnected or ended with the block."""
+    if address is None:
+        for name, value in LOCAL_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError as problem:
+        raise ParameterError('a sweep on Ray needs the package ray; install it: pip install "secl[ray]"') from problem
+    if address is None and ray.is_initialized():
+        yield ray
+        return
+    options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
+    if address is not None:
+        _check_listening(address)
+        options = {"address": address}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
+        # Another version of Ray or Python at the address, a token that is missing, a temporary folder that is too deep.
+        raise ParameterError(
+            f"no connection to Ray at {address or 'this machine'}: {_last_line(problem)}."
+        ) from problem
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_listening(address: str) -> None:
+    """Raise ParameterError if nobody listens at an address; Ray itself would try for half a minute."""
+    try:
+        url = urlsplit(address)
+        if url.scheme != "ray" or not url.hostname:
+            raise ValueError("not of the form ray://HOST:PORT")
+        socket.create_connection((url.hostname, url.port or 10001), timeout=10).close()
+    except (OSError, ValueError) as problem:
+        raise ParameterError(
+            f"Ray cannot be reached at {address} ({problem}); check the address of the cluster's client server."
+        ) from problem
+
+
+def _last_line(problem: Exception) -> str:
+    """What Ray says at the end of its pages."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[-1].rstrip(".")

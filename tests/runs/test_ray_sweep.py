@@ -1,0 +1,386 @@
+"""A sweep on Ray has the records of one run after the other, whichever worker dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+import torch
+
+from secl.errors import ModelError, ParameterError, RunError
+from secl.records import Record
+from secl.runs import ray_sweep
+from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, RETRIES, run_on_ray
+from secl.runs.store import Store
+from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
+from tests.tiny import tiny_folder
+
+LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": -1, "learning_rate": 0.01}
+NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+
+
+def records_of(job: Job) -> list[Record]:
+    with Store(job.folder) as store:
+        return list(store.records())
+
+
+def interrupt(answered: int, _total: int, _record: Record | None) -> None:
+    if answered == 3:
+        raise KeyboardInterrupt
+
+
+# What is refused before Ray is started.
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    """A job whose model does not exist."""
+    return plan([{"model": "x/a", "stream": ["capitals:2"]}], tmp_path)
+
+
+def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ParameterError, match=r'needs the package ray; install it: pip install "secl\[ray\]"$'):
+        run_on_ray(jobs, None)
+
+
+@pytest.mark.parametrize(
+    ("address", "fault"),
+    [
+        ("ray://", "not of the form ray://HOST:PORT"),
+        ("ray://:10001", "not of the form ray://HOST:PORT"),
+        ("http://127.0.0.1:10001", "not of the form ray://HOST:PORT"),
+        ("ray://here:often", "could not be cast to integer"),
+        ("ray://127.0.0.1:1", "Connection refused"),
+    ],
+)
+def test_an_address_without_a_cluster_is_refused(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, address: str, fault: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    with pytest.raises(
+        ParameterError, match=rf"^Ray cannot be reached at {address} \(.*{fault}.*\); check the address"
+    ):
+        run_on_ray(jobs, address)
+
+
+def test_a_connection_that_the_cluster_refuses_is_one_sentence(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: Any) -> None:
+        raise ConnectionAbortedError("Initialization failure:\nTraceback\n  ...\nRuntimeError: Version mismatch.\n\n")
+
+    exceptions = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, exceptions=exceptions))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            ParameterError, match=f"^no connection to Ray at {address}: RuntimeError: Version mismatch.$"
+        ):
+            run_on_ray(jobs, address)
+
+
+def test_no_workers_are_refused(jobs: list[Job]) -> None:
+    with pytest.raises(ParameterError, match="number of workers must be a whole number of at least 1, not 0"):
+        run_on_ray(jobs, None, workers=0)
+
+
+def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
+    (job,) = plan([{"model": str(tiny_llama), "stream": ["capitals:5"]}], tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job, interrupt)
+    with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
+        run_on_ray([job], None)
+
+
+@pytest.mark.parametrize(
+    ("machines", "threads", "workers", "cpus", "gpus"),
+    [
+        ([{"CPU": 8.0}], 2, None, 2, 0),
+        ([{"CPU": 8.0}, {"CPU": 2.0}], 16, None, 8, 0),
+        ([{"CPU": 2.0}], 2, 2, 1, 0),
+        ([{}], 4, None, 1, 0),
+        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], 1, None, 1, 1),
+        ([{"CPU": 8.0, "GPU": 1.0}], 1, 3, 1, 0.3333),
+        ([{"CPU": 8.0, "GPU": 1.0}], 1, 6, 1, 0.1666),
+    ],
+)
+def test_what_is_set_aside_for_a_run_fits_into_a_machine(
+    machines: list[dict[str, float]], threads: int, workers: int | None, cpus: float, gpus: float
+) -> None:
+    total = {"GPU": sum(machine.get("GPU", 0) for machine in machines)}
+    ray = SimpleNamespace(
+        nodes=lambda: [{"Alive": True, "Resources": machine} for machine in machines] + [{"Alive": False}],
+        cluster_resources=lambda: total,
+    )
+    assert ray_sweep._resources(ray, threads, workers) == {"num_cpus": cpus, "num_gpus": gpus}
+
+
+# Ray itself.
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return [tiny_folder(folder / "llama"), tiny_folder(folder / "qwen", "qwen2")]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """Two workers on this machine, for all tests that need no cluster of their own."""
+    if find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        # The workers are to have the threads of this process and not those of its environment.
+        os.environ.update({**LOCAL_ENVIRONMENT, "RAY_TMPDIR": folder, "TMPDIR": folder, "OMP_NUM_THREADS": "2"})
+        import ray
+
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        yield ray
+        ray.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def grid(models: list[Path], out: Path) -> list[Job]:
+    """A run that learns and one that does not, for each model."""
+    stream = ["capitals:8", "science:8"]
+    return plan(
+        [
+            {"model": str(model), "stream": stream, **changes}
+            for model in models
+            for changes in (LEARNING, {"method": "norm_p_true"})
+        ],
+        out,
+    )
+
+
+@pytest.fixture(scope="module")
+def references(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    """The runs of the grid, done one after the other in this process with one thread."""
+    jobs = grid(models, tmp_path_factory.mktemp("references"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    run_in_sequence(jobs)
+    torch.set_num_threads(threads)
+    assert any(record.update for record in records_of(jobs[0]))
+    with Store(jobs[0].folder) as store:
+        assert store.manifest["environment"]["threads"] == 1
+    return jobs
+
+
+def assert_same(jobs: list[Job], references: list[Job]) -> None:
+    """The same records, manifests and files, and nothing else in the folder of the sweep."""
+    for job, reference in zip(jobs, references, strict=True):
+        assert is_finished(job)
+        assert records_of(job) == records_of(reference)
+        with Store(job.folder) as store, Store(reference.folder) as other:
+            assert {**store.manifest, "created": None} == {**other.manifest, "created": None}
+        assert read_files(job.folder).keys() == read_files(reference.folder).keys()
+    assert sorted(path.name for path in jobs[0].folder.parent.iterdir()) == sorted(job.name for job in jobs)
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_records_of_one_run_after_the_other(
+    ray: Any, models: list[Path], references: list[Job], tmp_path: Path
+) -> None:
+    jobs = grid(models, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(jobs[0], interrupt)  # an unfinished run is replaced
+    run_job(jobs[1])  # a finished one is not
+    inode = (jobs[1].folder / "run.sqlite").stat().st_ino
+    reports: set[tuple[str, int, int]] = set()
+    run_on_ray(jobs, None, on_progress=lambda job, answered, total: reports.add((job.name, answered, total)))
+    assert_same(jobs, references)
+    assert (jobs[1].folder / "run.sqlite").stat().st_ino == inode
+    assert {name for name, answered, _ in reports if answered == 16} == {job.name for job in jobs} - {jobs[1].name}
+    assert all(0 <= answered <= total == 16 for _, answered, total in reports)
+    assert ray.is_initialized()
+
+
+def killer(times: int, name: str) -> tuple[Callable[[Job, int, int], None], set[int]]:
+    """Kill the worker of a run in the middle, so many times; and the process ids of those that were killed."""
+    killed: set[int] = set()
+
+    def on_progress(job: Job, answered: int, total: int) -> None:
+        if job.name == name and 0 < answered < total - 5 and len(killed) < times:
+            for process in psutil.Process().children(recursive=True):  # of this process only
+                if process.name().startswith("ray::run_") and any(name in file.path for file in process.open_files()):
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed.add(process.pid)
+
+    return on_progress, killed
+
+
+@pytest.mark.slow
+def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
+    ray: Any, models: list[Path], tmp_path: Path
+) -> None:
+    settings: list[dict[str, Any]] = [
+        {"model": str(models[0]), "stream": ["capitals:40", "science:40"], **LEARNING},
+        {"model": str(models[0]), "stream": ["capitals:8"], "method": "norm_p_true"},
+    ]
+    here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
+    run_in_sequence(here)
+    on_progress, killed = killer(1, there[0].name)
+    run_on_ray(there, None, on_progress=on_progress)
+    assert len(killed) == 1
+    assert_same(there, here)
+
+
+@pytest.mark.slow
+def test_failed_runs_are_reported_by_name_when_the_others_are_finished(
+    ray: Any, models: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "no model").mkdir()
+    common: dict[str, Any] = {"stream": ["capitals:40", "science:40"], **LEARNING}
+    jobs = plan([{**common, "model": str(model)} for model in (tmp_path / "no model", *models)], tmp_path / "out")
+    on_progress, killed = killer(RETRIES + 1, jobs[1].name)
+    with pytest.raises(ModelError, match=rf"^the run {jobs[0].name}: .*no model.* \(1 more runs have failed\.\)$"):
+        run_on_ray(jobs, None, on_progress=on_progress)
+    assert len(killed) == RETRIES + 1
+    assert [progress_of(job) for job in jobs] == [None, None, (80, 80)]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [jobs[2].name]
+
+
+def listening(process: psutil.Process) -> set[str]:
+    """Addresses on which a process and its children wait for connections."""
+    return {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for member in (process, *process.children(recursive=True))
+        for connection in member.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+@contextmanager
+def shell_sweep(grid: Path, out: Path, on: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """`secl sweep` in a session of its own, as a terminal would start it."""
+    secl = (sys.executable, "-c", "from secl.cli import main; main()")
+    process = subprocess.Popen(
+        (*secl, "sweep", str(grid), "--out", str(out), "--on", on),
+        env={**environment, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def grid_file(models: list[Path], tmp_path: Path) -> Path:
+    """The file of `grid(models[:1])`."""
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        f'model = "{models[0]}"\nstream = ["capitals:8", "science:8"]\n[[runs]]\n'
+        + "\n".join(f"{key} = {value}" for key, value in LEARNING.items())
+        + '\n[[runs]]\nmethod = "norm_p_true"\n'
+    )
+    return path
+
+
+@NEEDS_RAY
+@pytest.mark.slow
+def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
+    models: list[Path], references: list[Job], tmp_path: Path, grid_file: Path
+) -> None:
+    out = tmp_path / "out"
+    with shell_sweep(grid_file, out, "ray", dict(os.environ)) as stopped:
+        family = psutil.Process(stopped.pid)
+        wait_until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))
+        members = family.children(recursive=True)
+        assert listening(family) == {"127.0.0.1"}
+        os.killpg(stopped.pid, signal.SIGINT)
+        _, error = stopped.communicate(timeout=60)
+    assert stopped.returncode == 2
+    assert error.startswith("secl: stopped with 0 of 2 runs finished; the same command goes on")
+    assert error.count("\n") == 1
+    assert psutil.wait_procs(members, timeout=30)[1] == []
+    with shell_sweep(grid_file, out, "ray", dict(os.environ)) as finished:
+        printed, error = finished.communicate(timeout=300)
+    assert (finished.returncode, error) == (0, "")
+    assert "2 of 2 runs" in printed
+    assert_same(grid(models[:1], out), references[:2])
+
+
+@NEEDS_RAY
+@pytest.mark.slow
+def test_a_cluster_at_an_address_gives_the_same_records_and_is_left_running(
+    models: list[Path], references: list[Job], tmp_path: Path, grid_file: Path
+) -> None:
+    out = tmp_path / "out"
+    with cluster() as (address, environment):
+        with shell_sweep(grid_file, out, address, environment) as process:
+            _, error = process.communicate(timeout=300)
+        assert (process.returncode, error) == (0, "")
+        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))).close()
+    assert_same(grid(models[:1], out), references[:2])
+
+
+@contextmanager
+def cluster() -> Iterator[tuple[str, dict[str, str]]]:
+    """A cluster with a client server on the loopback address: its address, and the environment that may connect."""
+    environment = {**os.environ, **LOCAL_ENVIRONMENT, "OMP_NUM_THREADS": "1"}
+    environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # with it, the server that Ray forks for a client sometimes dies
+    ports = [free_port(), free_port()]
+    with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        command = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
+        command += [f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", "--num-cpus=2"]
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("ray"), *command, f"--temp-dir={folder}"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_until(lambda: answers(ports[1]))
+            yield f"ray://127.0.0.1:{ports[1]}", environment
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(240):
+        if condition():
+            return
+        time.sleep(0.25)
+    pytest.fail("it has not happened within a minute")

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import resident, seconds
-from secl.cli.report import changed, command
+from secl.cli.report import command
 from secl.evaluation.summary import Evaluation, evaluate
 from secl.records import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
+from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, build_calibrator, estimators_of
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -49,9 +50,9 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def grow(count: int, folder: Path) -> dict[str, float]:
     """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
     questions = toy_stream(count, DOMAINS)
-    recipe = RunSettings(model="scripted", stream=("capitals",))
+    recipe = RunSettings.of({"model": "scripted", "benchmarks": ("capitals",)})
     model: Any = ScriptedModel(entropy=_entropy)
-    manifest = {"recipe": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
+    manifest = {"settings": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
     store = Store.create(folder, manifest)
     run = Run(store, build_calibrator(recipe, model), model, questions, [])
     size = max(1, count // BLOCKS)
@@ -73,7 +74,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     with reopened[0].store as store:
         again = reopened[0].records
         evaluations: list[Evaluation] = []
-        summing = seconds(lambda: evaluations.append(evaluate(again, estimators_of(store))))
+        summing = seconds(lambda: evaluations.append(evaluate(again, estimators_of(Manifest.of(store)))))
         writing = seconds(lambda: write_report(folder / "report", [report(store, again, evaluations[0])]))
     return {
         "questions": count,
@@ -93,7 +94,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
 def resume(folder: Path, questions: list[Question]) -> Run:
     """What `secl.runs.runner.resume` does, for a model that is no `LocalModel`."""
     store = Store(folder, writable=True)
-    recipe = RunSettings.from_json(store.manifest["recipe"])
+    recipe = Manifest.of(store).settings
     model: Any = ScriptedModel(entropy=_entropy)
     calibrator = build_calibrator(recipe, model)
     records = list(store.records())
@@ -106,7 +107,7 @@ def resume(folder: Path, questions: list[Question]) -> Run:
 
 def report(store: Store, records: list[Any], evaluation: Evaluation) -> RunReport:
     """What `secl report` makes a page of."""
-    recipe = RunSettings.from_json(store.manifest["recipe"])
+    recipe = Manifest.of(store).settings
     return RunReport(
         name="growth",
         records=records,
@@ -114,7 +115,7 @@ def report(store: Store, records: list[Any], evaluation: Evaluation) -> RunRepor
         total=len(records),
         seconds=store.seconds,
         manifest=store.manifest,
-        settings=changed(recipe),
+        settings=recipe.changed(),
         command=command(recipe),
     )
 

@@ -63,7 +63,7 @@ class Setting:
     def recipe(self, count: int, **settings: Any) -> RunSettings:
         """The recipe of a run over the three domains. It stays on the CPU, where the method by hand is."""
         place = {"model": self.model, "dtype": self.dtype, "device": "cpu", "data": self.data}
-        return RunSettings(**{**place, "stream": self.domains(count), **settings})
+        return RunSettings.of({**place, "benchmarks": self.domains(count), **settings})
 
     def choices(self, count: int) -> list[Question]:
         """Multiple-choice questions of all three domains in turn."""

@@ -115,7 +115,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
                 for name, (took,) in alternate(1, {name: works[name] for name in order}).items():
                     seconds[name] += took
                 told = ", ".join(f"{name.replace('_', ' ')} {took:.0f} s" for name, took in seconds.items())
-                say(f"{recipe.gate or 'default gate'}: {end} of {len(questions)} questions, {told}")
+                say(f"{recipe.gate.name or 'default gate'}: {end} of {len(questions)} questions, {told}")
     return Race(str(model.precision["dtype"]), seconds, records, stored.records, manual)
 
 
@@ -136,8 +136,8 @@ def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: Run
         target = None
         if decision.in_burst:
             signal = hand.normalised_p_true(row, chosen, tau)
-            if abs(bin_index(stated) - bin_index(signal)) > recipe.bin_gate:
-                target = directional_target(stated, signal, recipe.alpha, recipe.delta)
+            if abs(bin_index(stated) - bin_index(signal)) > (recipe.loop.bin_gate or 0):
+                target = directional_target(stated, signal, recipe.loop.alpha, recipe.loop.delta)
                 hand.learn(row, chosen, target)
         yield Row(question.letters[chosen], stated, question.letters[other], frozen, decision.in_burst, target)
 

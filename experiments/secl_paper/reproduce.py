@@ -10,7 +10,7 @@ from pathlib import Path
 
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
-from secl.methods import method
+from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, OnProgress, is_finished, plan, question_counts, run_in_sequence
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
 from secl_paper.figures import write_figure
@@ -135,8 +135,9 @@ def _sizes(setup: Setup) -> dict[str, float]:
     """The sizes of the model and of its adapter in SECL."""
     from secl.backends.local.lora_sizes import lora_sizes  # imports torch
 
-    settings = RunSettings.from_json(settings_of(SECL, setup))
-    sizes = lora_sizes(settings.model, layers=settings.layers, modules=settings.modules, rank=settings.rank)
+    settings = RunSettings.of(settings_of(SECL, setup))
+    adapter = settings.adapter
+    sizes = lora_sizes(settings.model.name, layers=adapter.layers, modules=adapter.modules, rank=adapter.rank)
     return {
         "model_parameters": sizes.model_parameters,
         "adapted_layers": sizes.adapted_layers,
@@ -147,10 +148,11 @@ def _sizes(setup: Setup) -> dict[str, float]:
 
 def _read_run(job: Job) -> FinishedRun:
     with Store(job.folder) as store:
+        manifest = Manifest.of(store)
         return FinishedRun(
             records=list(store.records()),
-            tau=job.settings.tau or store.manifest["tau"],
-            formula=job.settings.formula,
-            layers=tuple(store.manifest["adapter"]["layers_to_transform"]),
-            learns=method(job.settings.method).learns,
+            tau=manifest.tau,
+            formula=manifest.settings.evidence.formula,
+            layers=tuple(manifest.adapter["layers_to_transform"]),
+            learns=manifest.method.learns,
         )

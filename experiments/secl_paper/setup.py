@@ -70,9 +70,9 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     """The settings of a run under a setup, for `secl.runs.sweep.plan`.
 
     >>> settings_of(Run("burst-20", {"burst": 20}), Setup(stream=("capitals",), per_domain=6))
-    {'model': 'smollm2', 'stream': ('capitals:6',), 'gate': 'page-hinkley', 'burst': 20}
+    {'model': 'smollm2', 'benchmarks': ('capitals:6',), 'gate': 'page-hinkley', 'burst': 20}
     """
-    settings: dict[str, Any] = {"model": setup.model, "stream": stream_of(run, setup)}
+    settings: dict[str, Any] = {"model": setup.model, "benchmarks": stream_of(run, setup)}
     common = {key: getattr(setup, key) for key in ("data", "dtype", "device", "tau")}
     settings |= {key: value for key, value in common.items() if value is not None}
     chosen = method(run.changes.get("method", "secl"))

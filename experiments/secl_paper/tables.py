@@ -7,7 +7,7 @@ from secl_paper.layout import ISOLATED, Row, Run, Table
 SECL = Run("secl")
 BASELINES = Run("baselines", {"method": "baselines"})
 ALWAYS = Run("always", {"gate": "always"})
-ALWAYS_MSE = Run("always-mse", {"gate": "always", "loss": "mse", "bin_gate": -1})
+ALWAYS_MSE = Run("always-mse", {"gate": "always", "loss": "mse", "bin_gate": "off"})
 DEFAULT_GATE = Run("default-gate", {"gate": "entropy-shift"})
 PAPER_GATE = Run("paper-gate", {"gate": "page-hinkley"})
 LABEL_FREE = Run("label-free", {"method": "label_free"})

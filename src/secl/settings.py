@@ -6,9 +6,21 @@ take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from types import NoneType
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from cyclopts import Parameter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 
 from secl.errors import ParameterError
 
@@ -30,7 +42,20 @@ Mean = Literal["ema", "cumulative"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
 GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
 
+OFF = "off"
+"""What flags and files say for a `None` that switches something off."""
+
+
+def _split(value: Any) -> Any:
+    """Names in a list, each of which may hold several with commas between."""
+    if isinstance(value, list | tuple) and all(isinstance(names, str) for names in value):
+        return tuple(name.strip() for names in value for name in names.split(",") if name.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == OFF else value)]
 
 
 class Settings(BaseModel):
@@ -43,17 +68,23 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def __init__(self, **values: Any) -> None:
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
-            super().__init__(**values)
+            return handler(values)
         except ValidationError as problem:
-            raise ParameterError(describe(problem)) from None
+            raise ParameterError(describe(cls, problem)) from None
+
+
+FLAT = Parameter(name="*")
+"""Makes a flag of every field of a group."""
 
 
 class ModelSettings(Settings):
     """Which model to load, and how."""
 
-    name: str = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
+    name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
     dtype: Dtype = Field("auto", description="Precision of the network's body.")
     device: Device = Field("auto", description="Where the network computes.")
 
@@ -61,7 +92,7 @@ class ModelSettings(Settings):
 class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 
-    benchmarks: tuple[str, ...] = Field((), description="Benchmarks in order, for example mmlu,arc or capitals:50.")
+    benchmarks: Names = Field((), description="Benchmarks in order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(None, description="Your own questions (JSONL or CSV) instead of benchmarks.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
     order: Order = Field("forward", description="Order of the domains.")
@@ -71,34 +102,42 @@ class StreamSettings(Settings):
 class GateSettings(Settings):
     """When to learn. None takes the method's gate, and the gate's own value of a parameter (`secl.gates`)."""
 
-    name: GateName | None = Field(None, description="Change detector that opens bursts.")
-    burst: int | None = Field(None, ge=1, description="Questions in a burst.")
-    warmup: int | None = Field(None, ge=1, description="Questions before the gate can fire.")
-    threshold: float | None = Field(None, gt=0, description="Statistic above which the gate fires.")
-    opening: bool | None = Field(None, description="entropy-shift: whether the stream's start opens a burst.")
+    name: Annotated[GateName | None, Parameter("--gate")] = Field(
+        None, description="Change detector that opens bursts; the method's own by default."
+    )
+    burst: int | None = Field(None, ge=1, description="Questions in a burst; 50 by default.")
+    warmup: int | None = Field(None, ge=0, description="Questions before the gate can fire; 30 by default.")
+    threshold: float | None = Field(None, gt=0, description="Statistic above which the gate fires; the gate's own.")
+    opening: bool | None = Field(None, description="entropy-shift: the stream's start opens a burst; it does.")
     slack: float | None = Field(None, ge=0, description="entropy-shift: ignored shift, in standard deviations.")
     ema: float | None = Field(None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean.")
     epsilon: float | None = Field(None, ge=0, description="page-hinkley: ignored rise, in nats.")
     mean: Mean | None = Field(None, description="page-hinkley: reference mean.")
+
+    def overrides(self) -> dict[str, Any]:
+        """The parameters that differ from the gate's own values."""
+        return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
 class EvidenceSettings(Settings):
     """What the frozen model is asked about an answer, and how that becomes the training signal."""
 
     signal: SignalName = Field("norm_p_true", description="Training signal.")
-    tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); None: the model's.")
+    tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
-    p_true: PTrueKind = Field("vocabulary", description="P(True), or True / (True + False).")
-    nli: str | None = Field(None, description="NLI model for DINCO: hub id or folder; None: the model itself.")
+    p_true: PTrueKind = Field("vocabulary", description="vocabulary: P(True); pair: True / (True + False).")
+    nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
 
 
 class LoopSettings(Settings):
     """The learning rule (Eq. target) and where evidence is gathered."""
 
-    evidence_on: EvidenceOn | None = Field(None, description="Gather evidence in bursts only, or always.")
+    evidence_on: EvidenceOn | None = Field(
+        None, description="Gather evidence in bursts only, or always; as the method does."
+    )
     alpha: float = Field(0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal.")
     delta: float = Field(0.15, gt=0, le=1, description="Largest move per update.")
-    bin_gate: int | None = Field(1, ge=0, le=9, description="No update if the bins differ by at most this; off.")
+    bin_gate: BinGate = Field(1, ge=0, le=9, description="No update if the bins differ by at most this; or off.")
     loss: Loss = Field("directional", description="directional: towards Eq. target; mse: towards the signal.")
     accumulate: Accumulate = Field("stream", description="How long updates add up.")
 
@@ -108,24 +147,140 @@ class AdapterSettings(Settings):
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
     lora_alpha: float = Field(16.0, gt=0, description="LoRA scaling.")
-    layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; None: the model's preset.")
-    modules: tuple[str, ...] = Field((), description="Adapted linear modules; empty: the model's preset.")
+    layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
+    modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
     epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
     beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
 
 
-def describe(problem: ValidationError) -> str:
+class SettingGroups(Settings):
+    """All groups, with what belongs to none of them. A flag of `secl run` sets one field of one group."""
+
+    model: Annotated[ModelSettings, FLAT] = ModelSettings()
+    stream: Annotated[StreamSettings, FLAT] = StreamSettings()
+    method: str = Field("secl", description="Method: secl, baselines, ...; see secl methods.")
+    gate: Annotated[GateSettings, FLAT] = GateSettings()
+    evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
+    loop: Annotated[LoopSettings, FLAT] = LoopSettings()
+    adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
+    seed: Seed = Field(42, description="Seed of everything random.")
+
+    def flat(self) -> dict[str, Any]:
+        """The settings by the names of their flags, in the order of the groups."""
+        groups = self.model_dump()
+        return {
+            name: groups[path[0]] if len(path) == 1 else groups[path[0]][path[1]] for name, path in FLAT_NAMES.items()
+        }
+
+
+def _flat_names() -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    for key, field in SettingGroups.model_fields.items():
+        group = field.annotation
+        if isinstance(group, type) and issubclass(group, Settings):
+            names |= {(key if name == "name" else name): (key, name) for name in group.model_fields}
+        else:
+            names[key] = (key,)
+    return names
+
+
+FLAT_NAMES = _flat_names()
+"""The name of every setting outside its table, as flags have it, with its path: "tau" is ("evidence", "tau"). The
+`name` of a group is called like the group: "gate" is ("gate", "name")."""
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group, from tables, from flat names, or from both; a flat name wins over its table.
+
+    Raises:
+        ParameterError: a key that is neither a group nor a setting.
+
+    >>> nested({"gate": {"name": "always"}, "tau": 0.7, "seed": 3})
+    {'gate': {'name': 'always'}, 'evidence': {'tau': 0.7}, 'seed': 3}
+    """
+    groups: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in SettingGroups.model_fields and isinstance(value, Mapping):
+            groups[key] = dict(value)
+        elif key in FLAT_NAMES:
+            flat[key] = value
+        elif key in SettingGroups.model_fields:
+            names = ", ".join(_group(key).model_fields)
+            raise ParameterError(f"{key} is {value!r}; it must be a table of the settings {names}.")
+        else:
+            raise ParameterError(f"there is no setting {key!r}; the settings are {', '.join(FLAT_NAMES)}.")
+    for name, value in flat.items():
+        *group, key = FLAT_NAMES[name]
+        (groups.setdefault(group[0], {}) if group else groups)[key] = value
+    return groups
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group (`nested`) with others that win over them.
+
+    >>> merged({"gate": "always", "tau": 1.0}, {"tau": 0.7})
+    {'gate': {'name': 'always'}, 'evidence': {'tau': 0.7}}
+    """
+    groups = nested(values)
+    for key, value in nested(changes).items():
+        groups[key] = {**groups.get(key, {}), **value} if isinstance(value, dict) else value
+    return groups
+
+
+def describe(group: type[Settings], problem: ValidationError) -> str:
     """The first error of a validation as one sentence that names the key, the value and what is allowed.
 
     >>> try:
     ...     LoopSettings(alpha=2)
     ... except ParameterError as problem:
     ...     print(problem)
-    alpha is 2; it must be less than or equal to 1.
+    alpha is 2; it must be a finite number above 0 and at most 1.
     """
     error = problem.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"there is no setting {key!r}."
-    return f"{key} is {error['input']!r}; it {error['msg'].removeprefix('Input ').replace('should', 'must', 1)}."
+    if not error["loc"]:
+        return f"{error['input']!r} is not a table of settings; they are {', '.join(group.model_fields)}."
+    key = str(error["loc"][0])
+    if key not in group.model_fields:
+        return f"there is no setting {key!r} among {', '.join(group.model_fields)}."
+    field = group.model_fields[key]
+    flat = next((name for name, path in FLAT_NAMES.items() if path[1:] == (key,) and _group(path[0]) is group), key)
+    return f"{flat} is {error['input']!r}; it must be {allowed(field)}."
+
+
+def _group(key: str) -> Any:
+    return SettingGroups.model_fields[key].annotation
+
+
+_TYPES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+
+
+def allowed(field: FieldInfo) -> str:
+    """Type and range of a setting in words.
+
+    >>> allowed(LoopSettings.model_fields["bin_gate"]), allowed(StreamSettings.model_fields["order"])
+    ('a whole number from 0 to 9, or off', 'one of forward, reversed, shuffled')
+    """
+    kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
+    if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
+        return "one of " + ", ".join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))
+    if get_origin(field.annotation) is tuple:
+        return "a list of names"
+    words = " ".join([_TYPES.get(kinds[0], "a table of settings"), *_range(field.metadata)])
+    return f"{words}, or {OFF}" if any(isinstance(part, BeforeValidator) for part in field.metadata) else words
+
+
+def _range(constraints: Iterable[Any]) -> list[str]:
+    """The bounds of a number in words."""
+    bounds = {
+        name: getattr(constraint, name)
+        for constraint in constraints
+        for name in ("ge", "gt", "le", "lt")
+        if hasattr(constraint, name)
+    }
+    if {"ge", "le"} <= set(bounds):
+        return [f"from {bounds['ge']} to {bounds['le']}"]
+    words = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+    parts = [f"{words[name]} {bounds[name]:g}" if name != "lt" else f"below {bounds[name]}" for name in bounds]
+    return [" and ".join(parts)] if parts else []

@@ -103,7 +103,7 @@ def run_of(tmp_path: Path) -> Any:
     return lambda model, *more: ("run", "--out", tmp_path / "out", "--model", model, *more)
 
 
-SETTINGS = ("--burst", 4, "--warmup", 3, "--threshold", 2, "--bin-gate", -1, "--evidence-on", "always", "--seed", 7)
+SETTINGS = ("--burst", 4, "--warmup", 3, "--threshold", 2, "--bin-gate", "off", "--evidence-on", "always", "--seed", 7)
 LEARNING = ("--learning-rate", 0.01)
 
 
@@ -118,7 +118,7 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     folder = place / "[red]run[/b]"
     if not folder.exists():
         ended = shell(
-            "run", "--model", tiny_llama, "--stream", "capitals:9,science:9", "--out", folder, *SETTINGS, *LEARNING
+            "run", "--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--out", folder, *SETTINGS, *LEARNING
         )
         assert (ended.code, ended.err) == (0, "")
         (place / "said").write_text(ended.out)

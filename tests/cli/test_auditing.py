@@ -333,7 +333,7 @@ def test_what_people_sent_cannot_steer_the_terminal(
 
 def real(folder: Path, **settings: Any) -> list[Any]:
     """Serve with a real model: some questions alone, some in a pass, with lessons between; and what was said."""
-    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate=-1, learning_rate=1e-3, **settings)
+    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
     service = open_service(folder, recipe)
     service.start()
     said = []
@@ -381,7 +381,7 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
 
     old = said[3].record
     assert shell("rollback", old.reply.version, "--state", folder).code == 0
-    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate=-1, learning_rate=1e-3, **settings)
+    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
     service = open_service(folder, recipe)
     service.start()
     assert service.ask(old.question, 60).record.reply == old.reply

@@ -10,25 +10,26 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 
-STREAM = ("--stream", "capitals:2")
+STREAM = ("--benchmarks", "capitals:2")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--stream", "nonsense"), ("'nonsense'", "capitals")),
-        (("--stream", "capitals,capitals"), ("'capitals'", "twice")),
-        (("--stream", "capitals:0"), ("'capitals:0'",)),
-        (("--stream", "capitals:x"), ("'capitals:x'",)),
-        (("--stream", "capitals:100000"), ("quiz/capitals", "100000")),
-        (("--stream", ""), ("either a stream",)),
-        (("--stream", " , "), ("either a stream",)),
+        (("--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
+        (("--benchmarks", "capitals,capitals"), ("'capitals'", "twice")),
+        (("--benchmarks", "capitals:0"), ("'capitals:0'",)),
+        (("--benchmarks", "capitals:x"), ("'capitals:x'",)),
+        (("--benchmarks", "capitals:100000"), ("quiz/capitals", "100000")),
+        (("--benchmarks", ""), ("either a stream",)),
+        (("--benchmarks", " , "), ("either a stream",)),
         ((), ("either a stream",)),
-        (("--stream", "capitals", "--questions", "x.jsonl"), ("not both",)),
+        (("--benchmarks", "capitals", "--questions", "x.jsonl"), ("not both",)),
         ((*STREAM, "--method", "magic"), ("'magic'", "secl-paper")),
         ((*STREAM, "--gate", "fence"), ("'fence'", "page-hinkley")),
         ((*STREAM, "--gate", "always", "--burst", 3), ("'always' has no burst",)),
@@ -94,7 +95,7 @@ def test_a_question_file_is_refused_with_its_line(refused: Any, run_of: Any, tmp
 def test_a_data_folder_without_the_benchmark_is_refused(refused: Any, run_of: Any, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "file").write_text("x")
-    mmlu = run_of("no such model", "--stream", "mmlu:2", "--data")
+    mmlu = run_of("no such model", "--benchmarks", "mmlu:2", "--data")
     refused((*mmlu, tmp_path / "nowhere"), tmp_path / "nowhere", "does not exist")
     refused((*mmlu, tmp_path / "file"), tmp_path / "file", "does not exist")
     refused((*mmlu, tmp_path / "data"), tmp_path / "data" / "mmlu" / "test", "does not exist")
@@ -103,9 +104,9 @@ def test_a_data_folder_without_the_benchmark_is_refused(refused: Any, run_of: An
 def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     refused(("run", tmp_path / "no.toml", *out), tmp_path / "no.toml", "No such file")
-    (tmp_path / "my.toml").write_text('stream = ["capitals"]\nmetod = "secl"\n')
+    (tmp_path / "my.toml").write_text('benchmarks = ["capitals"]\nmetod = "secl"\n')
     refused(("run", tmp_path / "my.toml", *out), "'metod'")
-    (tmp_path / "my.toml").write_text("stream = [")
+    (tmp_path / "my.toml").write_text("benchmarks = [")
     refused(("run", tmp_path / "my.toml", *out), tmp_path / "my.toml", "TOML")
     refused(("run", *STREAM), "--out")
 
@@ -171,8 +172,8 @@ def test_a_folder_that_holds_no_run_is_refused(refused: Any, tmp_path: Path, com
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_run_that_is_damaged_is_refused(refused: Any, tmp_path: Path, command: tuple[str, ...]) -> None:
     folder = tmp_path / "run"
-    recipe = {"stream": ["capitals"], "model": "no such model"}
-    with Store.create(folder, {"total": 3, "recipe": recipe}) as store:
+    recipe = {"benchmarks": ["capitals"], "model": "no such model"}
+    with Store.create(folder, {"total": 3, "settings": RunSettings.of(recipe).to_json()}) as store:
         for record in Calibrator(ScriptedModel()).stream(toy_stream(3)):
             store.add(record, 0.1)
     path = folder / FILE

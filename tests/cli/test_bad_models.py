@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.tiny import TEMPLATE, tiny_folder, tiny_tokenizer
 
-STREAM = ("--stream", "capitals:2")
+STREAM = ("--benchmarks", "capitals:2")
 
 
 def nonsense_gguf(path: Path) -> Path:

@@ -15,6 +15,7 @@ from secl.evaluation.adaptation_check import measure_gap
 from secl.gates import EntropyShift, Never
 from secl.records import PTrue, Question, Record, Reply
 from secl.runs import runner
+from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
 from secl.testing import ScriptedModel, toy_stream, unit
@@ -111,7 +112,7 @@ def test_the_json_is_what_the_records_say(shell: Shell, use: Any, mine: Path, tm
     found = check(shell, "--questions", mine, "--out", tmp_path / "run", "--seed", 5)
     with Store(tmp_path / "run") as store:
         gap = measure_gap(list(store.records()), 1.0, seed=5)
-        assert store.manifest["recipe"]["method"] == "norm_p_true"
+        assert Manifest.of(store).settings.method == "norm_p_true"
     assert (found["n"], found["tau"], found["best"], found["model"]) == (80, 1.0, gap.best, "smollm2")
     assert found["folds"] == list(gap.folds)
     assert found["fitted"]["ece"]["difference"] == gap.fitted["ece"].difference
@@ -159,10 +160,10 @@ def test_a_check_that_is_stopped_says_how_to_go_on_and_does(
 def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, tmp_path: Path) -> None:
     use(AssertionError("all of these are found before the model is loaded"))
     refused(("check",), "either a stream")
-    refused(("check", "--questions", mine, "--stream", "capitals"), "not both")
+    refused(("check", "--questions", mine, "--benchmarks", "capitals"), "not both")
     refused(("check", "--questions", mine, "--tau", 0), "tau", "above 0")
     refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
-    refused(("check", "--stream", "nonsense"), "'nonsense'")
+    refused(("check", "--benchmarks", "nonsense"), "'nonsense'")
     (tmp_path / "bare.jsonl").write_text('{"question": "a?"}\n{"question": "b?"}')
     refused(("check", "--questions", tmp_path / "bare.jsonl"), "none of the 2 questions has a reference")
     refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
@@ -202,8 +203,8 @@ def scripted_run(
         loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), bin_gate=None)
     else:
         loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), evidence_on="always", evidence=("p_true",))
-    recipe = RunSettings(stream=("capitals",), method=method, **settings).to_json()
-    with Store.create(folder, {"total": len(stream), "recipe": recipe, "tau": 1.0, **(manifest or {})}) as store:
+    recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
+    with Store.create(folder, {"total": len(stream), "settings": recipe, "tau": 1.0, **(manifest or {})}) as store:
         for record in list(loop.stream(stream))[:asked]:
             store.add(record, 0.1)
     return folder
@@ -311,7 +312,7 @@ def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path,
 
 @pytest.mark.slow
 def test_the_embedded_model_is_checked(shell: Shell, smollm2: str, tmp_path: Path) -> None:
-    found = check(shell, "--model", smollm2, "--stream", "science", "--per-domain", 24, "--out", tmp_path / "run")
+    found = check(shell, "--model", smollm2, "--benchmarks", "science", "--per-domain", 24, "--out", tmp_path / "run")
     assert (found["n"], found["unlabelled"]) == (24, 0)
     assert (tmp_path / "run" / FILE).is_file()
     assert 0 < found["fitted"]["ece"]["b"] < 1

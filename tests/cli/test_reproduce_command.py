@@ -13,7 +13,7 @@ from secl.runs.store import FILE, Store
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
 
-QUIZ = ("--stream", "capitals,science", "--per-domain", 3, "--gate", "always")
+QUIZ = ("--benchmarks", "capitals,science", "--per-domain", 3, "--gate", "always")
 
 
 def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
@@ -82,12 +82,12 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
         (("main", "--tau", -1), ("tau", "not -1.0")),
         (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
-        (("main", "--stream", "nonsense"), ("'nonsense'", "capitals")),
-        (("main", "--stream", ","), ("either a stream",)),
-        (("extended", "--stream", "nonsense"), ("'nonsense'", "capitals")),
-        (("main", "--stream", "capitals", "--per-domain", 5000), ("capitals has 176 questions", "5000")),
+        (("main", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
+        (("main", "--benchmarks", ","), ("either a stream",)),
+        (("extended", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
+        (("main", "--benchmarks", "capitals", "--per-domain", 5000), ("capitals has 176 questions", "5000")),
         (("main", "--data", "nowhere"), ("nowhere",)),
-        (("layers", "--model", "nowhere/at/all", "--stream", "capitals"), ("nowhere/at/all",)),
+        (("layers", "--model", "nowhere/at/all", "--benchmarks", "capitals"), ("nowhere/at/all",)),
     ],
     ids=lambda value: "_".join(map(str, value))[:60],
 )

@@ -84,8 +84,8 @@ def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -
 
 
 def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text('stream = ["capitals"]')
-    refused(("serve", "--state", tmp_path / "s", "--recipe", tmp_path / "r.toml", "--port", 0), "leave stream out")
+    (tmp_path / "r.toml").write_text('benchmarks = ["capitals"]')
+    refused(("serve", "--state", tmp_path / "s", "--recipe", tmp_path / "r.toml", "--port", 0), "leave benchmarks out")
 
 
 def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, tiny_llama: Path, run: Path) -> None:

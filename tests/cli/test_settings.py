@@ -12,10 +12,11 @@ import pytest
 from secl.backends.local.model import LocalModel
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from tests.cli.conftest import Shell
 
-ALWAYS = ("--gate", "always", "--bin-gate", -1)
+ALWAYS = ("--gate", "always", "--bin-gate", "off")
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def done(shell: Shell, tiny_llama: Path, tmp_path: Path) -> Any:
 
     def run(*settings: object) -> tuple[list[Record], dict[str, Any], str]:
         folder = tmp_path / "out"
-        ended = shell("run", "--model", tiny_llama, "--stream", "capitals:4", "--out", folder, *settings)
+        ended = shell("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", folder, *settings)
         assert (ended.code, ended.err) == (0, "")
         with Store(folder) as store:
             return list(store.records()), json.loads((folder / "summary.json").read_text()), ended.out
@@ -80,8 +81,8 @@ def test_a_run_is_resumed_from_any_working_directory(
     assert shell("run", *settings, "--out", "run").code == 2
     monkeypatch.setattr(LocalModel, "answer", plain)
     with Store(here / "run") as store:
-        recipe = store.manifest["recipe"]
-    assert (recipe["model"], recipe["questions"]) == (str(here / "tiny"), str(here / "mine.jsonl"))
+        begun = RunSettings.of(store.manifest["settings"])
+    assert (begun.model.name, begun.stream.questions) == (str(here / "tiny"), str(here / "mine.jsonl"))
     monkeypatch.chdir(there)
     for arguments in (("--resume", here / "run"), ("--resume", here / "run", "--questions", "../here/mine.jsonl")):
         ended = shell("run", *arguments)

@@ -23,7 +23,7 @@ from tests.processes import finish, start
 
 GRID = """
 model = "{model}"
-stream = ["capitals:5", "science:5"]
+benchmarks = ["capitals:5", "science:5"]
 [grid]
 seed = [42, 43]
 [[runs]]
@@ -108,15 +108,15 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done_and_goes_on_from_th
 @pytest.mark.parametrize(
     ("text", "more", "words"),
     [
-        ('stream = ["capitals:2"]\nsede = 1', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
-        ('stream = ["capitals:2"]\n[grid]\nsede = [1]', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
-        ('stream = ["capitals:2"]\n[grid]\nseed = 1', (), ("seed in [grid] is 1", "a list")),
-        ('stream = ["capitals:2"]\n[grid]\norder = ["back"]', (), ("order is 'back'", "reversed")),
-        ('stream = ["nonsense"]', (), ("'nonsense'", "capitals")),
-        ("stream = [", (), ("not valid TOML",)),
-        ('stream = ["capitals:2"]', ("--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
-        ('stream = ["capitals:2"]', ("--workers", 3), ("--workers", "--on ray")),
-        ('stream = ["capitals:2"]', ("--on", "ray", "--workers", 0), ("number of workers", "not 0")),
+        ('benchmarks = ["capitals:2"]\nsede = 1', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
+        ('benchmarks = ["capitals:2"]\n[grid]\nsede = [1]', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
+        ('benchmarks = ["capitals:2"]\n[grid]\nseed = 1', (), ("seed in [grid] is 1", "a list")),
+        ('benchmarks = ["capitals:2"]\n[grid]\norder = ["back"]', (), ("order is 'back'", "reversed")),
+        ('benchmarks = ["nonsense"]', (), ("'nonsense'", "capitals")),
+        ("benchmarks = [", (), ("not valid TOML",)),
+        ('benchmarks = ["capitals:2"]', ("--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
+        ('benchmarks = ["capitals:2"]', ("--workers", 3), ("--workers", "--on ray")),
+        ('benchmarks = ["capitals:2"]', ("--on", "ray", "--workers", 0), ("number of workers", "not 0")),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -55,9 +55,9 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
             names.append(job.name)
             questions = load_questions(job.settings)
             model: Any = ScriptedModel(stated=0.6 + job.settings.seed % 3 / 10)
-            layers = parse_layers(job.settings.layers or "last:4", 28)
+            layers = parse_layers(job.settings.adapter.layers or "last:4", 28)
             manifest = {
-                "recipe": job.settings.to_json(),
+                "settings": job.settings.to_json(),
                 "total": len(questions),
                 "tau": 0.7,
                 "adapter": {"layers_to_transform": list(layers)},
@@ -122,14 +122,14 @@ def test_our_own_table_has_every_estimator_and_three_gates() -> None:
 def test_the_papers_own_setup_is_the_default() -> None:
     assert settings_of(SECL, Setup(model="llama-3.2-3b")) == {
         "model": "llama-3.2-3b",
-        "stream": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
+        "benchmarks": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
         "gate": "page-hinkley",
     }
 
 
 def test_settings_go_only_where_they_belong() -> None:
     setup = Setup(stream=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
-    base = {"model": "smollm2", "stream": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
+    base = {"model": "smollm2", "benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
     assert settings_of(BASELINES, setup) == {**base, "method": "baselines", "nli": "some/nli"}
     assert settings_of(SECL, setup) == {**base, "gate": "entropy-shift"}
     changed = Run("changed", {"gate": "always", "alpha": 0.2})

@@ -122,7 +122,7 @@ def make_account() -> Callable[..., RunReport]:
             "total": len(records),
             "seconds": 3.0,
             "manifest": {
-                "recipe": {"model": "scripted", "method": "secl", "seed": 42, "stream": ["toy"]},
+                "settings": {"model": {"name": "scripted"}, "stream": {"benchmarks": ["toy"]}},
                 "model": "f" * 64,
                 "tau": 0.7,
                 "stream": "e" * 64,
@@ -130,8 +130,8 @@ def make_account() -> Callable[..., RunReport]:
                 "adapter": {"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]},
                 "created": "2026-01-01T00:00:00+00:00",
             },
-            "settings": {"stream": ("toy",), "tau": 0.7},
-            "command": "secl run --model scripted --stream toy --tau 0.7 --out NEW",
+            "settings": {"benchmarks": ("toy",), "tau": 0.7},
+            "command": "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW",
         }
         return RunReport(**{**values, **changes})
 

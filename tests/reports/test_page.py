@@ -263,7 +263,7 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
     for words in ("ffffffffffff", "eeeeeeeeeeee", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3"):
         assert words in said
     assert "f" * 13 not in said
-    assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --stream toy --tau 0.7 --out NEW"
+    assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW"
     assert ledger(records) == [
         ("answering, frozen model", "2,000", "100.0", "100.0%"),
         ("together", "2,000", "100.0", "100.0%"),

@@ -24,7 +24,7 @@ def records() -> list[Record]:
 def run_folder(tmp_path: Path, records: list[Record]) -> Path:
     """A run folder with these records and two kept versions, closed."""
     folder = tmp_path / "run"
-    with Store.create(folder, {"total": len(records), "recipe": {"model": "scripted"}}) as store:
+    with Store.create(folder, {"total": len(records), "settings": {"stream": {"benchmarks": ["toy"]}}}) as store:
         for record in records:
             number = record.update.version if record.update else 0
             kept = Version(number, f"weights {number}".encode()) if number in (2, 4) else None

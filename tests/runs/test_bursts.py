@@ -36,7 +36,7 @@ def opened(store: Store, gate: Any, questions: list[Question]) -> Run:
     snapshot = store.snapshot()
     if snapshot is not None:
         model.restore(snapshot)
-    return Run(store, calibrator, model, questions, records)  # type: ignore[arg-type]
+    return Run(store, calibrator, model, questions, records)
 
 
 def kept(folder: Path, gate: Any, stops: tuple[int, ...]) -> list[tuple[int, int, bytes]]:

@@ -29,7 +29,7 @@ from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
 from tests.tiny import tiny_folder
 
-LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": -1, "learning_rate": 0.01}
+LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
@@ -49,7 +49,7 @@ def interrupt(answered: int, _total: int, _record: Record | None) -> None:
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[Job]:
     """A job whose model does not exist."""
-    return plan([{"model": "x/a", "stream": ["capitals:2"]}], tmp_path)
+    return plan([{"model": "x/a", "benchmarks": ["capitals:2"]}], tmp_path)
 
 
 def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_no_workers_are_refused(jobs: list[Job]) -> None:
 
 
 def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
-    (job,) = plan([{"model": str(tiny_llama), "stream": ["capitals:5"]}], tmp_path)
+    (job,) = plan([{"model": str(tiny_llama), "benchmarks": ["capitals:5"]}], tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run_job(job, interrupt)
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
@@ -170,7 +170,7 @@ def grid(models: list[Path], out: Path) -> list[Job]:
     stream = ["capitals:8", "science:8"]
     return plan(
         [
-            {"model": str(model), "stream": stream, **changes}
+            {"model": str(model), "benchmarks": stream, **changes}
             for model in models
             for changes in (LEARNING, {"method": "norm_p_true"})
         ],
@@ -240,8 +240,8 @@ def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
     ray: Any, models: list[Path], tmp_path: Path
 ) -> None:
     settings: list[dict[str, Any]] = [
-        {"model": str(models[0]), "stream": ["capitals:40", "science:40"], **LEARNING},
-        {"model": str(models[0]), "stream": ["capitals:8"], "method": "norm_p_true"},
+        {"model": str(models[0]), "benchmarks": ["capitals:40", "science:40"], **LEARNING},
+        {"model": str(models[0]), "benchmarks": ["capitals:8"], "method": "norm_p_true"},
     ]
     here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
     run_in_sequence(here)
@@ -256,7 +256,7 @@ def test_failed_runs_are_reported_by_name_when_the_others_are_finished(
     ray: Any, models: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "no model").mkdir()
-    common: dict[str, Any] = {"stream": ["capitals:40", "science:40"], **LEARNING}
+    common: dict[str, Any] = {"benchmarks": ["capitals:40", "science:40"], **LEARNING}
     jobs = plan([{**common, "model": str(model)} for model in (tmp_path / "no model", *models)], tmp_path / "out")
     on_progress, killed = killer(RETRIES + 1, jobs[1].name)
     with pytest.raises(ModelError, match=rf"^the run {jobs[0].name}: .*no model.* \(1 more runs have failed\.\)$"):
@@ -299,7 +299,7 @@ def grid_file(models: list[Path], tmp_path: Path) -> Path:
     """The file of `grid(models[:1])`."""
     path = tmp_path / "sweep.toml"
     path.write_text(
-        f'model = "{models[0]}"\nstream = ["capitals:8", "science:8"]\n[[runs]]\n'
+        f'model = "{models[0]}"\nbenchmarks = ["capitals:8", "science:8"]\n[[runs]]\n'
         + "\n".join(f"{key} = {value}" for key, value in LEARNING.items())
         + '\n[[runs]]\nmethod = "norm_p_true"\n'
     )

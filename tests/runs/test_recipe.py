@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,29 @@ import pytest
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.runner import load_questions
-from secl.runs.settings import RunSettings, anchored, read_toml
+from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
+from secl.settings import nested
 
-STREAM = {"stream": ("capitals",)}
+STREAM = {"benchmarks": ("capitals",)}
 
 
 def recipe(**settings: Any) -> RunSettings:
-    return RunSettings.from_json({**STREAM, **settings})
+    return RunSettings.of({**STREAM, **settings})
 
 
 def from_text(folder: Path, text: str) -> RunSettings:
     (folder / "recipe.toml").write_text(text, encoding="utf-8")
-    return RunSettings.from_json(read_toml(folder / "recipe.toml"))
+    return RunSettings.of(read_toml(folder / "recipe.toml"))
 
 
 def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
-    read = from_text(tmp_path, 'stream = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nopening = false\n')
-    assert read == RunSettings(stream=("capitals:5", "science"), seed=3, delta=0.2, opening=False)
+    read = from_text(tmp_path, 'benchmarks = ["capitals:5", "science"]\nseed = 3\ndelta = 0.2\nopening = false\n')
+    assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "opening": False})
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"unknown key 'sed'; the keys are model, .*, seed"):
-        from_text(tmp_path, 'stream = ["capitals"]\nsed = 3\n')
+    with pytest.raises(ParameterError, match=r"no setting 'sed'; the settings are model, .*, seed"):
+        from_text(tmp_path, 'benchmarks = ["capitals"]\nsed = 3\n')
 
 
 @pytest.mark.parametrize("text", ["seed = \n", "\x00", "a = 1\na = 2\n"])
@@ -58,13 +58,13 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
         ("seed", "42", "a whole number"),
         ("seed", 4.5, "a whole number"),
         ("seed", True, "a whole number"),
-        ("alpha", "half", "a number"),
-        ("alpha", True, "a number"),
+        ("alpha", "half", "a finite number"),
+        ("alpha", True, "a finite number"),
         ("opening", 1, "true or false"),
         ("opening", "yes", "true or false"),
         ("model", 3, "a text"),
-        ("stream", "capitals", "a list of names"),
-        ("stream", [3], "a list of names"),
+        ("benchmarks", "capitals", "a list of names"),
+        ("benchmarks", [3], "a list of names"),
         ("modules", {"q_proj": 1}, "a list of names"),
         ("order", "backward", "one of forward, reversed, shuffled"),
         ("loss", "hinge", "one of directional, mse"),
@@ -74,10 +74,10 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
         ("p_true", "half", "one of vocabulary, pair"),
         ("dtype", "int8", "one of auto, bf16, fp16, fp32"),
         ("device", "tpu", "one of auto, cpu, cuda, mps"),
-        ("tau", [1.0], "a number"),
+        ("tau", [1.0], "a finite number"),
         ("burst", 2.5, "a whole number"),
         ("mean", "median", "one of ema, cumulative"),
-        ("slack", "little", "a number"),
+        ("slack", "little", "a finite number"),
         ("signal", "luck", "one of norm_p_true, p_true"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gate": "fence"}, "no gate 'fence'; the gates are always, never, page-hinkley, entropy-shift"),
+        ({"gate": "fence"}, "gate is 'fence'; it must be one of entropy-shift, page-hinkley, always, never"),
         ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, stated, p_true, norm_p_true"),
         ({"gate": "page-hinkley", "opening": True}, "the gate 'page-hinkley' has no opening"),
         ({"method": "stated", "burst": 5}, "the gate 'never' has no burst"),
@@ -97,30 +97,35 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
         ({"method": "p_true", "gate": "never"}, "method 'p_true' has no use for a gate; leave the gate 'never'"),
         ({"ema": 0.1}, "the gate 'entropy-shift' has no ema"),
         ({"gate": "page-hinkley", "slack": 0.1}, "the gate 'page-hinkley' has no slack"),
-        ({"gate": "page-hinkley", "ema": 0}, "ema must lie above 0 .*, not 0"),
-        ({"slack": -1}, "slack must be 0 or more .*, not -1"),
-        ({"burst": 0}, "burst must be a whole number of at least 1, not 0"),
-        ({"warmup": -1}, "warmup must be .*, not -1"),
-        ({"threshold": 0}, "threshold must be above 0 .*, not 0"),
-        ({"threshold": float("nan")}, "threshold must .*, not nan"),
-        ({"tau": -1.0}, "tau must be above 0 .*, not -1.0"),
-        ({"tau": 0}, "tau must be above 0 .*, not 0"),
-        ({"tau": float("inf")}, "tau must .* be finite, not inf"),
-        ({"per_domain": 0}, "questions per domain must be .* at least 1, not 0"),
-        ({"alpha": 0.0}, "alpha is 0.0"),
-        ({"delta": 2}, "delta is 2; it must be above 0 and at most 1"),
-        ({"bin_gate": 10}, "bin_gate is 10"),
-        ({"bin_gate": -2}, "bin_gate is -2"),
-        ({"rank": 0}, "rank must be .* at least 1, not 0"),
-        ({"lora_alpha": 0}, "lora_alpha must be above 0"),
-        ({"lora_alpha": float("nan")}, "lora_alpha must .*, not nan"),
-        ({"learning_rate": -1e-5}, "learning rate must be above 0"),
-        ({"learning_rate": float("nan")}, "learning rate must .*, not nan"),
-        ({"epochs": 0}, "epochs must be .* at least 1, not 0"),
-        ({"beta": -0.1}, "beta of the KL term must be 0 or more"),
-        ({"beta": float("nan")}, "beta of the KL term must .*, not nan"),
-        ({"seed": -1}, "seed must be .*, not -1"),
-        ({"seed": 2**63}, "seed must be .*, not 9223372036854775808"),
+        ({"gate": "page-hinkley", "ema": 0}, "ema is 0; it must be a finite number above 0 and at most 1"),
+        ({"slack": -1}, "slack is -1; it must be a finite number of at least 0"),
+        ({"burst": 0}, "burst is 0; it must be a whole number of at least 1"),
+        ({"warmup": -1}, "warmup is -1; it must be a whole number of at least 0"),
+        ({"warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
+        ({"threshold": 0}, "threshold is 0; it must be a finite number above 0"),
+        ({"threshold": float("nan")}, "threshold is nan; it must be a finite number above 0"),
+        ({"tau": -1.0}, "tau is -1.0; it must be a finite number above 0"),
+        ({"tau": 0}, "tau is 0; it must be a finite number above 0"),
+        ({"tau": float("inf")}, "tau is inf; it must be a finite number above 0"),
+        ({"per_domain": 0}, "per_domain is 0; it must be a whole number of at least 1"),
+        ({"alpha": 0.0}, "alpha is 0.0; it must be a finite number above 0 and at most 1"),
+        ({"delta": 2}, "delta is 2; it must be a finite number above 0 and at most 1"),
+        ({"bin_gate": 10}, "bin_gate is 10; it must be a whole number from 0 to 9, or off"),
+        ({"bin_gate": -2}, "bin_gate is -2; it must be a whole number from 0 to 9, or off"),
+        ({"bin_gate": "of"}, "bin_gate is 'of'; it must be a whole number from 0 to 9, or off"),
+        ({"rank": 0}, "rank is 0; it must be a whole number of at least 1"),
+        ({"lora_alpha": 0}, "lora_alpha is 0; it must be a finite number above 0"),
+        ({"lora_alpha": float("nan")}, "lora_alpha is nan; it must be a finite number above 0"),
+        ({"learning_rate": -1e-5}, "learning_rate is -1e-05; it must be a finite number above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
+        ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+        ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
+        ({"beta": float("nan")}, "beta is nan; it must be a finite number of at least 0"),
+        ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
+        ({"seed": 2**63}, "seed is 9223372036854775808; it must be a whole number"),
+        ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
+        ({"gate": {"nam": "always"}}, "no setting 'nam' among name, burst, warmup"),
+        ({"loop": 3}, "loop is 3; it must be a table of the settings"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings: Any, message: str) -> None:
@@ -129,19 +134,26 @@ def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"stream": []}, {"stream": ["capitals"], "questions": "mine.jsonl"}, {"questions": ""}]
+    "settings", [{}, {"benchmarks": []}, {"benchmarks": ["capitals"], "questions": "mine.jsonl"}, {"questions": ""}]
 )
 def test_a_run_has_either_a_stream_or_questions(settings: Any) -> None:
     with pytest.raises(ParameterError, match="either a stream of benchmarks or a file of questions"):
-        RunSettings.from_json(settings)
+        RunSettings.of(settings)
 
 
 def test_a_recipe_survives_a_trip_through_json() -> None:
-    made = RunSettings(
-        stream=("capitals:3", "science"), tau=0.7, bin_gate=-1, modules=("q_proj",), opening=False, burst=7, beta=0.1
+    made = recipe(
+        benchmarks=["capitals:3", "science"],
+        tau=0.7,
+        bin_gate="off",
+        modules=["q_proj"],
+        opening=False,
+        burst=7,
+        beta=0.1,
     )
-    assert RunSettings.from_json(json.loads(json.dumps(made.to_json()))) == made
-    assert set(made.to_json()) == {field.name for field in dataclasses.fields(RunSettings)}
+    assert made.loop.bin_gate is None
+    assert RunSettings.of(json.loads(json.dumps(made.to_json()))) == made
+    assert set(made.to_json()) == set(RunSettings.model_fields)
 
 
 def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
@@ -168,15 +180,15 @@ def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     given = {"questions": "sub/../mine.jsonl", "data": "data", "model": "tiny", "tau": 0.7}
     there = {"questions": f"{tmp_path}/mine.jsonl", "data": f"{tmp_path}/data", "model": f"{tmp_path}/tiny", "tau": 0.7}
-    assert anchored(given) == anchored(there) == there
-    for model in ("smollm2", "nobody/nothing", 3, None):  # a preset, a hub id, and what a recipe refuses
-        assert anchored({"model": model, "data": None}) == {"model": model, "data": None}
+    assert with_absolute_paths(given) == with_absolute_paths(there) == nested(there)
+    for model in ("smollm2", "nobody/nothing", 3, None):  # a preset, a hub id, and what settings refuse
+        assert with_absolute_paths({"model": model, "data": None}) == nested({"model": model, "data": None})
 
 
 def test_questions_of_a_file_are_limited_by_domain_and_then_put_in_order(tmp_path: Path) -> None:
     lines = [{"question": f"{domain}{i}?", "domain": domain} for domain in "ab" for i in range(3)]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    asked = load_questions(RunSettings(questions=str(path), per_domain=2, order="reversed"))
+    asked = load_questions(RunSettings.of({"questions": str(path), "per_domain": 2, "order": "reversed"}))
     assert [question.text for question in asked] == ["b0?", "b1?", "a0?", "a1?"]
-    assert len(load_questions(RunSettings(questions=str(path)))) == 6
+    assert len(load_questions(RunSettings.of({"questions": str(path)}))) == 6

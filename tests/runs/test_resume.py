@@ -24,7 +24,7 @@ from tests.processes import MOMENTS, finish, start
 from tests.tiny import tiny_folder
 
 QUESTIONS = 28
-SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 1, "--bin-gate", -1)
+SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 1, "--bin-gate", "off")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ class Case:
 
 @pytest.fixture(scope="module", params=["stream", "burst", "question"])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    source = ("--questions", mine) if request.param == "burst" else ("--stream", "capitals:14,science:14")
+    source = ("--questions", mine) if request.param == "burst" else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
     made = Case(folder, "--model", model, *source, *SETTINGS, "--accumulate", request.param)
     assert finish(made.start_in(made.whole)) == 0, made.said()
@@ -196,7 +196,7 @@ def test_ctrl_c_ends_in_one_sentence_that_says_how_to_go_on(stream_case: Case, b
 REFUSALS = [
     (("--tau", "0.9"), "begun was begun with other settings (tau: None there, 0.9 here)"),
     (("--delta", "0.3", "--seed", "7"), "(delta: 0.15 there, 0.3 here; seed: 42 there, 7 here)"),
-    (("--stream", "capitals"), "either a stream of benchmarks or a file of questions"),
+    (("--benchmarks", "capitals"), "either a stream of benchmarks or a file of questions"),
     (("--out", "elsewhere"), "leave --out away"),
 ]
 

@@ -135,7 +135,7 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
 
 def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder) as store:
-        assert store.manifest == {"format": 3, "total": 12, "recipe": {"model": "scripted"}}
+        assert store.manifest == {"format": 3, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
         assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
         assert list(store.records()) == records
 
@@ -243,7 +243,7 @@ def test_a_damaged_record_is_refused_and_not_skipped(run_folder: Path, body: str
 
 
 def test_a_damaged_manifest_is_refused(run_folder: Path) -> None:
-    alter(run_folder, "UPDATE manifest SET value = '{' WHERE key = 'recipe'")
+    alter(run_folder, "UPDATE manifest SET value = '{' WHERE key = 'settings'")
     with pytest.raises(RunError, match="damaged"):
         Store(run_folder)
 

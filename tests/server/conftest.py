@@ -23,7 +23,7 @@ MakeService = Callable[..., Service]
 
 def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
     return {
-        "recipe": recipe.to_json(),
+        "settings": recipe.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
         "keep_text": keep_text,

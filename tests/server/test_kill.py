@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from secl.gates import replay
-from secl.runs.settings import RunSettings
+from secl.runs.manifest import Manifest
 from secl.server.audit.entries import position_of
 from secl.server.audit.integrity import examine
 from secl.server.audit.store import ServerStore
@@ -40,7 +40,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         recipe = log.with_suffix(".toml")
-        recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = -1\n', encoding="utf-8")
+        recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n', encoding="utf-8")
         self.process: BaseProcess = processes.start(
             log, "serve", "--model", model, "--state", state, "--port", self.port, "--recipe", recipe
         )
@@ -115,7 +115,7 @@ def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:
             reply = records[position].reply
             assert said["secl"]["bins"] == list(reply.bins)
             assert said["secl"]["adapter_version"] == reply.version
-        gate = RunSettings.from_json(state.manifest["recipe"]).build_gate()
+        gate = Manifest.of(state).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
         kept = {0, *state.versions()}
         assert {record.reply.version for record in records} <= kept

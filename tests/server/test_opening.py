@@ -16,7 +16,7 @@ from secl.server.online.factory import open_service, serving_recipe
 from secl.server.online.service import Service
 from tests.server.test_service import settled
 
-SETTINGS = {"gate": "always", "bin_gate": -1, "learning_rate": 0.001}
+SETTINGS = {"gate": "always", "bin_gate": "off", "learning_rate": 0.001}
 
 
 @pytest.fixture

@@ -24,8 +24,9 @@ def ask(
     from secl.reports.console import answer_panel
     from secl.runs.runner import load_for_asking
 
+    changes = {key: value for key, value in {"model": model, "dtype": dtype, "device": device}.items() if value}
     asked = Question(question, tuple(option or ()))
-    local, normalise = load_for_asking(model, adapter, dtype, device)
+    local, normalise = load_for_asking(changes, adapter)
     answered = local.answer(asked, score_next=True)
     console().print(answer_panel(asked, answered, local.score_p_true(asked, answered.reply), normalise))
 

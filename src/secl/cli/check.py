@@ -13,7 +13,7 @@ from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
 
 if TYPE_CHECKING:
     from secl.evaluation.adaptation_check import Gap
-    from secl.runs.check_run import Asked
+    from secl.runs.check_run import CheckRun
 
 CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
 """Exit codes by verdict; 2 is a mistake, as everywhere."""
@@ -23,7 +23,7 @@ CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
 def check(
     model: MODEL = None,
     questions: Annotated[str | None, flag("Your own questions with right answers, JSONL or CSV.")] = None,
-    stream: Annotated[str | None, flag("Benchmarks in place of --questions, for example mmlu,arc.")] = None,
+    benchmarks: Annotated[str | None, flag("Benchmarks in place of --questions, for example mmlu,arc.")] = None,
     per_domain: Annotated[int | None, flag("Questions of each benchmark.", "all")] = None,
     data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
     tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
@@ -47,19 +47,20 @@ def check(
     names = ("model", "questions", "per_domain", "data", "dtype", "device", "seed")
     given = locals()
     settings: dict[str, Any] = {name: given[name] for name in names if given[name] is not None}
-    if stream is not None:
-        settings["stream"] = tuple(part.strip() for part in stream.split(",") if part.strip())
+    if benchmarks is not None:
+        settings["benchmarks"] = [benchmarks]
     if out is None:
         with TemporaryDirectory(prefix="secl-check-") as place:
             asked = _ask(settings, Path(place) / "run", "nothing is kept without --out.")
     else:
         asked = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
-    gap = measure_gap(asked.records, tau or asked.tau, asked.formula, seed=asked.seed)
-    _print(gap, asked.model, as_json)
+    run = asked.manifest.settings
+    gap = measure_gap(asked.records, tau or asked.manifest.tau, run.evidence.formula, seed=run.seed)
+    _print(gap, run.model.name, as_json)
     raise typer.Exit(CODES[gap.verdict])
 
 
-def _ask(settings: dict[str, Any], folder: Path, hint: str) -> Asked:
+def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
     """Get the answers, with a progress bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

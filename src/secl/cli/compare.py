@@ -64,24 +64,24 @@ def compare(
 
 def _settings(a: Store, b: Store) -> list[str]:
     """What the recipes of two runs set differently, the model first."""
-    from secl.runs.settings import RunSettings
+    from secl.runs.manifest import Manifest
 
-    there, here = (RunSettings.from_json(store.manifest["recipe"]) for store in (a, b))
-    return there.differences(here)
+    return Manifest.of(a).settings.differences(Manifest.of(b).settings)
 
 
 def _notes(a: Store, b: Store) -> list[str]:
     """What else sets two runs apart, a sentence each."""
-    manifests = [a.manifest, b.manifest]
-    models = [each.get("model") for each in manifests]
+    from secl.runs.manifest import Manifest
+
+    manifests = [Manifest.of(a), Manifest.of(b)]
+    models = [each.model for each in manifests]
     found = []
     if models[0] != models[1]:
         found.append("The models are not the same one: their weights or files differ.")
     # Which passes are made depends on these, and with them what is computed together.
-    asked = [
-        [each["recipe"].get(key) for key in ("method", "evidence_on", "signal", "p_true", "nli")] for each in manifests
-    ]
-    types = {each.get("environment", {}).get("dtype", "float32") for each in manifests} - {"float32"}
+    keys = ("method", "evidence_on", "signal", "p_true", "nli")
+    asked = [[each.settings.flat()[key] for key in keys] for each in manifests]
+    types = {str(each.environment.get("dtype", "float32")) for each in manifests} - {"float32"}
     if asked[0] != asked[1] and models[0] == models[1] and types:
         found.append(
             f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that "
@@ -99,23 +99,24 @@ def _side(store: Store, name: str | None) -> Side:
     """
     from secl.evaluation.compare import Side
     from secl.evaluation.estimators import make_estimators
-    from secl.methods import method
+    from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of
-    from secl.runs.settings import RunSettings
 
-    recipe = RunSettings.from_json(store.manifest["recipe"])
-    estimators = make_estimators(recipe.tau or store.manifest["tau"], recipe.formula)
+    manifest = Manifest.of(store)
+    estimators = make_estimators(manifest.tau, manifest.settings.evidence.formula)
     records = list(store.records())
     if not records:
         raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
-    sides = {each: Side(records, store.manifest["total"], estimator) for each, estimator in estimators.items()}
+    sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
-        foremost = [each for each in reversed(method(recipe.method).reports) if each in estimators_of(store)]
+        foremost = [each for each in reversed(manifest.method.reports) if each in estimators_of(manifest)]
         name = next((each for each in foremost if sides[each].series.estimates), "stated")
     elif name not in sides:
         raise ParameterError(f"there is no reading {name!r}; the readings are {', '.join(sides)}.")
-    elif estimators[name].learned and not any(each.learned for each in estimators_of(store).values()):
-        raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} does not learn.")
+    elif estimators[name].learned and not any(each.learned for each in estimators_of(manifest).values()):
+        raise RunError(f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} does not learn.")
     elif not sides[name].series.estimates:
-        raise RunError(f"{store.folder} has no {name!r}: its method {recipe.method!r} did not ask for what that needs.")
+        raise RunError(
+            f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} did not ask for what that needs."
+        )
     return sides[name]

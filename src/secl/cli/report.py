@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,7 @@ from secl.errors import ParameterError, RunError
 if TYPE_CHECKING:
     from secl.records import Record
     from secl.reports.run_report import RunReport
+    from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
 REPORT = Path("report")
@@ -104,48 +104,41 @@ def _told(store: Store, records: Sequence[Record], name: str, stay: bool) -> Run
     """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
+    from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of, write_summary
-    from secl.runs.settings import RunSettings
 
-    manifest, evaluation = store.manifest, evaluate(records, estimators_of(store))
+    manifest = Manifest.of(store)
+    evaluation = evaluate(records, estimators_of(manifest))
     if stay:
         write_summary(store, evaluation.summary)
-    recipe = RunSettings.from_json(manifest["recipe"])
     return RunReport(
         name=name,
         records=records,
         evaluation=evaluation,
-        total=manifest["total"],
+        total=manifest.total,
         seconds=store.seconds,
-        manifest=manifest,
-        settings=changed(recipe),
-        command=command(recipe),
+        manifest=manifest.to_json(),
+        settings=manifest.settings.changed(),
+        command=command(manifest.settings),
     )
 
 
-def changed(recipe: Any) -> dict[str, Any]:
-    """The settings of a recipe that differ from the defaults, as `secl run` takes them."""
-    return {
-        field.name: getattr(recipe, field.name)
-        for field in dataclasses.fields(recipe)
-        if getattr(recipe, field.name) != field.default
-    }
-
-
-def command(recipe: Any) -> str:
+def command(settings: RunSettings) -> str:
     """The command that makes the same run again, in a folder of its own.
 
     >>> from secl.runs.settings import RunSettings
-    >>> command(RunSettings(stream=("capitals:9", "science"), tau=0.7, opening=False))
-    'secl run --model smollm2 --stream capitals:9,science --no-opening --tau 0.7 --out NEW'
+    >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "opening": False}))
+    'secl run --model smollm2 --benchmarks capitals:9,science --no-opening --tau 0.7 --out NEW'
     """
+    from secl.runs.settings import shown
+
     parts = ["secl", "run"]
-    for name, value in {"model": recipe.model, **changed(recipe)}.items():
+    for name, value in {"model": settings.model.name, **settings.changed()}.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             parts.append(option if value else f"--no-{option[2:]}")
         else:
-            parts += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+            parts += [option, shown(name, value)]
     return shlex.join([*parts, "--out", "NEW"])
 
 

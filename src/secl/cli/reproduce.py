@@ -25,7 +25,7 @@ def reproduce(
     model: MODEL = None,
     per_domain: Annotated[int | None, flag("Questions of each benchmark.", "500")] = None,
     data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
-    stream: Annotated[str | None, flag("Benchmarks in order.", "gsm8k,mmlu,arc,truthfulqa")] = None,
+    benchmarks: Annotated[str | None, flag("Benchmarks in order.", "gsm8k,mmlu,arc,truthfulqa")] = None,
     dtype: DTYPE = None,
     device: DEVICE = None,
     tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
@@ -38,8 +38,8 @@ def reproduce(
 ) -> None:
     """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference."""
     given = {name: value for name, value in locals().items() if value is not None and name not in ("table", "out")}
-    if "stream" in given:
-        given["stream"] = tuple(part.strip() for part in given["stream"].split(",") if part.strip())
+    if "benchmarks" in given:
+        given["stream"] = tuple(part.strip() for part in given.pop("benchmarks").split(",") if part.strip())
     from secl_paper.reproduce import Reproduction, find
     from secl_paper.setup import Setup
 

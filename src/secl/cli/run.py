@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEMO: dict[str, Any] = {
     "model": "smollm2",
-    "stream": ("capitals:120", "science:120", "misconceptions:60", "arithmetic:12"),
+    "benchmarks": ("capitals:120", "science:120", "misconceptions:60", "arithmetic:12"),
     "evidence_on": "always",
 }
 """What `secl demo` runs: the built-in quiz, judged everywhere so that normalised P(True) can be compared."""
@@ -29,8 +29,8 @@ def run(
     model: MODEL = None,
     dtype: DTYPE = None,
     device: DEVICE = None,
-    stream: Annotated[str | None, flag("Benchmarks in order, for example mmlu,arc,truthfulqa or capitals:50.")] = None,
-    questions: Annotated[str | None, flag("Your own questions, JSONL or CSV, in place of --stream.")] = None,
+    benchmarks: Annotated[str | None, flag("Benchmarks in order, for example mmlu,arc or capitals:50.")] = None,
+    questions: Annotated[str | None, flag("Your own questions, JSONL or CSV, in place of --benchmarks.")] = None,
     per_domain: Annotated[int | None, flag("Questions of each benchmark.", "all")] = None,
     order: Annotated[str | None, flag("forward, reversed or shuffled.", "forward")] = None,
     data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
@@ -52,7 +52,7 @@ def run(
     nli: Annotated[str | None, flag("NLI model of DINCO: hub id or folder.", "the model itself")] = None,
     alpha: Annotated[float | None, flag("Share of the way to the signal.", "0.5")] = None,
     delta: Annotated[float | None, flag("Largest move considered.", "0.15")] = None,
-    bin_gate: Annotated[int | None, flag("No update where bins differ by at most this; -1: off.", "1")] = None,
+    bin_gate: Annotated[str | None, flag("No update where bins differ by at most this; or off.", "1")] = None,
     loss: Annotated[str | None, flag("directional or mse.", "directional")] = None,
     accumulate: Annotated[str | None, flag("Updates add up over: stream, burst or question.", "stream")] = None,
     rank: Annotated[int | None, flag("Of LoRA.", "8")] = None,
@@ -68,14 +68,17 @@ def run(
     given = {
         name: value for name, value in locals().items() if value is not None and name not in ("recipe", "out", "resume")
     }
-    for name in ("stream", "modules"):
+    for name in ("benchmarks", "modules"):
         if name in given:
-            given[name] = tuple(part.strip() for part in given[name].split(",") if part.strip())
+            given[name] = [given[name]]
+    if given.get("bin_gate", "off") != "off":
+        given["bin_gate"] = int(given["bin_gate"])
     from secl.runs.runner import resume as go_on
     from secl.runs.runner import start
     from secl.runs.settings import RunSettings, read_toml
+    from secl.settings import merged
 
-    settings = {**(read_toml(recipe) if recipe else {}), **given}
+    settings = merged(read_toml(recipe) if recipe else {}, given)
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; leave --out away.")
@@ -83,7 +86,7 @@ def run(
         return
     if out is None:
         raise ParameterError("a new run needs a folder; name it with --out.")
-    made = RunSettings.from_json(settings)
+    made = RunSettings.of(settings)
     proceed(lambda: start(made, out), out)
 
 
@@ -96,7 +99,7 @@ def demo(
     from secl.runs.settings import RunSettings
     from secl.runs.store import FILE
 
-    recipe = RunSettings.from_json(DEMO)
+    recipe = RunSettings.of(DEMO)
     proceed(lambda: resume(out) if (out / FILE).exists() else start(recipe, out), out)
 
 

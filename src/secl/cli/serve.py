@@ -76,6 +76,7 @@ def serve(
     except ModuleNotFoundError as problem:
         raise ParameterError(f"secl serve needs {problem.name}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.settings import read_toml
+    from secl.settings import merged, nested
 
     check_engine(engine, endpoint or [])
 
@@ -83,10 +84,10 @@ def serve(
         return {key: given[key] for key in names if key in given}
 
     settings = read_toml(recipe) if recipe else {}
-    for key in ("stream", "questions"):
-        if key in settings:
+    for key in ("benchmarks", "questions"):
+        if key in nested(settings).get("stream", {}):
             raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
-    made = serving_recipe(**(settings | those(*RECIPE)))
+    made = serving_recipe(**merged(settings, those(*RECIPE)))
     limits = Limits(**those("share", "queue", "batch", "backlog"))
     bounds = Bounds(**those("drift", "shift", "window"))
     found = Keys(state)

@@ -12,6 +12,7 @@ from secl.metrics.paired_bootstrap import FEWEST
 from secl.records import Question, Record, References
 from secl.reports.figures import Panel
 from secl.reports.formatting import amount, number, percent, span
+from secl.settings import SettingGroups
 
 MAX_WRONG = 10
 """Wrong answers that are shown."""
@@ -192,13 +193,13 @@ def _reference(question: Question) -> str:
 
 def provenance(run: RunReport) -> list[tuple[str, str]]:
     """How the run was made, as terms and values."""
-    manifest, recipe = run.manifest, run.manifest.get("recipe", {})
+    manifest, recipe = run.manifest, _settings(run)
     environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
     settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
     facts = {
         "Model": recipe.get("model"),
         "Fingerprint of the model": str(manifest.get("model", ""))[:12],
-        "Stream": _joined(recipe.get("stream") or recipe.get("questions") or ""),
+        "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
         "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
         "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
         "Method": recipe.get("method"),
@@ -214,6 +215,11 @@ def provenance(run: RunReport) -> list[tuple[str, str]]:
         "Time": f"{run.seconds:,.0f} s on the questions, {run.seconds / max(len(run.records), 1):.2f} s each",
     }
     return [(term, str(value)) for term, value in facts.items() if value not in (None, "")]
+
+
+def _settings(run: RunReport) -> dict[str, Any]:
+    """Every setting of a run by the name of its flag."""
+    return SettingGroups.model_validate(run.manifest.get("settings", {})).flat()
 
 
 def _joined(value: Any) -> str:
@@ -256,7 +262,7 @@ def _columns(prefix: str, row: EstimatorSummary | None) -> dict[str, str]:
 
 def overview(run: RunReport) -> tuple[str, ...]:
     """The row of a run in the table of all runs, without its name; a confidence picked among several says so."""
-    recipe, after = run.manifest.get("recipe", {}), best_alternative(run.summary)
+    recipe, after = _settings(run), best_alternative(run.summary)
     stated = run.summary.estimators.get("stated")
     accurate = after or stated
     candidates = 1 if after is None or after.estimator.learned else len(alternatives(run.summary))

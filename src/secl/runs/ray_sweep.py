@@ -64,7 +64,7 @@ def run_remotely(name: str, settings: dict[str, Any], threads: int, board: Any) 
     """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
     with tempfile.TemporaryDirectory() as parent:
-        job = Job(name, RunSettings.from_json(settings), Path(parent) / name)
+        job = Job(name, RunSettings.of(settings), Path(parent) / name)
         run_job(job, lambda answered, total, _record: board.report.remote(name, answered, total))
         return read_files(job.folder)
 

@@ -1,17 +1,14 @@
-"""From a recipe to a run folder: start, go on, finish."""
+"""A run from its settings to its folder: start, resume, proceed, finish."""
 
 from __future__ import annotations
 
 import functools
-import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import read_questions
@@ -20,18 +17,23 @@ from secl.errors import RunError
 from secl.evaluation.estimators import Estimator, make_estimators
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
-from secl.methods import method
+from secl.methods import Method
 from secl.records import Question, Record
-from secl.runs.adapters import plain_config, write_folder
-from secl.runs.settings import RunSettings, anchored
+from secl.runs.adapters import write_folder
+from secl.runs.manifest import Manifest, environment
+from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
-from secl.signals import NormalisedPTrue, make_signal
+from secl.settings import merged
+from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
     from secl.backends.local.loading import ModelCache
     from secl.backends.local.model import LocalModel
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
+Load = Callable[[RunSettings], Any]
+"""Loads the model that settings name."""
+
 Progress = Callable[[int, int, Record | None], None]
 """Called with questions done, questions in all, and the latest record."""
 
@@ -42,32 +44,56 @@ class Run:
 
     store: Store
     calibrator: Calibrator
-    model: LocalModel
+    model: Any
     questions: Sequence[Question]
     records: list[Record]
 
+    @functools.cached_property
+    def manifest(self) -> Manifest:
+        """What was known before the first question."""
+        return Manifest.of(self.store)
+
+    @property
+    def settings(self) -> RunSettings:
+        """The settings that the run began with."""
+        return self.manifest.settings
+
+    @property
+    def tau(self) -> float:
+        """Temperature of normalised P(True)."""
+        return self.manifest.tau
+
+    @property
+    def method(self) -> Method:
+        """The run's method."""
+        return self.manifest.method
+
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask the questions that are left, each recorded before the next; safe to interrupt at any moment."""
+        """Ask the remaining questions, each recorded before the next; safe to interrupt at any moment."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
-        coming = self.calibrator.stream(self.questions[len(self.records) :])
+        upcoming = self.calibrator.stream(self.questions[len(self.records) :])
         for _ in range(len(self.records), len(self.questions)):
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst
             started = time.perf_counter()
-            record = next(coming)
-            changed = record.update is not None or (record.decision.in_burst and self.calibrator.accumulate != "stream")
-            number = self.model.version
-            due = record.update is not None and number > 0 and number % KEEP_EVERY == 0
-            self.store.add(
-                record,
-                time.perf_counter() - started,
-                snapshot=self.model.snapshot() if changed else None,
-                kept=Version(number, self.model.weights()) if due else None,
-            )
-            self.records.append(record)
+            record = next(upcoming)
+            self._add(record, time.perf_counter() - started)
             if progress is not None:
                 progress(len(self.records), len(self.questions), record)
+
+    def _add(self, record: Record, seconds: float) -> None:
+        """Write a record, with the state of learning where the question changed it."""
+        changed = record.update is not None or (record.decision.in_burst and self.calibrator.accumulate != "stream")
+        number = self.model.version
+        due = record.update is not None and number > 0 and number % KEEP_EVERY == 0
+        self.store.add(
+            record,
+            seconds,
+            snapshot=self.model.snapshot() if changed else None,
+            kept=Version(number, self.model.weights()) if due else None,
+        )
+        self.records.append(record)
 
     def _at_end_of_burst(self) -> bool:
         """Whether the latest question was the last of its burst; the bursts of `Always` have no end."""
@@ -82,7 +108,7 @@ class Run:
             self.store.keep(Version(number, self.model.weights()))
 
     def keep(self) -> None:
-        """Keep the last adapter, and write it in the PEFT format."""
+        """Keep the last adapter, and write it in the PEFT format if there is a configuration for PEFT."""
         self._keep_version()
         if self.model.version:
             with storage_errors(self.store.folder):
@@ -91,119 +117,29 @@ class Run:
     def finish(self) -> dict[str, Any]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        return write_summary(self.store, summarise(self.records, estimators_of(self.store)))
+        return write_summary(self.store, summarise(self.records, estimators_of(self.manifest)))
 
 
-def start(recipe: RunSettings, folder: Path) -> Run:
-    """Load questions and model, and open a new run folder; nothing is written before all of them are there."""
-    check_free(folder)
-    recipe = RunSettings.from_json(anchored(recipe.to_json()))
-    questions = load_questions(recipe)
-    model = load_model(recipe)
-    for question in questions:
-        model.check(question)
-    calibrator = build_calibrator(recipe, model)
-    store = Store.create(
-        folder,
-        {
-            "recipe": recipe.to_json(),
-            "model": model.fingerprint,
-            "tau": model.tau,
-            "stream": fingerprint(questions),
-            "total": len(questions),
-            "environment": environment(model),
-            "adapter": plain_config(model.adapter.config.to_dict()),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        },
-    )
-    return Run(store, calibrator, model, questions, [])
-
-
-def resume(folder: Path, changes: dict[str, Any] | None = None) -> Run:
-    """Open an unfinished run where it stopped.
-
-    Args:
-        folder: of the run.
-        changes: settings given again; only `data` and `device` may differ from those of the run.
-
-    Raises:
-        RunError: a setting, the model or the stream is not the one that the run began with; the message names it.
-    """
-    store = Store(folder, writable=True)
-    try:
-        manifest = store.manifest
-        begun = RunSettings.from_json(manifest["recipe"])
-        recipe = RunSettings.from_json({**manifest["recipe"], **anchored(changes or {})})
-        differences = begun.differences(recipe)
-        if differences:
-            raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
-        questions = load_questions(recipe)
-        if fingerprint(questions) != manifest["stream"]:
-            changed = _changed(store, questions)
-            raise RunError(
-                f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
-            )
-        model = load_model(recipe)
-        if model.fingerprint != manifest["model"]:
-            prints = f"fingerprint {manifest['model'][:12]} then, {model.fingerprint[:12]} now"
-            raise RunError(
-                f"the model {recipe.model!r} has changed since {folder} was begun ({prints}); start a new run."
-            )
-        now, then = environment(model), manifest["environment"]
-        differences = [f"{key}: {then.get(key)} there, {now[key]} here" for key in now if then.get(key) != now[key]]
-        if differences:
-            raise RunError(f"{folder} was begun in another environment ({'; '.join(differences)}); start a new run.")
-        calibrator = build_calibrator(recipe, model)
-        records = list(store.records())
-        calibrator.fast_forward(records)
-        snapshot = store.snapshot()
-        if snapshot is not None:
-            model.restore(snapshot)
-    except BaseException:
-        store.close()
-        raise
-    return Run(store, calibrator, model, questions, records)
-
-
-def _changed(store: Store, questions: Sequence[Question]) -> str:
-    """What can be said about how the questions differ from those of a run, which holds the ones it has asked."""
-    for record, question in zip(store.records(), questions, strict=False):
-        if record.question != question:
-            where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
-            break
-    else:
-        where = "those asked so far are the same"
-    return f"{store.manifest['total']} then, {len(questions)} now; {where}"
-
-
-def load_questions(recipe: RunSettings) -> list[Question]:
-    """The questions of a recipe, in the order in which they are asked."""
-    if recipe.questions is not None:
-        seen: Counter[str] = Counter()
-        questions = []
-        for question in read_questions(Path(recipe.questions)):
-            seen[question.domain] += 1
-            if recipe.per_domain is None or seen[question.domain] <= recipe.per_domain:
-                questions.append(question)
-        return arrange(questions, recipe.order, recipe.seed)
-    data = Path(recipe.data) if recipe.data else None
-    return load_stream(recipe.stream, recipe.per_domain, order=recipe.order, seed=recipe.seed, data=data)
-
-
-def load_model(recipe: RunSettings) -> LocalModel:
-    """The model of a recipe, with its adapter."""
+def load_model(settings: RunSettings) -> LocalModel:
+    """The model that settings name, with its adapter."""
     from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
+    adapter, evidence = settings.adapter, settings.evidence
     return LocalModel.load(
-        recipe.model,
-        dtype=recipe.dtype,
-        device=recipe.device,
+        settings.model.name,
+        dtype=settings.model.dtype,
+        device=settings.model.device,
         cache=_model_cache(),
-        layers=recipe.layers,
-        modules=recipe.modules or None,
-        p_true=recipe.p_true,
-        nli=recipe.nli,
-        **recipe.training(),
+        layers=adapter.layers,
+        modules=adapter.modules or None,
+        rank=adapter.rank,
+        alpha=adapter.lora_alpha,
+        learning_rate=adapter.learning_rate,
+        epochs=adapter.epochs,
+        beta=adapter.beta,
+        p_true=evidence.p_true,
+        nli=evidence.nli,
+        seed=settings.seed,
     )
 
 
@@ -215,81 +151,164 @@ def _model_cache() -> ModelCache:
     return ModelCache()
 
 
-def load_for_asking(
-    model: str | None, run: Path | None, dtype: str | None, device: str | None
-) -> tuple[LocalModel, NormalisedPTrue]:
-    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) is normalised."""
-    given = {"model": model, "dtype": dtype, "device": device}
-    given = {key: value for key, value in given.items() if value is not None}
-    if run is None:
-        recipe = RunSettings.from_json({"stream": ["capitals"], **given})
-        local = load_model(recipe)
-        return local, _normalise(recipe, local)
-    with Store(run) as store:
-        recipe = RunSettings.from_json({**store.manifest["recipe"], **given})
-        local = load_model(recipe)
-        if local.fingerprint != store.manifest["model"]:
-            raise RunError(f"{run} was made with another model ({store.manifest['recipe']['model']}).")
+def start(settings: RunSettings, folder: Path, load: Load = load_model) -> Run:
+    """Load questions and model, and open a new run folder; nothing is written before all of them are there.
+
+    Args:
+        settings: of the run.
+        folder: a new or an empty one.
+        load: loads the model; any object that satisfies `secl.model.Model` will do.
+    """
+    check_free(folder)
+    settings = RunSettings.of(with_absolute_paths(settings.to_json()))
+    questions = load_questions(settings)
+    model = load(settings)
+    for question in questions:
+        model.check(question)
+    calibrator = build_calibrator(settings, model)
+    store = Store.create(folder, Manifest.new(settings, model, questions).to_json())
+    return Run(store, calibrator, model, questions, [])
+
+
+def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load = load_model) -> Run:
+    """Open an unfinished run where it stopped.
+
+    Args:
+        folder: of the run.
+        changes: settings given again; only `data` and `device` may differ from those of the run.
+        load: loads the model, as for `start`.
+
+    Raises:
+        RunError: a setting, the model or the stream is not the one that the run began with; the message names it.
+    """
+    store = Store(folder, writable=True)
+    try:
+        manifest = Manifest.of(store)
+        settings = RunSettings.of(merged(manifest.settings.to_json(), with_absolute_paths(changes or {})))
+        differences = manifest.settings.differences(settings)
+        if differences:
+            raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
+        questions = load_questions(settings)
+        if fingerprint(questions) != manifest.stream:
+            changed = _changed(store, manifest, questions)
+            raise RunError(
+                f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
+            )
+        model = load(settings)
+        _check_same(manifest, model, folder)
+        calibrator = build_calibrator(settings, model)
+        records = list(store.records())
+        calibrator.fast_forward(records)
         snapshot = store.snapshot()
-    if snapshot is None:
-        raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
-    local.restore(snapshot)
-    return local, _normalise(recipe, local)
+        if snapshot is not None:
+            model.restore(snapshot)
+    except BaseException:
+        store.close()
+        raise
+    return Run(store, calibrator, model, questions, records)
 
 
-def _normalise(recipe: RunSettings, model: LocalModel) -> NormalisedPTrue:
-    return NormalisedPTrue(recipe.tau or model.tau, recipe.formula)
+def _check_same(manifest: Manifest, model: Any, folder: Path) -> None:
+    """Check that a model and where it computes are those that a run began with."""
+    if model.fingerprint != manifest.model:
+        prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
+        raise RunError(
+            f"the model {manifest.settings.model.name!r} has changed since {folder} was begun ({prints}); start a new "
+            "run."
+        )
+    now, then = environment(model), manifest.environment
+    differences = [f"{key}: {then.get(key)} there, {now[key]} here" for key in now if then.get(key) != now[key]]
+    if differences:
+        raise RunError(f"{folder} was begun in another environment ({'; '.join(differences)}); start a new run.")
 
 
-def build_calibrator(recipe: RunSettings, model: LocalModel) -> Calibrator:
-    """The loop of a recipe around a model."""
+def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) -> str:
+    """How the questions differ from those of a run, as far as the run has asked them."""
+    for record, question in zip(store.records(), questions, strict=False):
+        if record.question != question:
+            where = f"they part at position {record.position}, {record.question.id!r} then, {question.id!r} now"
+            break
+    else:
+        where = "those asked so far are the same"
+    return f"{manifest.total} then, {len(questions)} now; {where}"
+
+
+def load_questions(settings: RunSettings) -> list[Question]:
+    """The questions that settings name, in the order in which they are asked."""
+    source = settings.stream
+    if source.questions is not None:
+        counts: Counter[str] = Counter()
+        questions = []
+        for question in read_questions(Path(source.questions)):
+            counts[question.domain] += 1
+            if source.per_domain is None or counts[question.domain] <= source.per_domain:
+                questions.append(question)
+        return arrange(questions, source.order, settings.seed)
+    data = Path(source.data) if source.data else None
+    return load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
+
+
+def load_for_asking(
+    changes: Mapping[str, Any], run: Path | None, load: Load = load_model
+) -> tuple[Any, NormalisedPTrue]:
+    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) is normalised.
+
+    Args:
+        changes: settings of the model.
+        run: folder of the run whose adapter to use.
+        load: loads the model, as for `start`.
+    """
+    if run is None:
+        settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
+        model = load(settings)
+    else:
+        with Store(run) as store:
+            manifest, snapshot = Manifest.of(store), store.snapshot()
+        settings = RunSettings.of(merged(manifest.settings.to_json(), changes))
+        model = load(settings)
+        if model.fingerprint != manifest.model:
+            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
+        if snapshot is None:
+            raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
+        model.restore(snapshot)
+    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
+
+
+def build_calibrator(settings: RunSettings, model: Any) -> Calibrator:
+    """The loop that settings name, around a model."""
+    loop = settings.complete_loop
     return Calibrator(
         model,
-        gate=recipe.build_gate(),
-        signal=make_signal(recipe.signal, recipe.tau or model.tau, recipe.formula),
-        evidence=method(recipe.method).evidence,
-        learns=method(recipe.method).learns,
-        **recipe.loop(),
+        gate=settings.build_gate(),
+        signal=settings.build_signal(model.tau),
+        evidence=settings.named_method.evidence,
+        learns=settings.named_method.learns,
+        evidence_on=loop.evidence_on or "burst",
+        alpha=loop.alpha,
+        delta=loop.delta,
+        bin_gate=loop.bin_gate,
+        loss=loop.loss,
+        accumulate=loop.accumulate,
     )
 
 
-class Placed(Protocol):
-    """A model that says where and how it computes."""
-
-    @property
-    def precision(self) -> dict[str, str | int]: ...
-
-
-def environment(model: Placed) -> dict[str, Any]:
-    """What else the last digit of a record depends on."""
-    return {
-        "secl": version("secl"),
-        "torch": version("torch"),
-        "transformers": version("transformers"),
-        "peft": version("peft"),
-        "machine": platform.machine(),
-        **model.precision,
-    }
-
-
-def estimators_of(store: Store) -> dict[str, Estimator]:
+def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
-    recipe = RunSettings.from_json(store.manifest["recipe"])
-    estimators = make_estimators(recipe.tau or store.manifest["tau"], recipe.formula)
-    names = method(recipe.method).reports or tuple(estimators)
-    learns = method(recipe.method).learns and recipe.gate != "never"
+    settings, method = manifest.settings, manifest.method
+    estimators = make_estimators(manifest.tau, settings.evidence.formula)
+    names = method.reports or tuple(estimators)
+    learns = method.learns and settings.gate.name != "never"
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 
 
 def write_summary(store: Store, summary: Summary) -> dict[str, Any]:
     """Write the summary of the records so far into the run folder; returns what was written."""
-    manifest = store.manifest
-    recipe = RunSettings.from_json(manifest["recipe"])
+    manifest = Manifest.of(store)
     plain = {
-        "model": recipe.model,
-        "method": recipe.method,
-        "seed": recipe.seed,
-        "complete": summary.questions == manifest["total"],
+        "model": manifest.settings.model.name,
+        "method": manifest.settings.method,
+        "seed": manifest.settings.seed,
+        "complete": summary.questions == manifest.total,
         "seconds": store.seconds,
         **summary.to_json(),
     }

@@ -1,204 +1,155 @@
-"""What a run is made of: every setting that changes its records, with the defaults of the paper."""
+"""The settings of a run: those of all groups, checked together, and what is made of them."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import json
 import os
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self
 
-from secl.calibrator import Accumulate, EvidenceOn, Loss, check_settings
+from pydantic import model_validator
+
 from secl.errors import DataError, ParameterError
 from secl.gates import GATES, Gate
-from secl.methods import method
-from secl.model import Device, Dtype, PTrueKind, check_training
-from secl.settings import Formula, Mean, Order, SignalName
-from secl.validation import check_finite, check_whole
+from secl.methods import Method, method
+from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
+from secl.signals import Signal, make_signal
 
-OFF = -1
-"""`bin_gate` value for no bin gate at all."""
-
-GATE_PARAMETERS = ("burst", "warmup", "threshold", "opening", "ema", "epsilon", "mean", "slack")
-"""Fields of a recipe that belong to its gate; None takes the gate's own value."""
+_ELSEWHERE = ("data", "device")
+"""Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSettings:
+class RunSettings(SettingGroups):
     """All settings of a run; together with the model's and the stream's content they determine its records.
 
-    A None takes the model's or the method's own value. Fields are the flags of `secl run` and the keys of a recipe
-    file (`read_toml`); `from_json` refuses any other key.
+    `secl.settings` declares every one of them. A None takes the model's or the method's own value.
 
-    Attributes:
-        model, dtype, device: what to load (see `secl.backends.local.loading.load`).
-        stream: benchmarks in order; questions: a JSONL or CSV file in their place.
-        per_domain: questions of each benchmark; order: forward, reversed or shuffled.
-        data: folder with the benchmarks' official files.
-        method: name in `secl.methods.METHODS`.
-        gate: name in `secl.gates.GATES`; burst, warmup, threshold: of the gate; opening, slack: of EntropyShift;
-            ema, epsilon, mean: of PageHinkley.
-        judge: "burst" or "always"; signal: what is learned from; tau, formula, p_true: of normalised P(True); nli: hub
-            id or folder of the NLI model of DINCO, None for the answering model itself.
-        alpha, delta, bin_gate (-1: off), loss, accumulate: of the calibrator.
-        rank, lora_alpha, layers, modules, learning_rate, epochs, beta: of the adapter and its training.
-        seed: of option shuffling, stream shuffling, adapter, sampled answers and sampled distractors.
+    Raises:
+        ParameterError: a value outside its range, or settings that do not fit together.
+
+    >>> RunSettings.of({"benchmarks": ["capitals:9"], "tau": 0.7, "gate": "always"}).evidence.tau
+    0.7
     """
 
-    model: str = "smollm2"
-    dtype: Dtype = "auto"
-    device: Device = "auto"
-    stream: tuple[str, ...] = ()
-    questions: str | None = None
-    per_domain: int | None = None
-    order: Order = "forward"
-    data: str | None = None
-    method: str = "secl"
-    gate: str | None = None
-    burst: int | None = None
-    warmup: int | None = None
-    threshold: float | None = None
-    opening: bool | None = None
-    ema: float | None = None
-    epsilon: float | None = None
-    mean: Mean | None = None
-    slack: float | None = None
-    evidence_on: EvidenceOn | None = None
-    signal: SignalName = "norm_p_true"
-    tau: float | None = None
-    formula: Formula = "log"
-    p_true: PTrueKind = "vocabulary"
-    nli: str | None = None
-    alpha: float = 0.5
-    delta: float = 0.15
-    bin_gate: int = 1
-    loss: Loss = "directional"
-    accumulate: Accumulate = "stream"
-    rank: int = 8
-    lora_alpha: float = 16.0
-    layers: str | None = None
-    modules: tuple[str, ...] = ()
-    learning_rate: float = 5e-5
-    epochs: int = 3
-    beta: float = 0.0
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        for field in ("stream", "modules"):
-            value = getattr(self, field)
-            object.__setattr__(self, field, tuple(value) if isinstance(value, list) else value)
-        self._check_types()
-        if bool(self.stream) == bool(self.questions):
-            raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
-        if self.per_domain is not None:
-            check_whole("number of questions per domain", self.per_domain, 1)
-        if self.tau is not None:
-            check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
-        if self.nli is not None and "dinco" not in (self.signal, *method(self.method).evidence):
-            raise ParameterError(
-                f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
-            )
-        check_settings(**self.loop())
-        check_training(**self.training())
-        self.build_gate()
-
-    def loop(self) -> dict[str, Any]:
-        """The settings of the calibrator, beside its gate and signal."""
-        return {
-            "evidence_on": self.evidence_on or method(self.method).evidence_on,
-            "alpha": self.alpha,
-            "delta": self.delta,
-            "bin_gate": None if self.bin_gate == OFF else self.bin_gate,
-            "loss": self.loss,
-            "accumulate": self.accumulate,
-        }
-
-    def training(self) -> dict[str, Any]:
-        """The settings of the adapter and its training, beside the layers and modules that a model decides."""
-        return {
-            "rank": self.rank,
-            "alpha": self.lora_alpha,
-            "learning_rate": self.learning_rate,
-            "epochs": self.epochs,
-            "beta": self.beta,
-            "seed": self.seed,
-        }
-
-    def _check_types(self) -> None:
-        """A recipe file may hold anything; a wrong value is named here and not deep inside."""
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if not _fits(value, kind):
-                raise ParameterError(f"{name} is {value!r}; it must be {_described(kind)}.")
-
-    def build_gate(self) -> Gate:
-        """The gate that this recipe names, with the recipe's changes to its parameters.
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Settings from a recipe file, a manifest or a sweep, in tables or under their flat names (`nested`).
 
         Raises:
-            ParameterError: an unknown gate, or a parameter that the gate does not have or does not accept.
+            ParameterError: an unknown key, a value of the wrong type or outside its range.
         """
-        name = self.gate or method(self.method).gate
-        if name not in GATES:
-            raise ParameterError(f"there is no gate {name!r}; the gates are {', '.join(GATES)}.")
-        if self.gate is not None and method(self.method).gate == "never":
-            raise ParameterError(f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out.")
-        changes = {key: getattr(self, key) for key in GATE_PARAMETERS if getattr(self, key) is not None}
-        known = inspect.signature(GATES[name]).parameters
-        for key in changes:
-            if key not in known:
-                raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
-        return GATES[name](**changes)
+        return cls.model_validate(nested(values), strict=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain JSON values."""
-        fields: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
-        return fields
+        """The settings by group as plain JSON values; `of` reads them."""
+        return self.model_dump(mode="json")
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> RunSettings:
-        """The recipe that `to_json` wrote.
-
-        Raises:
-            ParameterError: an unknown key or an unusable value.
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        for key in values:
-            if key not in known:
-                raise ParameterError(f"the recipe has the unknown key {key!r}; the keys are {', '.join(known)}.")
-        return cls(**values)
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, by the names of their flags."""
+        return {name: value for name, value in self.flat().items() if value != DEFAULTS[name]}
 
     def differences(self, other: RunSettings) -> list[str]:
         """Settings that differ, as "tau: 0.7 there, 1.0 here".
 
-        Where the data lie makes no difference, nor does the name of the device: a run's environment has the real one.
+        Where the data lie makes no difference, nor does the name of the device.
         """
+        there, here = self.flat(), other.flat()
         return [
-            f"{field.name}: {getattr(self, field.name)} there, {getattr(other, field.name)} here"
-            for field in dataclasses.fields(self)
-            if field.name not in ("data", "device") and getattr(self, field.name) != getattr(other, field.name)
+            f"{name}: {shown(name, there[name])} there, {shown(name, here[name])} here"
+            for name in there
+            if name not in _ELSEWHERE and there[name] != here[name]
         ]
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if bool(self.stream.benchmarks) == bool(self.stream.questions):
+            raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+        if self.evidence.nli is not None and "dinco" not in (self.evidence.signal, *self.named_method.evidence):
+            raise ParameterError(
+                f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
+            )
+        self.build_gate()
+        return self
 
-def anchored(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with absolute paths, so that a run can be resumed from any working directory.
+    @property
+    def named_method(self) -> Method:
+        """What the method's name stands for."""
+        return method(self.method)
 
-    A `model` is taken for a path where there is one of that name, unless it is a preset.
+    @property
+    def complete_loop(self) -> LoopSettings:
+        """The loop's settings, with the method's choice of where evidence is gathered."""
+        return self.loop.model_copy(update={"evidence_on": self.loop.evidence_on or self.named_method.evidence_on})
+
+    def build_gate(self) -> Gate:
+        """The gate named here, or the method's, with the parameters set here.
+
+        Raises:
+            ParameterError: a gate or a parameter of it that the method or the gate does not have.
+        """
+        name = self.gate.name or self.named_method.gate
+        if self.gate.name is not None and self.named_method.gate == "never":
+            raise ParameterError(f"the method {self.method!r} has no use for a gate; leave the gate {name!r} out.")
+        overrides = self.gate.overrides()
+        for key in overrides:
+            if not hasattr(GATES[name](), key):
+                raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
+        return GATES[name](**overrides)
+
+    def tau(self, own: float) -> float:
+        """The temperature of normalised P(True): the one set here, or a model's own."""
+        return self.evidence.tau or own
+
+    def build_signal(self, own_tau: float) -> Signal:
+        """The signal to learn from, for a model with this temperature of its own."""
+        return make_signal(self.evidence.signal, self.tau(own_tau), self.evidence.formula)
+
+
+DEFAULTS = RunSettings.model_construct().flat()
+"""The default of every setting, by the name of its flag."""
+
+
+def shown(name: str, value: Any) -> str:
+    """A setting as a flag or a file would give it.
+
+    >>> shown("bin_gate", None), shown("modules", ("q_proj", "v_proj"))
+    ('off', 'q_proj,v_proj')
     """
-    paths = {key: settings[key] for key in ("questions", "data") if settings.get(key)}
-    nli = settings.get("nli")
-    if isinstance(nli, str) and os.path.isdir(os.path.expanduser(nli)):
-        paths["nli"] = os.path.expanduser(nli)
-    model = settings.get("model")
-    if isinstance(model, str) and os.path.exists(os.path.expanduser(model)):
-        from secl.backends.local.presets import PRESETS  # imports torch
+    if name == "bin_gate" and value is None:
+        return OFF
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
-        if model not in PRESETS:
-            paths["model"] = os.path.expanduser(model)
-    return {**settings, **{key: os.path.abspath(path) for key, path in paths.items() if isinstance(path, str)}}
+
+def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group with absolute paths, so that a run can be resumed from any working directory.
+
+    A model is taken for a path where there is one of that name, unless it is a preset.
+
+    Args:
+        values: as for `RunSettings.of`.
+    """
+    groups = nested(values)
+    for name in ("questions", "data", "nli", "model"):
+        group, key = FLAT_NAMES[name]
+        value = groups.get(group, {}).get(key)
+        if isinstance(value, str) and (path := _path(name, value)):
+            groups[group] = {**groups[group], key: os.path.abspath(path)}
+    return groups
+
+
+def _path(name: str, value: str) -> str | None:
+    """The path that a setting means; None where it names something else."""
+    if name in ("questions", "data"):
+        return value
+    path = os.path.expanduser(value)
+    if name == "nli":
+        return path if os.path.isdir(path) else None
+    if not os.path.exists(path):
+        return None
+    from secl.backends.local.presets import PRESETS  # imports torch
+
+    return None if value in PRESETS else path
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -213,26 +164,3 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataError(f"the recipe {path} cannot be read: {problem.strerror}.") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value has an annotated type: a plain one, a union, a literal, or a tuple of names."""
-    if get_origin(kind) in (Union, UnionType):
-        return any(_fits(value, part) for part in get_args(kind))
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-
-
-def _described(kind: Any) -> str:
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_described(part) for part in get_args(kind) if part is not NoneType)
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(get_args(kind))
-    if get_origin(kind) is tuple:
-        return "a list of names"
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text")

@@ -1,9 +1,10 @@
 """Many runs from one file: the runs of a sweep, how far each of them is, and doing them one after the other.
 
-A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists, of which all combinations are
-run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point of the grid:
+A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings by their flat names to lists, of which
+all combinations are run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point
+of the grid:
 
-    stream = ["mmlu", "arc"]
+    benchmarks = ["mmlu", "arc"]
     [grid]
     seed = [42, 43]
     order = ["forward", "reversed"]
@@ -15,7 +16,6 @@ run; `[[runs]]` are variants, each a few changes. With both, every variant is ru
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import ParameterError, RunError, SeclError
+from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
-from secl.runs.settings import RunSettings, anchored, read_toml
+from secl.runs.settings import RunSettings, read_toml, shown, with_absolute_paths
 from secl.runs.store import FILE, Store, check_free, storage_errors
+from secl.settings import FLAT_NAMES, ModelSettings, StreamSettings
 
 GRID, RUNS = "grid", "runs"
 MACHINE_SETTINGS = ("data", "device")
@@ -45,7 +47,7 @@ class Job:
 
     Attributes:
         name: readable, and the same for the same settings; see `run_name`.
-        settings: with absolute paths, see `secl.runs.settings.anchored`.
+        settings: with absolute paths, see `secl.runs.settings.with_absolute_paths`.
         folder: run folder.
     """
 
@@ -67,10 +69,10 @@ def read_sweep(path: Path) -> list[dict[str, Any]]:
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
-    known = [GRID, RUNS, *(field.name for field in dataclasses.fields(RunSettings))]
+    known = [GRID, RUNS, *FLAT_NAMES]
     _check_tables(grid, variants)
     for key in itertools.chain(common, grid, *variants):
-        if key not in known:
+        if key not in known and key not in RunSettings.model_fields:
             raise ParameterError(f"the sweep {path} has the unknown key {key!r}; the keys are {', '.join(known)}.")
     return combinations(common, grid, variants)
 
@@ -112,7 +114,7 @@ def plan(settings: Sequence[dict[str, Any]], out: Path) -> list[Job]:
         raise RunError(f"{out} is a file; name a folder for the runs.")
     jobs: dict[str, Job] = {}
     for values in settings:
-        run_settings = RunSettings.from_json(anchored(values))
+        run_settings = RunSettings.of(with_absolute_paths(values))
         name = run_name(run_settings)
         jobs.setdefault(name, Job(name, run_settings, out / name))
     return list(jobs.values())
@@ -124,17 +126,17 @@ def run_name(settings: RunSettings) -> str:
     It depends on the settings alone, so that every sweep finds the run again. The folder of the data and the device
     make no difference.
 
-    >>> run_name(RunSettings(stream=("capitals:5", "arc"), seed=43, tau=0.7))[:-8]
+    >>> run_name(RunSettings.of({"benchmarks": ["capitals:5", "arc"], "seed": 43, "tau": 0.7}))[:-8]
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
-    values = {key: _as_integer(value) for key, value in settings.to_json().items() if key not in MACHINE_SETTINGS}
+    values = {key: _as_integer(value) for key, value in settings.flat().items() if key not in MACHINE_SETTINGS}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    defaults = {field.name: field.default for field in dataclasses.fields(RunSettings)}
-    parts = [Path(settings.model).name, settings.method, *settings.stream]
-    parts += [Path(settings.questions).stem] if settings.questions else []
-    for key, value in values.items():
-        if key not in ("model", "method", "stream", "questions") and getattr(settings, key) != defaults[key]:
-            parts.append(f"{key}={'+'.join(value) if isinstance(value, list) else value}")
+    source = settings.stream
+    parts = [Path(settings.model.name).name, settings.method, *source.benchmarks]
+    parts += [Path(source.questions).stem] if source.questions else []
+    for key, value in settings.changed().items():
+        if key not in ("model", "method", "benchmarks", "questions", *MACHINE_SETTINGS):
+            parts.append(f"{key}={shown(key, _as_integer(value)).replace(',', '+')}")
     slug = re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-.")
     return f"{slug}-{digest[:8]}"
 
@@ -154,7 +156,7 @@ def progress_of(job: Job) -> tuple[int, int] | None:
         check_free(job.folder)
         return None
     with Store(job.folder) as store:
-        differences = RunSettings.from_json(store.manifest["recipe"]).differences(job.settings)
+        differences = Manifest.of(store).settings.differences(job.settings)
         if differences:
             raise RunError(
                 f"{job.folder} holds a run with other settings ({'; '.join(differences)}); move it away or name "
@@ -213,9 +215,9 @@ def run_in_sequence(jobs: Sequence[Job], on_progress: OnProgress | None = None) 
 
 def grouped_by_model(jobs: Iterable[Job]) -> list[Job]:
     """The jobs with those that can share a loaded model next to each other, models in the order of their first job."""
-    groups: dict[tuple[str, str, str], list[Job]] = {}
+    groups: dict[ModelSettings, list[Job]] = {}
     for job in jobs:
-        groups.setdefault((job.settings.model, job.settings.dtype, job.settings.device), []).append(job)
+        groups.setdefault(job.settings.model, []).append(job)
     return list(itertools.chain.from_iterable(groups.values()))
 
 
@@ -225,13 +227,12 @@ def question_counts(jobs: Iterable[Job]) -> dict[str, int]:
     Raises:
         SeclError: a stream or a question file that a run could not read either.
     """
-    count_of_source: dict[tuple[Any, ...], int] = {}
+    count_of_source: dict[StreamSettings, int] = {}
     counts = {}
     for job in jobs:
-        settings = job.settings
-        source = (settings.stream, settings.questions, settings.per_domain, settings.data)
+        source = job.settings.stream
         if source not in count_of_source:
-            count_of_source[source] = len(load_questions(settings))
+            count_of_source[source] = len(load_questions(job.settings))
         counts[job.name] = count_of_source[source]
     return counts
 

@@ -26,7 +26,7 @@ def test_a_service_answers_with_a_fleet_that_loses_an_endpoint_and_learns_on(
     servers, twin = [tiny_server(), tiny_server()], make_learner()
     model = make_fleet(make_learner(), *servers)
     recipe = serving_recipe()
-    manifest = {"recipe": recipe.to_json(), "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
+    manifest = {"settings": recipe.to_json(), "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
     state = take_up(tmp_path / "state", manifest)
     calibrator = Calibrator(twin, gate=Always(), bin_gate=None)
     service = Service(model, calibrator, Always(), state, Limits(share=0.9), Bounds(drift=100, shift=1.0))

@@ -10,7 +10,7 @@ from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.records import Question, Record, Reply
 from secl.runs.encoding import to_export
-from secl.runs.settings import RunSettings
+from secl.runs.manifest import Manifest
 from secl.server.audit.entries import Event, Served, record_id
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
@@ -68,13 +68,13 @@ def explain(state: ServerStore, position: int) -> Explanation:
         ParameterError: there is no such record.
     """
     served = state.served(position)
-    record, loop = served.record, RunSettings.from_json(state.manifest["recipe"])
-    bin_gate = loop.loop()["bin_gate"]
+    record, settings = served.record, Manifest.of(state).settings
+    bin_gate = settings.loop.bin_gate
     return Explanation(
         served=served,
         keep_text=state.keep_text,
         prompt=conversation(record.question, record.reply) if state.keep_text == "full" else None,
-        threshold=getattr(loop.build_gate(), "threshold", None),
+        threshold=getattr(settings.build_gate(), "threshold", None),
         stated_bin=None if record.update is None else bin_index(record.update.before),
         signal_bin=None if record.signal is None else bin_index(record.signal),
         bin_gate=bin_gate,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from secl.runs.manifest import Manifest
 from secl.server.audit.adapter_norm import adapter_norm
 from secl.server.audit.entries import Event
 from secl.server.audit.store import ServerStore
@@ -101,7 +102,7 @@ def history(state: ServerStore) -> History:
     began, ended = next(state._read("SELECT min(time), max(time) FROM served"))
     version = version_now(state)
     return History(
-        model=str(state.manifest["recipe"]["model"]),
+        model=Manifest.of(state).settings.model.name,
         answers=len(state),
         began=began,
         ended=ended,

@@ -11,7 +11,7 @@ from secl.errors import ParameterError, SeclError
 from secl.gates import Gate
 from secl.records import Decision, Record
 from secl.runs.encoding import from_plain
-from secl.runs.settings import RunSettings
+from secl.runs.manifest import Manifest
 from secl.server.audit.store import ServerStore
 
 
@@ -72,7 +72,7 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
     Returns:
         how many records were examined, and what does not agree.
     """
-    replay = _Replay(RunSettings.from_json(state.manifest["recipe"]).build_gate())
+    replay = _Replay(Manifest.of(state).settings.build_gate())
     found: list[Finding] = []
     count, latest, previous = 0, 0, -1
     with state.lock:

@@ -17,7 +17,7 @@ from secl.errors import ModelError, RunError
 from secl.model import Model, ModelAnswer
 from secl.records import Question, Record, Reply
 from secl.runs import runner
-from secl.runs.settings import RunSettings
+from secl.runs.manifest import Manifest, environment
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.store import ServerStore
@@ -42,16 +42,16 @@ def load_recorded_model(state: ServerStore) -> LocalModel:
     Raises:
         RunError: it has changed since then.
     """
-    settings = RunSettings.from_json(state.manifest["recipe"])
+    settings = Manifest.of(state).settings
     model = runner.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
-        raise RunError(f"the model {settings.model!r} has changed since {state.folder} was begun; bring it back.")
+        raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
     return model
 
 
 def environment_changes(state: ServerStore, model: LocalModel) -> list[str]:
     """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
-    then, now = state.manifest["environment"], runner.environment(model)
+    then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
     return [*changes, *([f"it changed {starts} times between starts"] if starts else [])]

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
 from secl.gates import Always
-from secl.methods import method
 from secl.runs.adapters import plain_config
-from secl.runs.runner import environment, load_model
-from secl.runs.settings import RunSettings, anchored
+from secl.runs.manifest import environment
+from secl.runs.runner import load_model
+from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import FILE, check_free
 from secl.server.audit.redaction import KEEPS, Keep
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
-from secl.signals import make_signal
 
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
@@ -41,9 +40,11 @@ def serving_recipe(**settings: Any) -> RunSettings:
     Raises:
         ParameterError: a setting makes no sense, or cannot be had behind the answers.
     """
-    recipe = RunSettings.from_json(anchored({"stream": [SERVED], **settings}))
-    if recipe.accumulate != "stream":
-        raise ParameterError(f"accumulate is {recipe.accumulate!r}, but a server's updates add up over its stream.")
+    recipe = RunSettings.of(with_absolute_paths({"benchmarks": [SERVED], **settings}))
+    if recipe.loop.accumulate != "stream":
+        raise ParameterError(
+            f"accumulate is {recipe.loop.accumulate!r}, but a server's updates add up over its stream."
+        )
     return recipe
 
 
@@ -76,7 +77,7 @@ def open_service(
     local, twin = load_model(recipe), load_model(recipe)
     model = fleet(local, endpoints, folder / PUBLISHED) if endpoints else local
     manifest: dict[str, Any] = {
-        "recipe": recipe.to_json(),
+        "settings": recipe.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
         "keep_text": keep_text,
@@ -94,10 +95,14 @@ def open_service(
     calibrator = Calibrator(
         twin,
         gate=Always(),
-        signal=make_signal(recipe.signal, recipe.tau or model.tau, recipe.formula),
-        evidence=method(recipe.method).evidence,
-        learns=method(recipe.method).learns,
-        **recipe.loop(),
+        signal=recipe.build_signal(model.tau),
+        evidence=recipe.named_method.evidence,
+        learns=recipe.named_method.learns,
+        evidence_on=recipe.complete_loop.evidence_on or "burst",
+        alpha=recipe.loop.alpha,
+        delta=recipe.loop.delta,
+        bin_gate=recipe.loop.bin_gate,
+        loss=recipe.loop.loss,
     )
     service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
     twin.set_pause_hook(service.pace.wait)
@@ -148,7 +153,7 @@ def take_up(folder: Path, manifest: dict[str, Any]) -> ServerStore:
     state = ServerStore(folder, writable=True)
     try:
         begun, now = state.manifest, manifest
-        differences = RunSettings.from_json(begun["recipe"]).differences(RunSettings.from_json(now["recipe"]))
+        differences = RunSettings.of(begun["settings"]).differences(RunSettings.of(now["settings"]))
         differences += [
             f"{name}: {begun.get(name)} there, {now[name]} here"
             for name in ("model", "keep_text")

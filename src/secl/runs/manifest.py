@@ -1,0 +1,102 @@
+"""What is known about a run before its first question, as its folder keeps it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from secl.data.streams import fingerprint
+from secl.errors import RunError
+from secl.methods import Method
+from secl.records import Question
+from secl.runs.adapters import plain_config
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+
+_LIBRARIES = ("secl", "torch", "transformers", "peft")
+
+
+class Manifest(BaseModel):
+    """A run's settings and everything that must stay the same while it lasts.
+
+    Attributes:
+        settings: of the run, with absolute paths.
+        model: fingerprint of the model.
+        model_tau: the model's own temperature of normalised P(True).
+        stream: fingerprint of the questions.
+        total: number of questions.
+        environment: what else the last digit of a record depends on.
+        adapter: configuration of the adapter in PEFT's words; empty if there is none.
+        created: date and time in ISO format.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, protected_namespaces=())
+
+    settings: RunSettings
+    model: str = ""
+    model_tau: float = Field(1.0, alias="tau")
+    stream: str = ""
+    total: int = 0
+    environment: dict[str, str | int] = {}
+    adapter: dict[str, Any] = {}
+    created: str = ""
+
+    @classmethod
+    def new(cls, settings: RunSettings, model: Any, questions: Sequence[Question]) -> Self:
+        """The manifest of a run that begins now."""
+        return cls(
+            settings=settings,
+            model=model.fingerprint,
+            model_tau=model.tau,
+            stream=fingerprint(questions),
+            total=len(questions),
+            environment=environment(model),
+            adapter=plain_config(model.adapter.config.to_dict()),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """The manifest of an open run.
+
+        Raises:
+            RunError: the folder does not hold one.
+        """
+        try:
+            return cls.model_validate(store.manifest)
+        except ValidationError as problem:
+            error = problem.errors(include_url=False)[0]
+            key = ".".join(map(str, error["loc"]))
+            raise RunError(f"{store.folder} is damaged or no run: its manifest has no usable {key}.") from problem
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for `Store.create`."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    @property
+    def tau(self) -> float:
+        """The temperature of normalised P(True): the model's own unless one was set."""
+        return self.settings.tau(self.model_tau)
+
+    @property
+    def method(self) -> Method:
+        """The method of the run."""
+        return self.settings.named_method
+
+
+def environment(model: Any) -> dict[str, str | int]:
+    """What else the last digit of a record depends on: versions of libraries, machine, and the model's own words."""
+    versions = {name: number for name in _LIBRARIES if (number := _version(name)) is not None}
+    return {**versions, "machine": platform.machine(), **model.precision}
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None

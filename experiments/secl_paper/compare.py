@@ -10,10 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from secl import Record
 from secl.evaluation.estimators import Estimator, Series, make_estimators
-from secl.evaluation.summary import Summary, evaluate
+from secl.evaluation.summary import Evaluation, Summary, evaluate
 from secl.metrics.bootstrap import MEASURES
 from secl.settings import Formula
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
+
+ROW = "row"
+"""Name of a row's estimator in its evaluation."""
 
 Numbers = Mapping[str, float | None]
 """Numbers by column; None is undefined."""
@@ -93,7 +96,7 @@ def compare(
     table: Table,
     runs: Mapping[Run, FinishedRun],
     printed: Mapping[str, Numbers] | None,
-    sizes: Mapping[str, float] | None = None,
+    sizes: Numbers | None = None,
 ) -> tuple[dict[str, Column], list[Line]]:
     """The columns and lines of a table.
 
@@ -106,10 +109,8 @@ def compare(
     domains = list(dict.fromkeys(record.question.domain for run in runs.values() for record in run.records))
     lines = []
     for row in table.rows:
-        parts = _parts_of_row(row, runs, printed is None) if row.runs else {"": Line("", ours=sizes or {})}
-        for domain in domains if row.each_domain else [""]:
-            name = f"{row.name}/{domain}" if domain else row.name
-            lines.append(replace(parts[domain], name=name, paper=(printed or {}).get(name, {})))
+        of_row = _lines(row, runs, intervals=printed is None) if row.runs else [Line(row.name, ours=sizes or {})]
+        lines += [replace(line, paper=(printed or {}).get(line.name, {})) for line in of_row]
     return columns_of(table, domains), lines
 
 
@@ -137,14 +138,29 @@ def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
     return opened
 
 
-def _parts_of_row(row: Row, runs: Mapping[Run, FinishedRun], intervals: bool) -> dict[str, Line]:
-    """The numbers of a row overall (under "") and, of a single run, in each domain."""
-    parts = [_parts_of_run(row, runs[run], intervals) for run in row.runs]
-    return parts[0] if len(parts) == 1 else {"": _average(row, [part[""].ours for part in parts])}
+def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> list[Line]:
+    """Our numbers of a row, or of the rows of its domains."""
+    evaluations = [_evaluate(row, runs[run], intervals) for run in row.runs]
+    if len(evaluations) > 1:
+        return [Line(row.name, ours=_average(row, evaluations))]
+    run, (evaluation,) = runs[row.runs[0]], evaluations
+    domains = evaluation.summary.domains
+    if row.each_domain:
+        return [_line(f"{row.name}/{domain}", summary) for domain, summary in domains.items()]
+    overall = _line(row.name, evaluation.summary)
+    by_domain = {
+        f"{name}_{domain}": value for domain, part in domains.items() for name, value in _measures(part).items()
+    }
+    return [replace(overall, ours={**overall.ours, **by_domain, **_extremes(row, run, evaluation)})]
 
 
-def _average(row: Row, each: Sequence[Numbers]) -> Line:
+def _evaluate(row: Row, run: FinishedRun, intervals: bool) -> Evaluation:
+    return evaluate(run.records, {ROW: estimator_of(row, run)}, intervals=intervals)
+
+
+def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:
     """The measures of several runs, with mean and population deviation where all of them are defined."""
+    each = [_measures(evaluation.summary) for evaluation in evaluations]
     numbers: dict[str, float | None] = {"n": each[0].get("n")}
     for measure in MEASURES:
         values = [of_run.get(measure) for of_run in each]
@@ -152,36 +168,28 @@ def _average(row: Row, each: Sequence[Numbers]) -> Line:
         defined = [value for value in values if value is not None]
         if len(defined) == len(values):
             numbers |= {f"{measure}_mean": statistics.fmean(defined), f"{measure}_std": statistics.pstdev(defined)}
-    return Line(row.name, ours=numbers)
+    return numbers
 
 
-def _parts_of_run(row: Row, run: FinishedRun, intervals: bool) -> dict[str, Line]:
-    evaluation = evaluate(run.records, {"row": estimator_of(row, run)}, intervals=intervals)
-    series = evaluation.series["row"]
+def _extremes(row: Row, run: FinishedRun, evaluation: Evaluation) -> Numbers:
+    """Fitted temperature, range of the confidence, and the adapted layers."""
+    series = evaluation.series[ROW]
     confidences = [estimate.confidence for estimate in series.estimates]
-    parts = {domain: _part(inside) for domain, inside in evaluation.summary.domains.items()}
-    overall = _part(evaluation.summary)
-    by_domain = {f"{name}_{domain}": parts[domain].ours.get(name) for domain in parts for name in MEASURES}
     fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
-    single = {
+    return {
         "low": min(confidences, default=None),
         "high": max(confidences, default=None),
         "temperature": float(fit[1]) if fit else None,
-        "tau": (row.tau or run.tau) if str(row.estimator).startswith("norm_p_true") else None,
+        "tau": (row.tau or run.tau) if row.estimator == "norm_p_true" else None,
         "first_layer": min(run.layers, default=None),
         "last_layer": max(run.layers, default=None),
     }
-    return {"": replace(overall, ours={**overall.ours, **by_domain, **single}), **parts}
 
 
-def _part(summary: Summary) -> Line:
-    """A summary as numbers by column."""
-    row = summary.estimators.get("row")
+def _line(name: str, summary: Summary) -> Line:
+    """Measures, costs and counts of a summary, and its intervals where there are any."""
     questions, trained = summary.questions, summary.trained
-    numbers: dict[str, float | None] = {
-        **{name: _defined(getattr(row, name)) if row else None for name in ("n", *MEASURES)},
-        "cost": row.cost_paper if row else None,
-        "cost_measured": _defined(row.cost_measured) if row else None,
+    counts = {
         "questions": questions,
         "trained": trained,
         "trained_share": _defined(summary.trained_share),
@@ -189,9 +197,18 @@ def _part(summary: Summary) -> Line:
         "secl_cost": 15 * trained + (questions - trained),
         "p_true_cost": 6 * questions,
     }
-    intervals = {name: getattr(row.intervals, name) for name in MEASURES} if row and row.intervals else {}
-    spans = {name: (each.low, each.high) for name, each in intervals.items() if not math.isnan(each.low)}
-    return Line("", ours=numbers, intervals=spans)
+    row = summary.estimators.get(ROW)
+    if row is None:
+        return Line(name, ours=counts)
+    costs = {"cost": row.cost_paper, "cost_measured": _defined(row.cost_measured)}
+    intervals = {measure: getattr(row.intervals, measure) for measure in MEASURES} if row.intervals else {}
+    spans = {measure: (each.low, each.high) for measure, each in intervals.items() if not math.isnan(each.low)}
+    return Line(name, ours={**_measures(summary), **costs, **counts}, intervals=spans)
+
+
+def _measures(summary: Summary) -> dict[str, float | None]:
+    row = summary.estimators.get(ROW)
+    return {name: _defined(getattr(row, name)) for name in ("n", *MEASURES)} if row else {}
 
 
 def _defined(value: float) -> float | None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secl import load_benchmark
-from secl.data.quiz import DOMAINS, available
+from secl.data.benchmarks import find_benchmark
 from secl.errors import ParameterError
 from secl.methods import method
 from secl.validation import check_whole
@@ -103,13 +102,7 @@ def stream_of(run: Run, setup: Setup) -> tuple[str, ...]:
         benchmark = name if opened in setup.benchmarks else opened
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
-            count = str(max(int(count), min(run.scale * int(count), _size(benchmark, setup))))
+            available, _ = find_benchmark(benchmark).open(Path(setup.data) if setup.data else None, seed=0)
+            count = str(max(int(count), min(run.scale * int(count), available)))
         stream.append(f"{benchmark}:{count}")
     return tuple(stream)
-
-
-def _size(benchmark: str, setup: Setup) -> int:
-    """How many questions a benchmark has."""
-    if benchmark in DOMAINS:
-        return available(benchmark)
-    return len(load_benchmark(benchmark, data=Path(setup.data) if setup.data else None))

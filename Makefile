@@ -9,8 +9,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: help demo lint check test format wheel test-wheel test-vllm bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
-# A scope (a class, or the functions of a file) stays in one process: what it makes once is made once.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadscope --durations 20
+# The functions of a file stay in one process, so that what it makes once is made once; long files come first.
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadscope --no-loadscope-reorder \
+	--durations 20
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

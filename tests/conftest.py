@@ -9,9 +9,26 @@ from pathlib import Path
 # Tiny models are faster on one thread, and a busy machine does not slow them down; set before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+# How long an example takes depends on who else uses the machine; the durations that pytest prints are there to be read.
+hypothesis.settings.register_profile("secl", deadline=None)
+hypothesis.settings.load_profile("secl")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the README's examples as slow (they run on the embedded model), and begin with files that hold slow tests.
+
+    The last file of several that are run side by side should be a short one.
+    """
+    for item in items:
+        if item.path.name == "README.md":
+            item.add_marker(pytest.mark.slow)
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")

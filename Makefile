@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test format wheel test-wheel test-vllm bench clean
+.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -38,11 +38,15 @@ lint: $(VENV)/developer  ## format, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint  ## lint, fast tests and doctests: about a minute on two cores
+check: lint  ## lint, and the fast tests and doctests: about a minute on two cores
 	$(PYTEST) -m "not slow"
 
-test: lint  ## lint, every test and doctest, and how much of the package they cover: about six minutes on two cores
-	$(PYTEST) --cov
+# The slow tests spend their time in other programs and in PyTorch, where counting lines would cost half as much again.
+test: lint coverage  ## everything: check, the coverage of the fast tests, and the slow tests: about six minutes on two cores
+	$(PYTEST) -m slow
+
+coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
+	$(PYTEST) -m "not slow" --cov=
 
 format: $(VENV)/developer  ## rewrite the code in the project's format
 	$(BIN)/ruff format .

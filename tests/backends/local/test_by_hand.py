@@ -67,14 +67,14 @@ def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> No
 def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_questions(
     smollm2: str, official_data: Path
 ) -> None:
-    questions = load_stream(["mmlu"], 8, data=official_data)
+    questions = load_stream(["mmlu"], 5, data=official_data)
     by_hand = load(smollm2, dtype="fp32")
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))
     model = LocalModel.load(smollm2, dtype="fp32")
     records = list(Calibrator(model, gate=Always(), signal=NormalisedPTrue(0.7)).stream(questions))
     agree(rows, records, 1e-5)
-    assert sum(record.update is not None for record in records) >= 3
+    assert sum(record.update is not None for record in records) >= 2
 
 
 def test_the_flat_script_runs_from_the_shell(

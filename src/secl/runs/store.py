@@ -19,7 +19,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from secl.errors import QuestionError, RunError, StorageError
 from secl.records import Record
@@ -27,7 +27,7 @@ from secl.runs.encoding import from_plain, to_plain
 
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
-FORMAT = 3
+FORMAT, OLD_FORMAT = 3, 2
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
 
@@ -66,17 +66,13 @@ class Store:
 
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         self.folder = folder
-        path = folder / FILE
-        if not path.is_file():
-            raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
-        with ExitStack() as opened:
+        check_is_run(folder)
+        with ExitStack() as resources:
             if writable:
-                opened.enter_context(_lock(folder))
-            self._db = opened.enter_context(closing(_connect(path, writable)))
-            found = self.manifest.get("format")
-            if found != FORMAT:
-                raise RunError(f"{path} has the format {found}, but this version of secl reads format {FORMAT}.")
-            self._open = opened.pop_all()
+                resources.enter_context(lock_folder(folder))
+            self._db = resources.enter_context(closing(_connect(folder / FILE, writable)))
+            self._check_format()
+            self._resources = resources.pop_all()
 
     @classmethod
     def create(cls, folder: Path, manifest: dict[str, Any], tables: str = "") -> Self:
@@ -110,7 +106,16 @@ class Store:
 
     def close(self) -> None:
         """Let go of the file and of the right to write."""
-        self._open.close()
+        self._resources.close()
+
+    def _check_format(self) -> None:
+        number = self.manifest.get("format")
+        if number == OLD_FORMAT:
+            raise RunError(
+                f"{self.folder} was made by an older version of secl; convert it with: secl upgrade {self.folder}"
+            )
+        if number != FORMAT:
+            raise RunError(f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}.")
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -242,6 +247,16 @@ BESIDE = (UNFINISHED, "keys.json")
 """What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
 
 
+def check_is_run(folder: Path) -> None:
+    """Check that a folder holds a run or a server's state.
+
+    Raises:
+        RunError: it does not.
+    """
+    if not (folder / FILE).is_file():
+        raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
+
+
 def check_free(folder: Path) -> None:
     """Let a folder pass that a new run can have: one that does not exist, or is empty.
 
@@ -300,8 +315,12 @@ def _connect(path: Path, writable: bool) -> sqlite3.Connection:
     return db
 
 
-def _lock(folder: Path) -> Any:
-    """The right to write a run: it ends with the process, however that ends."""
+def lock_folder(folder: Path) -> IO[str]:
+    """Take the right to write a run; it ends when the file is closed, or with the process.
+
+    Raises:
+        RunError: another process has it.
+    """
     with storage_errors(folder):
         stream = (folder / "lock").open("a+")
     try:

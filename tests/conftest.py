@@ -12,6 +12,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import pytest
 
+from tests.pictures import sketch
+
 ROOT = Path(__file__).parent.parent
 
 # How long an example takes depends on who else uses the machine; the durations that pytest prints are there to be read.
@@ -29,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.fixture
+def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are not drawn: that takes most of the time of a report."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", sketch)
 
 
 @pytest.fixture(scope="session")

@@ -84,6 +84,7 @@ def test_the_stream_by_hand_is_that_of_the_example(tiny: Setting) -> None:
     assert any(row.target is not None for row in results)
 
 
+@pytest.mark.slow
 def test_whole_streams_are_timed_three_ways_and_say_the_same(tiny: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PIECE", 16)
     setting = replace(tiny, stream_questions=21)
@@ -115,6 +116,7 @@ def test_disagreements_of_a_stream_are_counted(tiny: Setting) -> None:
     assert part["largest_frozen_difference"] == pytest.approx(0.1, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_streams_in_float32_are_shorter_and_agree(tiny_llama: Path) -> None:
     setting = Setting(str(tiny_llama), dtype="bf16", stream_questions=60)
     results = streams.measure_in_float32(setting, hush)["agreement"]
@@ -129,6 +131,7 @@ def test_equivalents_of_no_records_are_undefined() -> None:
     assert math.isnan(streams.equivalents([]))
 
 
+@pytest.mark.slow
 def test_a_confidence_is_compared_with_plain_generation_of_the_same_answers(tiny: Setting) -> None:
     results = overhead.measure(tiny, hush)
     assert set(results["overhead"]) == {"choice", "short", "sentence", "number"}
@@ -149,6 +152,7 @@ def test_plain_generation_writes_exactly_as_many_tokens_as_asked(tiny: Setting) 
     assert lengths == [(3, count)]
 
 
+@pytest.mark.slow
 def test_looking_ahead_gives_the_same_records(tiny: Setting) -> None:
     results = lookahead.measure(replace(tiny, questions=2), hush)
     assert set(results["lookahead"]) == {"answered", "default"}
@@ -185,7 +189,7 @@ def test_the_least_tokens_of_a_question_are_those_of_its_parts(tiny: Setting) ->
     assert answer < judged < answer + apart
 
 
-def test_a_long_stream_is_run_resumed_and_reported(tmp_path: Path) -> None:
+def test_a_long_stream_is_run_resumed_and_reported(tmp_path: Path, sketched: None) -> None:
     results = growth.grow(40, tmp_path / "run")
     assert results["questions"] == 40
     assert results["updates"] > 0

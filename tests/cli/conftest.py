@@ -14,7 +14,6 @@ import torch
 from secl import cli
 from secl.records import Record
 from secl.runs.store import Store
-from tests.pictures import sketch
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ def drawn() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _sketches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _sketches(request: pytest.FixtureRequest) -> None:
     """For all others they are sketches: drawing them takes longer than most runs of a tiny model."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("matplotlib.figure.Figure.savefig", sketch)
+        request.getfixturevalue("sketched")
 
 
 @pytest.fixture(autouse=True)

@@ -111,7 +111,7 @@ def test_identifiers_are_unique_and_everything_referred_to_is_there(
 
 
 def test_sections_come_in_order_and_pictures_describe_themselves(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount, sketched: None
 ) -> None:
     page = written(tmp_path, make_account(make_stream(60)))
     assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
@@ -232,7 +232,7 @@ def test_the_gate_statistic_is_promised_only_where_there_is_one(
 
 
 def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
-    tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount
+    tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount, sketched: None
 ) -> None:
     unlabelled = [make_record(place, correct=None, frozen_correct=None) for place in range(3)]
     said = text_of(written(tmp_path / "a", make_account(unlabelled)))
@@ -271,7 +271,7 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
 
 
 def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount, sketched: None
 ) -> None:
     runs = [make_account(make_stream(count), name=name, total=50) for count, name in ((40, "one *"), (50, "two"))]
     page = written(tmp_path, *runs)
@@ -305,7 +305,7 @@ def test_the_same_records_make_the_same_report_to_the_last_byte(
 
 
 def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
-    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_account: MakeAccount
+    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_account: MakeAccount, sketched: None
 ) -> None:
     mine = ["notes.txt", "my-timeline.png", "summary.json", "0x-cost.png"]
     for name in mine:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from secl.reports.charts import Point, cost_figure, score_figure
-from secl.reports.figures import reliability_figure, write_picture
+from secl.reports.figures.cost import Point, cost_figure
+from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.reliability import reliability_figure
+from secl.reports.figures.scores import score_figure
 from secl_paper.compare import FinishedRun, Line, estimator_of
 from secl_paper.layout import Run, Table
 

@@ -18,9 +18,10 @@ from matplotlib.patches import Rectangle
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import reliability
 from secl.records import Record
-from secl.reports.figures import reliability_figure, write_picture
+from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.reliability import reliability_figure
+from secl.reports.figures.timeline import running_mean, timeline_figure
 from secl.reports.formatting import xml_text
-from secl.reports.timeline import running_mean, timeline_figure
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]

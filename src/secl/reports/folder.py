@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
-from secl.reports.charts import cost_figure, cost_points, score_figure
-from secl.reports.figures import reliability_figure, write_picture
+from secl.reports.figures.cost import cost_figure, cost_points
+from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.reliability import reliability_figure
+from secl.reports.figures.scores import score_figure
+from secl.reports.figures.timeline import timeline_figure
 from secl.reports.page import render
 from secl.reports.run_report import RunReport, panels
 from secl.reports.summary_table import summary_csv, summary_table
 from secl.reports.table import to_latex, to_markdown
-from secl.reports.timeline import timeline_figure
 
 PAGE = "report.html"
 

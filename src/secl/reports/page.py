@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
-from secl.reports.figures import BLACK, BLUE, GREEN, VERMILLION, WHITE
+from secl.reports.figures.drawing import BLACK, BLUE, GREEN, VERMILLION, WHITE
 from secl.reports.formatting import counted, xml_text
 from secl.reports.run_report import (
     RunReport,

@@ -10,7 +10,7 @@ from typing import Any
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.metrics.paired_bootstrap import FEWEST
 from secl.records import Question, Record, References
-from secl.reports.figures import Panel
+from secl.reports.figures.drawing import Panel
 from secl.reports.formatting import amount, number, percent, span
 from secl.settings import SettingGroups
 

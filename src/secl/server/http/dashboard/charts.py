@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
-from secl.reports.timeline import running_mean
 
 WIDTH, HEIGHT = 1000.0, 100.0
 

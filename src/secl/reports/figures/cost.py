@@ -1,4 +1,4 @@
-"""Two charts: how confidences of right and wrong answers are spread, and what a confidence costs against its error."""
+"""What a confidence costs against its calibration error."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.evaluation.estimators import Estimator, Family
 from secl.evaluation.summary import Summary
-from secl.metrics.graded import graded
-from secl.reports.figures import (
+from secl.reports.figures.drawing import (
     BLACK,
     BLUE,
     GREEN,
@@ -24,24 +22,15 @@ from secl.reports.figures import (
     SKY,
     VERMILLION,
     WHITE,
-    Panel,
     new_figure,
-    wrapped,
 )
-from secl.reports.label_placement import RADIUS, anchor, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TOGETHER = 12.0
+SAME_NAME = 12.0
 """Points (of 1/72 inch) within which markers with one name have it once."""
-
-SLOTS = 20
-"""Bars of a histogram."""
-
-RIGHT: dict[str, Any] = {"facecolor": BLUE, "edgecolor": BLUE}
-WRONG: dict[str, Any] = {"facecolor": WHITE, "edgecolor": VERMILLION, "hatch": "/////"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,53 +50,6 @@ STYLES: dict[Family, Style] = {
     "reply": Style("o", BLACK, "the reply alone"),
 }
 RUN_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-
-
-def score_figure(panels: Sequence[Panel]) -> Figure:
-    """How confidences are spread, four panels to a row: right answers upwards, wrong ones downwards and hatched.
-
-    Args:
-        panels: (title, confidences, grades) of each panel.
-
-    Raises:
-        ParameterError: no panels, or numbers that `secl.metrics.graded.graded` refuses.
-    """
-    if not panels:
-        raise ParameterError("A figure of score distributions needs at least one panel.")
-    from matplotlib.patches import Patch
-
-    columns = min(4, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    figure = new_figure(0.5 + 2.35 * columns, 0.35 + 2.35 * rows)
-    grid = figure.add_gridspec(rows, columns)
-    for number, (title, confidence, correct) in enumerate(panels):
-        row, column = divmod(number, columns)
-        axes = figure.add_subplot(grid[row, column])
-        _score_panel(axes, title, confidence, correct)
-        if column == 0:
-            axes.set_ylabel("answers")
-    handles = [Patch(label="right answers", **RIGHT), Patch(label="wrong answers", **WRONG)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    return figure
-
-
-def _score_panel(axes: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    confidences, grades = graded(confidence, correct)
-    right = np.histogram(confidences[grades == 1], SLOTS, (0, 1))[0]
-    wrong = np.histogram(confidences[grades == 0], SLOTS, (0, 1))[0]
-    for counts, sign, style in ((right, 1, RIGHT), (wrong, -1, WRONG)):
-        full = np.flatnonzero(counts)
-        axes.bar((full + 0.05) / SLOTS, sign * counts[full], 0.9 / SLOTS, align="edge", **style)
-    axes.axhline(0, color=BLACK, linewidth=0.8)
-    axes.set_title(f"{wrapped(title)}\n{right.sum():,} right, {wrong.sum():,} wrong", fontsize=10, parse_math=False)
-    most = max(int(right.max()), int(wrong.max()), 1)
-    axes.set(xlim=(0, 1), ylim=(-1.1 * most, 1.1 * most), xticks=np.arange(0, 1.01, 0.2), xlabel="confidence")
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, symmetric=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +110,20 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     """
     if not points:
         raise ParameterError("There is no confidence with a cost and a calibration error to draw.")
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
     figure = new_figure(10.0, 5.6)
     axes = figure.add_subplot()
+    _scale(axes, points)
+    for point in points:
+        _mark(axes, point, len(runs))
+    _legend(figure, points, runs)
+    _name(figure, axes, points)
+    return figure
+
+
+def _scale(axes: Axes, points: Sequence[Point]) -> None:
+    """Limits with room for names, and ticks at round costs."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
     costs = [cost for point in points for cost in (point.cost, point.paper)]
     axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel="ECE")
     axes.set_xlim(min(costs) / 1.35, max(costs) * 1.7)
@@ -184,22 +136,22 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    for point in points:
-        shape, colour = _style(point, len(runs))
-        if point.paper and point.paper != point.cost:
-            axes.plot([point.paper, point.cost], [point.ece] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
-            axes.plot([point.paper], [point.ece], "|", color=GREY, markersize=6, zorder=2)
-        hollow = point.estimator.needs_labels
-        size = (13 if shape == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
-        style: dict[str, Any] = {
-            "color": WHITE if hollow else colour,
-            "markeredgecolor": colour,
-            "zorder": 3 if hollow else 4,
-        }
-        axes.plot([point.cost], [point.ece], shape, markersize=size, **style)
-    _cost_legend(figure, points, runs)
-    _label(figure, axes, points)
-    return figure
+
+
+def _mark(axes: Axes, point: Point, runs: int) -> None:
+    """The marker at the measured cost, and a line to the cost as the paper counts it."""
+    marker, colour = _style(point, runs)
+    if point.paper and point.paper != point.cost:
+        axes.plot([point.paper, point.cost], [point.ece] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
+        axes.plot([point.paper], [point.ece], "|", color=GREY, markersize=6, zorder=2)
+    hollow = point.estimator.needs_labels
+    size = (13 if marker == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
+    style: dict[str, Any] = {
+        "color": WHITE if hollow else colour,
+        "markeredgecolor": colour,
+        "zorder": 3 if hollow else 4,
+    }
+    axes.plot([point.cost], [point.ece], marker, markersize=size, **style)
 
 
 def _style(point: Point, runs: int) -> tuple[str, str]:
@@ -217,7 +169,7 @@ def shortened(name: str) -> str:
     return name if len(name) <= 36 else f"{name[:18]}…{name[-15:]}"
 
 
-def _cost_legend(figure: Figure, points: Sequence[Point], runs: Sequence[str]) -> None:
+def _legend(figure: Figure, points: Sequence[Point], runs: Sequence[str]) -> None:
     """What the shapes, colours and lines of those drawn mean."""
     from matplotlib.lines import Line2D
 
@@ -245,47 +197,42 @@ def _cost_legend(figure: Figure, points: Sequence[Point], runs: Sequence[str]) -
         text.set_parse_math(False)
 
 
-def _label(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
+def _name(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
     """Names beside the points, with a line where a name stands further off; points that lie together share a name."""
-    figure.draw_without_rendering()
-    scale = 72 / figure.dpi
+    from adjustText import adjust_text
 
-    def spot(cost: float, error: float) -> tuple[float, float]:
-        x, y = axes.transData.transform((cost, error)) * scale
-        return float(x), float(y)
-
-    spots = [spot(point.cost, point.ece) for point in points]
-    ends = [spot(point.paper, point.ece) for point in points]
-    lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
-    named = [i for i in range(len(points)) if not _named_already(i, points, spots)]
-    lines += [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for i, (x, y) in enumerate(spots) if i not in named]
-    points, spots = [points[i] for i in named], [spots[i] for i in named]
-    style: dict[str, Any] = {"fontsize": 8.5, "va": "center", "parse_math": False, "zorder": 5}
-    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
-    sizes = []
-    for point in points:
-        sample = axes.text(0, 0, point.label, **style)
-        extent = sample.get_window_extent()
-        sizes.append((extent.width * scale, extent.height * scale))
-        sample.remove()
-    left, bottom, right, top = (float(value) * scale for value in axes.bbox.extents)
-    for point, (x, y), box in zip(points, spots, place(spots, sizes, (left, bottom, right, top), lines), strict=True):
-        where, tip = (box[0] - x, (box[1] + box[3]) / 2 - y), anchor((x, y), box)
-        far = math.dist(tip, (x, y)) > 11
-        relative = ((tip[0] - box[0]) / (box[2] - box[0]), (tip[1] - box[1]) / (box[3] - box[1]))
-        note = axes.annotate(
-            point.label,
-            (point.cost, point.ece),
-            where,
-            textcoords="offset points",
-            arrowprops={**line, "relpos": relative} if far else None,
-            **style,
-        )
-        note.set_in_layout(False)
-
-
-def _named_already(which: int, points: Sequence[Point], spots: Sequence[tuple[float, float]]) -> bool:
-    """Whether an earlier point of the same name stands so near that one name does for both."""
-    return any(
-        points[i].label == points[which].label and math.dist(spots[i], spots[which]) < TOGETHER for i in range(which)
+    figure.draw_without_rendering()  # names are placed in the final layout
+    spots = axes.transData.transform([(point.cost, point.ece) for point in points])
+    near = SAME_NAME * figure.dpi / 72
+    named = [
+        point
+        for i, point in enumerate(points)
+        if not any(points[j].label == point.label and math.dist(spots[j], spots[i]) < near for j in range(i))
+    ]
+    texts = [axes.text(point.cost, point.ece, point.label, fontsize=8.5, parse_math=False, zorder=5) for point in named]
+    x, y = _obstacles(axes, points)
+    _, lines = adjust_text(
+        texts,
+        x=x,
+        y=y,
+        ax=axes,
+        expand=(1.05, 1.35),
+        force_static=(0.15, 0.4),
+        iter_lim=300,
+        min_arrow_len=12,
+        arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
     )
+    for artist in (*texts, *lines):
+        artist.set_in_layout(False)
+
+
+def _obstacles(axes: Axes, points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """Places in data coordinates that names keep off: around the markers and along the thin lines."""
+    scale = axes.figure.dpi / 72  # pixels in a point
+    pixels = []
+    for point in points:
+        (x, y), (end, _) = axes.transData.transform([(point.cost, point.ece), (point.paper, point.ece)])
+        pixels += [(x + across * scale, y + up * scale) for across in (-6, 0, 6) for up in (-6, 0, 6)]
+        pixels += [(along, y) for along in np.arange(min(x, end), max(x, end) + 1, 6 * scale)]
+    data = axes.transData.inverted().transform(pixels)
+    return data[:, 0].tolist(), data[:, 1].tolist()

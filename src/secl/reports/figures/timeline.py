@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.records import Record
-from secl.reports.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
+from secl.reports.figures.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

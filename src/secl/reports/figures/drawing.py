@@ -1,0 +1,81 @@
+"""What all pictures share: colours, an empty figure, and how it becomes PNG and SVG.
+
+Pictures are drawn without a screen and without global state; the same data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from secl.errors import StorageError
+from secl.reports.formatting import xml_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The Okabe-Ito palette: colours that colour-blind readers can tell apart.
+BLACK, WHITE, GREY = "#000000", "#ffffff", "#8c8c8c"
+ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+
+DOTS = 150
+"""Per inch, in the PNG of a picture."""
+
+Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
+"""Title, n confidences, n grades."""
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches; ten inches are the width of a page."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_picture(figure: Figure, stem: str | Path) -> str:
+    """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text).
+
+    Args:
+        figure: as drawn.
+        stem: path without suffix; its folder must exist.
+
+    Returns:
+        the SVG.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    import matplotlib
+
+    image, text = io.BytesIO(), io.StringIO()
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
+    with warnings.catch_warnings(), matplotlib.rc_context(settings):
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
+        figure.savefig(image, dpi=DOTS, format="png")
+        figure.set_layout_engine("none")  # where things stand is known now
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    svg = xml_text(text.getvalue())
+    for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
+        path = Path(f"{stem}{suffix}")
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise StorageError(f"The figure {path} cannot be written: {error.strerror or error}.") from error
+    return svg
+
+
+def wrapped(title: str, width: int = 26) -> str:
+    """A title on as many lines as a small panel needs.
+
+    >>> wrapped("Normalised P(True) + temperature*")
+    'Normalised P(True) +\\ntemperature*'
+    """
+    return textwrap.fill(title, width)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
-from secl.reports.figures.drawing import BLACK, BLUE, GREEN, VERMILLION, WHITE
 from secl.reports.formatting import counted, xml_text
 from secl.reports.run_report import (
     RunReport,
@@ -23,33 +23,14 @@ from secl.reports.run_report import (
 )
 from secl.reports.summary_table import COLUMNS, summary_table
 
-# Colours of a picture that follow the page's light or dark theme.
-THEMED = {
-    BLACK: "currentColor",
-    WHITE: "var(--paper)",
-    BLUE: "var(--blue)",
-    GREEN: "var(--green)",
-    VERMILLION: "var(--red)",
-}
 
+def data_uri(svg: str) -> str:
+    """A picture as the address of an image that needs no file.
 
-def inline(svg: str, name: str, description: str) -> str:
-    """A picture of `secl.reports.figures.write_picture` as part of a page.
-
-    Args:
-        svg: the file's text.
-        name: a word that no other picture of the page has; it keeps their identifiers apart.
-        description: what it shows, for people who cannot see it.
+    >>> data_uri("<svg/>")
+    'data:image/svg+xml;base64,PHN2Zy8+'
     """
-    from markupsafe import escape
-
-    text = svg[svg.index("<svg") :]
-    text = re.sub(r"<style.*?</style>", "", text, count=1, flags=re.DOTALL)  # the page has these rules too
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
-    for colour, themed in THEMED.items():
-        text = text.replace(colour, themed)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def natural_width(svg: str) -> str:
@@ -73,9 +54,6 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
     import jinja2
     from markupsafe import Markup
 
-    def picture(svg: str, name: str, description: str) -> Markup:
-        return Markup(inline(svg, name, description))  # drawn here, and escaped where it holds text
-
     def clean(value: Any) -> Any:
         return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -87,7 +65,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         undefined=jinja2.StrictUndefined,
         finalize=clean,
     )
-    environment.globals |= {"picture": picture, "natural": natural_width, "columns": COLUMNS, "counted": counted}
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "columns": COLUMNS, "counted": counted}
     sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
     return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
 

@@ -11,15 +11,16 @@ from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import Line
 from secl_paper.layout import Column, Run, Table
 from secl_paper.paper import read_paper
-from secl_paper.setup import OPEN_FORM, PAPER_GATE, STREAM, Setup, stream_of
+from secl_paper.runs import OPEN_FORM, benchmarks_of
+from secl_paper.setup import PAPER_GATE, STREAM, Setup
 
 
 def differences(table: Table, setup: Setup) -> list[str]:
     """Where model, questions, stream and gate are not those of the paper, in whole sentences."""
-    paper, ours = read_paper().table(table), Path(setup.model).name
-    counts = _counts(stream_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
+    paper, ours = read_paper().table(table), Path(setup.model.name).name
+    counts = _counts(benchmarks_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
     if paper is None:
-        return [f"These numbers are {ours} with {counts} questions per domain of {', '.join(setup.benchmarks)}."]
+        return [f"These numbers are {ours} with {counts} questions per domain of {', '.join(setup.names)}."]
     theirs = read_paper().models[setup.column(paper)]
     if paper.per_domain is None:
         return [f"The paper's numbers are those of {theirs}; these are {ours}'s."]
@@ -27,9 +28,9 @@ def differences(table: Table, setup: Setup) -> list[str]:
         f"The paper ran {theirs} with {paper.per_domain:,} questions per domain; "
         f"these numbers are {ours} with {counts}."
     ]
-    if setup.benchmarks != STREAM:
-        notes.append(f"The stream is {', '.join(setup.benchmarks)} in place of the paper's {', '.join(STREAM)}.")
-    if any(run.open_ended for run in table.runs) and not set(setup.benchmarks) & set(OPEN_FORM):
+    if setup.names != STREAM:
+        notes.append(f"The stream is {', '.join(setup.names)} in place of the paper's {', '.join(STREAM)}.")
+    if any(run.open_ended for run in table.runs) and not set(setup.names) & set(OPEN_FORM):
         notes.append("No benchmark of this stream has an open-ended form, so it is asked as it is.")
     if setup.gate not in (None, PAPER_GATE) and any(_gate_of_setup(run) for run in table.runs):
         notes.append(f"SECL's gate is {setup.gate} in place of the paper's {PAPER_GATE}.")

@@ -18,7 +18,8 @@ from secl_paper.layout import Run, Table
 from secl_paper.notes import differences, remarks
 from secl_paper.output import write_index, write_table
 from secl_paper.paper import read_paper
-from secl_paper.setup import Setup, settings_of
+from secl_paper.runs import settings_of
+from secl_paper.setup import Setup
 from secl_paper.tables import SECL, TABLES
 
 RUNS_FOLDER, TABLES_FOLDER = "runs", "tables"
@@ -122,7 +123,7 @@ class Reproduction:
         different = differences(table, self.setup)
         notes = [*different, *remarks(lines, columns, untrained(table, runs)), *([table.note] if table.note else [])]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), paper is not None, tuple(notes))
-        folder = f"{TABLES_FOLDER}/{Path(self.setup.model).name}"  # every model has its own
+        folder = f"{TABLES_FOLDER}/{Path(self.setup.model.name).name}"  # every model has its own
         write_table(filled, self.out / folder)
         if table.figure:
             write_figure(table, lines, runs, self.out / folder / table.key)

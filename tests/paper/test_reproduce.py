@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import transformers
@@ -18,18 +18,22 @@ from secl.errors import DataError, ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
 from secl.runs.runner import SUMMARY, build_calibrator, load_questions
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished
+from secl.settings import ModelSettings
 from secl.testing import ScriptedModel
 from secl_paper import reproduce
 from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table
 from secl_paper.paper import read_paper
 from secl_paper.reproduce import Reproduction, find
-from secl_paper.setup import STREAM, Setup, settings_of, stream_of
+from secl_paper.runs import benchmarks_of, settings_of
+from secl_paper.setup import STREAM, PaperModel, Setup
 from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
 
-QUIZ = Setup(stream=("capitals", "science"), per_domain=8, gate="entropy-shift")
+LLAMA = ModelSettings(name="llama-3.2-3b")
+QUIZ = Setup(benchmarks=("capitals", "science"), per_domain=8, gate="entropy-shift")
 PUBLISHED_LLAMA = transformers.LlamaConfig(
     hidden_size=3072,
     intermediate_size=8192,
@@ -119,8 +123,13 @@ def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     assert gates == {"entropy-shift", "page-hinkley", "always"}
 
 
+def changed(run: Run, setup: Setup) -> dict[str, Any]:
+    """The settings of a run that differ from the defaults."""
+    return RunSettings.of(settings_of(run, setup)).changed()
+
+
 def test_the_papers_own_setup_is_the_default() -> None:
-    assert settings_of(SECL, Setup(model="llama-3.2-3b")) == {
+    assert changed(SECL, Setup(model=LLAMA)) == {
         "model": "llama-3.2-3b",
         "benchmarks": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
         "gate": "page-hinkley",
@@ -128,13 +137,13 @@ def test_the_papers_own_setup_is_the_default() -> None:
 
 
 def test_settings_go_only_where_they_belong() -> None:
-    setup = Setup(stream=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", dtype="fp32")
-    base = {"model": "smollm2", "benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
-    assert settings_of(BASELINES, setup) == {**base, "method": "baselines", "nli": "some/nli"}
-    assert settings_of(SECL, setup) == {**base, "gate": "entropy-shift"}
-    changed = Run("changed", {"gate": "always", "alpha": 0.2})
-    assert settings_of(changed, setup) == {**base, "gate": "always", "alpha": 0.2}
-    assert settings_of(LABEL_FREE, setup) == {**base, "method": "label_free"}
+    model = ModelSettings(dtype="fp32")
+    setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", model=model)
+    common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
+    assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
+    assert changed(SECL, setup) == {**common, "gate": "entropy-shift"}
+    assert changed(Run("x", {"gate": "always", "alpha": 0.2}), setup) == {**common, "gate": "always", "alpha": 0.2}
+    assert changed(LABEL_FREE, setup) == {**common, "method": "label_free"}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +161,7 @@ def test_settings_go_only_where_they_belong() -> None:
 def test_layers_are_named_for_the_model_and_left_out_where_they_are_its_own(
     model: str, layers: str, expected: str | None
 ) -> None:
-    assert settings_of(Run("x", {"layers": layers}), Setup(model=model))["layers"] == expected
+    assert settings_of(Run("x", {"layers": layers}), Setup(model=ModelSettings(name=model)))["layers"] == expected
 
 
 @pytest.mark.parametrize("layers", ["middle:0", "middle:99", "last:99", "upper"])
@@ -200,13 +209,13 @@ def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
 def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions(
     stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
 ) -> None:
-    assert stream_of(run, Setup(stream=stream, per_domain=8)) == expected
+    assert benchmarks_of(run, Setup(benchmarks=stream, per_domain=8)) == expected
 
 
 def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path) -> None:
     setup = Setup(data=str(official_data))
     assert LONG.scale == 2
-    assert stream_of(Run("x", scale=2, open_ended=True), setup) == (
+    assert benchmarks_of(Run("x", scale=2, open_ended=True), setup) == (
         "gsm8k:1000",
         "mmlu:1000",
         "arc:1000",
@@ -216,7 +225,7 @@ def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path)
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
-    setup = Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8)
+    setup = Setup(model=LLAMA, benchmarks=QUIZ.benchmarks, per_domain=8)
     reproduction = Reproduction.plan(TABLES, setup, tmp_path)
     unique = {job.name: job for job in reproduction.jobs.values()}
     assert (len(unique), sum(method(job.settings.method).learns for job in unique.values())) == (25, 22)
@@ -233,7 +242,7 @@ def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
 def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[Path] = []
     monkeypatch.setattr(reproduce, "write_figure", lambda *arguments: drawn.append(arguments[-1]))
-    setup = Setup(model="llama-3.2-3b", stream=QUIZ.stream, per_domain=8, gate="entropy-shift")
+    setup = Setup(model=LLAMA, benchmarks=QUIZ.benchmarks, per_domain=8, gate="entropy-shift")
     reproduction = Reproduction.plan(find([]), setup, tmp_path)
     assert sorted(reproduction.missing().values()) == [16] * 24 + [32]
     tables = list(reproduction.fill())
@@ -266,7 +275,7 @@ def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed
 def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter(
     performed: Performed, tmp_path: Path
 ) -> None:
-    reproduction = Reproduction.plan(find(["lora"]), Setup(model="llama-3.2-3b"), tmp_path)
+    reproduction = Reproduction.plan(find(["lora"]), Setup(model=LLAMA), tmp_path)
     (table,) = reproduction.fill()
     assert performed == []
     (row,) = csv.DictReader((tmp_path / "tables" / "llama-3.2-3b" / "lora.csv").read_text().splitlines())
@@ -294,7 +303,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed
 
 
 def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed, tmp_path: Path) -> None:
-    setup = Setup(stream=QUIZ.stream, per_domain=8)
+    setup = Setup(benchmarks=QUIZ.benchmarks, per_domain=8)
     (table,) = Reproduction.plan(find(["main"]), setup, tmp_path).fill()
     assert any(note.startswith("Nothing was trained in SECL, because the gate never opened") for note in table.notes)
 
@@ -312,9 +321,10 @@ def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed,
     ],
 )
 def test_the_papers_column_is_of_the_model_asked_for_the_same_or_the_nearest(
-    model: str, against: str | None, table: str, expected: str, tmp_path: Path
+    model: str, against: str | None, table: str, expected: str
 ) -> None:
-    assert Setup(model=model, against=against).column(read_paper().tables[table]) == expected
+    setup = Setup.model_validate({"model": {"name": model}, "against": against})
+    assert setup.column(read_paper().tables[table]) == expected
 
 
 MINE = """
@@ -350,7 +360,7 @@ def test_a_table_with_a_mistake_is_refused_by_name(tmp_path: Path, before: str, 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"bata": 0.1}, "unknown key 'bata'; the keys are model"),
+        ({"bata": 0.1}, "there is no setting 'bata'; the settings are model"),
         ({"beta": -1.0}, "beta"),
         ({"loss": "hinge"}, "loss is 'hinge'"),
     ],
@@ -380,16 +390,17 @@ def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"the paper has no model 'gpt-2'; its models are llama-3\.2-3b"):
-        Setup(against="gpt-2")
-    with pytest.raises(ParameterError, match="questions per domain"):
+    with pytest.raises(ParameterError, match=r"against is 'gpt-2'; it must be one of llama-3\.2-3b, "):
+        Setup.model_validate({"against": "gpt-2"})
+    with pytest.raises(ParameterError, match="per_domain is 0; it must be a whole number of at least 1"):
         Setup(per_domain=0)
-    with pytest.raises(ParameterError, match=r"the run 'secl' of the table 'main': there is no gate 'fence'"):
-        Reproduction.plan(find(["main"]), Setup(stream=("capitals",), gate="fence"), tmp_path)
+    with pytest.raises(ParameterError, match=r"the run 'burst 20' of the table 'hyperparameters': the gate 'always'"):
+        Reproduction.plan(find(["hyperparameters"]), Setup(benchmarks=("capitals",), gate="always"), tmp_path)
 
 
-def test_every_model_of_the_paper_is_a_preset() -> None:
+def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None:
     assert set(read_paper().models) <= set(PRESETS)
+    assert list(get_args(PaperModel)) == list(read_paper().models)
 
 
 def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,17 +37,22 @@ def reproduce(
     ] = Path("runs/reproduce"),
 ) -> None:
     """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference."""
-    given = {name: value for name, value in locals().items() if value is not None and name not in ("table", "out")}
-    if "benchmarks" in given:
-        given["stream"] = tuple(part.strip() for part in given.pop("benchmarks").split(",") if part.strip())
     from secl_paper.reproduce import Reproduction, find
     from secl_paper.setup import Setup
 
-    reproduction = Reproduction.plan(find(table or []), Setup(**given), out)
+    common: dict[str, Any] = {"data": data, "tau": tau, "nli": nli, "gate": gate, "against": against}
+    common |= {"per_domain": per_domain, "benchmarks": None if benchmarks is None else [benchmarks]}
+    common |= {"model": _without_none({"name": model, "dtype": dtype, "device": device})}
+    setup = Setup.model_validate(_without_none(common))
+    reproduction = Reproduction.plan(find(table or []), setup, out)
     try:
         _show(reproduction)
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _show(reproduction: Reproduction) -> None:

@@ -58,39 +58,26 @@ def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypa
         run_on_ray(jobs, None)
 
 
-@pytest.mark.parametrize(
-    ("address", "fault"),
-    [
-        ("ray://", "not of the form ray://HOST:PORT"),
-        ("ray://:10001", "not of the form ray://HOST:PORT"),
-        ("http://127.0.0.1:10001", "not of the form ray://HOST:PORT"),
-        ("ray://here:often", "could not be cast to integer"),
-        ("ray://127.0.0.1:1", "Connection refused"),
-    ],
-)
+RAY_ERRORS = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
+
+
+@pytest.mark.parametrize("address", ["ray://", "ray://127.0.0.1:1", "ray://here:often"])
 def test_an_address_without_a_cluster_is_refused(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, address: str, fault: str
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
-    with pytest.raises(
-        ParameterError, match=rf"^Ray cannot be reached at {address} \(.*{fault}.*\); check the address"
-    ):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(exceptions=RAY_ERRORS))
+    with pytest.raises(ParameterError, match=rf"^there is no Ray at {address} \(.*\); the address .* ray://HOST:PORT"):
         run_on_ray(jobs, address)
 
 
-def test_a_connection_that_the_cluster_refuses_is_one_sentence(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: Any) -> None:
         raise ConnectionAbortedError("Initialization failure:\nTraceback\n  ...\nRuntimeError: Version mismatch.\n\n")
 
-    exceptions = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, exceptions=exceptions))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, exceptions=RAY_ERRORS))
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"ray://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(
-            ParameterError, match=f"^no connection to Ray at {address}: RuntimeError: Version mismatch.$"
-        ):
+        with pytest.raises(ParameterError, match=rf"^there is no Ray at {address} \(RuntimeError: Version mismatch\);"):
             run_on_ray(jobs, address)
 
 

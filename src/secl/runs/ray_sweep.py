@@ -87,7 +87,7 @@ def run_on_ray(
         RunError: a folder holds something else or is in use, or the connection is lost.
         SeclError: the first of the runs that failed, after the others have ended.
     """
-    workers = workers if workers is not None or address is not None else 2
+    workers = 2 if workers is None and address is None else workers
     if workers is not None:
         check_whole("number of workers", workers, 1)
     waiting = [job for job in grouped_by_model(jobs) if not is_finished(job)]
@@ -113,7 +113,7 @@ def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: O
     board = ray.remote(num_cpus=0, max_restarts=-1)(ProgressBoard).remote()
     at_once = workers or len(waiting)
     running: dict[Any, Job] = {}
-    failures = []
+    failures: list[SeclError] = []
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -121,14 +121,7 @@ def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: O
                 running[task.remote(job.name, job.settings.to_json(), threads, board)] = job
             ended, _ = ray.wait(list(running), timeout=0.5)
             for result in ended:
-                job = running.pop(result)
-                try:
-                    files = _files(ray, result)
-                except SeclError as problem:
-                    failures.append(type(problem)(f"the run {job.name}: {problem}"))
-                else:
-                    write_files(job, files)
-                    on_progress(job, *(progress_of(job) or (0, 0)))
+                failures += _collect(ray, result, running.pop(result), on_progress)
             with suppress(ray.exceptions.RayError):  # the board may be starting again
                 progress = ray.get(board.read.remote())
                 for job in running.values():
@@ -141,18 +134,20 @@ def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: O
     return failures
 
 
-def _files(ray: Any, result: Any) -> dict[str, bytes]:
-    """The files of a run whose task has ended."""
+def _collect(ray: Any, result: Any, job: Job, on_progress: OnProgress) -> list[SeclError]:
+    """Write the files of a run whose task has ended, or return why there are none."""
     try:
-        files: dict[str, bytes] = ray.get(result)
-        return files
+        files = ray.get(result)
     except ray.exceptions.RayTaskError as problem:
-        raise (problem.cause if isinstance(problem.cause, SeclError) else problem) from None
+        if not isinstance(problem.cause, SeclError):
+            raise
+        return [type(problem.cause)(f"the run {job.name}: {problem.cause}")]
     except ray.exceptions.RayError as problem:
-        raise RunError(
-            f"Ray has given it up after {RETRIES + 1} attempts ({_last_line(problem)}); make sure that there is enough "
-            f"memory, then start the sweep again."
-        ) from problem
+        attempts = f"Ray has given it up after {RETRIES + 1} attempts ({_last_line(problem)})"
+        return [RunError(f"the run {job.name}: {attempts}; is there enough memory for it?")]
+    write_files(job, files)
+    on_progress(job, *(progress_of(job) or (0, 0)))
+    return []
 
 
 def _resources(ray: Any, threads: int, workers: int | None) -> dict[str, float]:
@@ -165,10 +160,11 @@ def _resources(ray: Any, threads: int, workers: int | None) -> dict[str, float]:
 
 @contextmanager
 def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
-    """Ray, connected to the cluster at the address, or to one on this machine; disconnected or ended with the block."""
+    """Ray, connected to the cluster at the address or to one on this machine; what is started here ends here."""
+    options: dict[str, Any] = {"address": address}
     if address is None:
-        for name, value in LOCAL_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
+        os.environ.update({**LOCAL_ENVIRONMENT, **os.environ})
     try:
         ray = importlib.import_module("ray")
     except ImportError as problem:
@@ -176,16 +172,16 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
     if address is None and ray.is_initialized():
         yield ray
         return
-    options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
-    if address is not None:
-        _check_listening(address)
-        options = {"address": address}
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        if address is not None:
+            url = urlsplit(address)  # Ray itself would try for half a minute
+            socket.create_connection((url.hostname or "", url.port or 10001), timeout=10).close()
+        ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
-        # Another version of Ray or Python at the address, a token that is missing, a temporary folder that is too deep.
+        # Nobody listens; another version of Ray or Python; a token is missing; a temporary folder is too deep.
         raise ParameterError(
-            f"no connection to Ray at {address or 'this machine'}: {_last_line(problem)}."
+            f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address of a cluster is the "
+            f"ray://HOST:PORT of its client server."
         ) from problem
     try:
         yield ray
@@ -193,19 +189,6 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _check_listening(address: str) -> None:
-    """Raise ParameterError if nobody listens at an address; Ray itself would try for half a minute."""
-    try:
-        url = urlsplit(address)
-        if url.scheme != "ray" or not url.hostname:
-            raise ValueError("not of the form ray://HOST:PORT")
-        socket.create_connection((url.hostname, url.port or 10001), timeout=10).close()
-    except (OSError, ValueError) as problem:
-        raise ParameterError(
-            f"Ray cannot be reached at {address} ({problem}); check the address of the cluster's client server."
-        ) from problem
-
-
 def _last_line(problem: Exception) -> str:
-    """What Ray says at the end of its pages."""
+    """The end of Ray's long error messages."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[-1].rstrip(".")

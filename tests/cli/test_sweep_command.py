@@ -108,8 +108,8 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done_and_goes_on_from_th
 @pytest.mark.parametrize(
     ("text", "more", "words"),
     [
-        ('benchmarks = ["capitals:2"]\nsede = 1', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
-        ('benchmarks = ["capitals:2"]\n[grid]\nsede = [1]', (), ("unknown key 'sede'", "grid, runs, model", "seed")),
+        ('benchmarks = ["capitals:2"]\nsede = 1', (), ("no setting 'sede'", "[grid] and [[runs]]", "seed")),
+        ('benchmarks = ["capitals:2"]\n[grid]\nsede = [1]', (), ("no setting 'sede'", "[grid] and [[runs]]", "seed")),
         ('benchmarks = ["capitals:2"]\n[grid]\nseed = 1', (), ("seed in [grid] is 1", "a list")),
         ('benchmarks = ["capitals:2"]\n[grid]\norder = ["back"]', (), ("order is 'back'", "reversed")),
         ('benchmarks = ["nonsense"]', (), ("'nonsense'", "capitals")),

@@ -32,6 +32,7 @@ from secl.runs.sweep import (
     run_name,
     write_files,
 )
+from secl.settings import nested
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]
@@ -72,18 +73,18 @@ def interrupt_after(count: int) -> Callable[[int, int, Record | None], None]:
 
 
 def test_a_sweep_is_every_variant_at_every_point_of_its_grid(write: WriteSweep) -> None:
-    found = read_sweep(
+    runs = read_sweep(
         write(
             'benchmarks = ["mmlu", "arc"]\nper_domain = 20\n'
             '[grid]\nseed = [42, 43]\norder = ["forward", "reversed"]\n'
-            '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = "page-hinkley"\nper_domain = 30\n'
+            '[[runs]]\nmethod = "baselines"\n[[runs]]\ngate = {name = "page-hinkley", burst = 9}\nper_domain = 30\n'
         )
     )
     common = {"benchmarks": ["mmlu", "arc"], "per_domain": 20}
     points = [{"seed": seed, "order": order} for seed in (42, 43) for order in ("forward", "reversed")]
-    assert found == [
-        {**common, **point, **variant}
-        for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "per_domain": 30})
+    assert runs == [
+        nested({**common, **point, **variant})
+        for variant in ({"method": "baselines"}, {"gate": "page-hinkley", "burst": 9, "per_domain": 30})
         for point in points
     ]
 
@@ -98,7 +99,9 @@ def test_a_sweep_may_have_a_grid_or_variants_or_neither(write: WriteSweep, more:
 
 @pytest.mark.parametrize("text", ["sede = 1", "[grid]\nsede = [1]", "[[runs]]\nsede = 1", "[gird]\nsede = [1]"])
 def test_an_unknown_key_anywhere_is_named_with_the_known_ones(write: WriteSweep, text: str) -> None:
-    with pytest.raises(ParameterError, match=r"unknown key '(sede|gird)'; the keys are grid, runs, model, .*, seed\."):
+    with pytest.raises(
+        ParameterError, match=r"beside \[grid\] and \[\[runs\]\], there is no setting '(sede|gird)'; .* seed\."
+    ):
         read_sweep(write(text))
 
 

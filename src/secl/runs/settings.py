@@ -16,7 +16,7 @@ from secl.methods import Method, method
 from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
 from secl.signals import Signal, make_signal
 
-_ELSEWHERE = ("data", "device")
+MACHINE_SETTINGS = ("data", "device")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
 
@@ -58,7 +58,7 @@ class RunSettings(SettingGroups):
         return [
             f"{name}: {shown(name, there[name])} there, {shown(name, here[name])} here"
             for name in there
-            if name not in _ELSEWHERE and there[name] != here[name]
+            if name not in MACHINE_SETTINGS and there[name] != here[name]
         ]
 
     @model_validator(mode="after")

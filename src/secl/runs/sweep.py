@@ -1,8 +1,7 @@
 """Many runs from one file: the runs of a sweep, how far each of them is, and doing them one after the other.
 
-A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings by their flat names to lists, of which
-all combinations are run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point
-of the grid:
+A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists, of which all combinations are
+run; `[[runs]]` are variants, each a few changes. With both, every variant is run at every point of the grid:
 
     benchmarks = ["mmlu", "arc"]
     [grid]
@@ -29,14 +28,11 @@ from typing import Any
 from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
-from secl.runs.settings import RunSettings, read_toml, shown, with_absolute_paths
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
 from secl.runs.store import FILE, Store, check_free, storage_errors
-from secl.settings import FLAT_NAMES, ModelSettings, StreamSettings
+from secl.settings import ModelSettings, StreamSettings, merged
 
 GRID, RUNS = "grid", "runs"
-MACHINE_SETTINGS = ("data", "device")
-"""Settings of the machine and not of the run; see `RunSettings.differences`."""
-
 NAME_LENGTH = 80
 """Most characters of a run's name before its hash."""
 
@@ -61,32 +57,34 @@ OnProgress = Callable[[Job, int, int], None]
 
 
 def read_sweep(path: Path) -> list[dict[str, Any]]:
-    """The settings of every run in a sweep file, not yet checked; later tables win: common, `[grid]`, `[[runs]]`.
+    """The settings of every run in a sweep file by group; of several values for a setting, that of `[[runs]]` wins.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
-        ParameterError: an unknown key, or a grid or runs of the wrong form.
+        ParameterError: an unknown setting, or a grid or runs of the wrong form.
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
-    known = [GRID, RUNS, *FLAT_NAMES]
     _check_tables(grid, variants)
-    for key in itertools.chain(common, grid, *variants):
-        if key not in known and key not in RunSettings.model_fields:
-            raise ParameterError(f"the sweep {path} has the unknown key {key!r}; the keys are {', '.join(known)}.")
-    return combinations(common, grid, variants)
+    try:
+        return combinations(common, grid, variants)
+    except ParameterError as problem:
+        raise ParameterError(f"in {path}, beside [{GRID}] and [[{RUNS}]], {problem}") from problem
 
 
 def combinations(
-    common: dict[str, Any], grid: dict[str, Sequence[Any]], variants: Sequence[dict[str, Any]]
+    common: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], variants: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Every variant at every point of the grid, the last field of the grid fastest.
+    """Every variant at every point of the grid by group, the last setting of the grid fastest.
 
-    >>> combinations({"rank": 4}, {"seed": [1, 2]}, [{}, {"rank": 8}])
-    [{'rank': 4, 'seed': 1}, {'rank': 4, 'seed': 2}, {'rank': 8, 'seed': 1}, {'rank': 8, 'seed': 2}]
+    Raises:
+        ParameterError: an unknown setting.
+
+    >>> combinations({"seed": 1}, {"rank": [4, 8]}, [{}, {"tau": 0.7}])[1:3]
+    [{'adapter': {'rank': 8}, 'seed': 1}, {'adapter': {'rank': 4}, 'seed': 1, 'evidence': {'tau': 0.7}}]
     """
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    return [{**common, **point, **variant} for variant in variants for point in points]
+    return [merged(merged(common, point), variant) for variant in variants for point in points]
 
 
 def _check_tables(grid: Any, variants: Any) -> None:
@@ -129,21 +127,15 @@ def run_name(settings: RunSettings) -> str:
     >>> run_name(RunSettings.of({"benchmarks": ["capitals:5", "arc"], "seed": 43, "tau": 0.7}))[:-8]
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
-    values = {key: _as_integer(value) for key, value in settings.flat().items() if key not in MACHINE_SETTINGS}
+    values = {key: value for key, value in settings.flat().items() if key not in MACHINE_SETTINGS}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    source = settings.stream
-    parts = [Path(settings.model.name).name, settings.method, *source.benchmarks]
-    parts += [Path(source.questions).stem] if source.questions else []
+    stream = settings.stream
+    parts = [Path(settings.model.name).name, settings.method, *stream.benchmarks, Path(stream.questions or "").stem]
     for key, value in settings.changed().items():
         if key not in ("model", "method", "benchmarks", "questions", *MACHINE_SETTINGS):
-            parts.append(f"{key}={shown(key, _as_integer(value)).replace(',', '+')}")
-    slug = re.sub(r"[^\w.=+]+", "-", "-".join(parts), flags=re.ASCII)[:NAME_LENGTH].strip("-.")
+            parts.append(f"{key}={shown(key, value).replace(',', '+')}")
+    slug = re.sub(r"[^\w.=+]+", "-", "-".join(filter(None, parts)), flags=re.ASCII)[:NAME_LENGTH].strip("-.")
     return f"{slug}-{digest[:8]}"
-
-
-def _as_integer(value: Any) -> Any:
-    """16.0 as 16: a TOML file may say either for the same number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
@@ -156,13 +148,14 @@ def progress_of(job: Job) -> tuple[int, int] | None:
         check_free(job.folder)
         return None
     with Store(job.folder) as store:
-        differences = Manifest.of(store).settings.differences(job.settings)
+        manifest = Manifest.of(store)
+        differences = manifest.settings.differences(job.settings)
         if differences:
             raise RunError(
                 f"{job.folder} holds a run with other settings ({'; '.join(differences)}); move it away or name "
                 f"another folder for the sweep."
             )
-        return len(store), int(store.manifest["total"])
+        return len(store), manifest.total
 
 
 def is_finished(job: Job) -> bool:

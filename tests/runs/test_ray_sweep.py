@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -287,7 +288,7 @@ def grid_file(models: list[Path], tmp_path: Path) -> Path:
     path = tmp_path / "sweep.toml"
     path.write_text(
         f'model = "{models[0]}"\nbenchmarks = ["capitals:8", "science:8"]\n[[runs]]\n'
-        + "\n".join(f"{key} = {value}" for key, value in LEARNING.items())
+        + "\n".join(f"{key} = {json.dumps(value)}" for key, value in LEARNING.items())
         + '\n[[runs]]\nmethod = "norm_p_true"\n'
     )
     return path

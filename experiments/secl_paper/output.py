@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from rich.text import Text
 from secl.errors import StorageError
 from secl.reports.formatting import RANGE, UNDEFINED
 from secl.reports.table import latex as escaped
+from secl.reports.table import to_csv
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
 
@@ -78,14 +77,10 @@ def csv_text(table: FilledTable) -> str:
     Columns are "row" and for each number "NAME paper", "NAME ours" and "NAME difference", or "NAME", "NAME low" and
     "NAME high" (its 95% interval) where the table is ours alone.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     suffixes = tuple(f" {kind}" for kind in THREE) if table.printed else ("", " low", " high")
-    writer.writerow(["row", *(f"{name}{suffix}" for name in table.columns for suffix in suffixes)])
-    for line in table.lines:
-        values = [value for name in table.columns for value in _values(table, line, name)]
-        writer.writerow([line.name, *("" if value is None else repr(value) for value in values)])
-    return text.getvalue()
+    headings = ["row", *(f"{name}{suffix}" for name in table.columns for suffix in suffixes)]
+    rows = ([line.name, *(x for name in table.columns for x in _values(table, line, name))] for line in table.lines)
+    return to_csv(headings, rows)
 
 
 def latex(table: FilledTable) -> str:

@@ -98,7 +98,6 @@ def resume(folder: Path, questions: list[Question]) -> Run:
     model: Any = ScriptedModel(entropy=_entropy)
     calibrator = build_calibrator(recipe, model)
     records = list(store.records())
-    calibrator.fast_forward(records)
     snapshot = store.snapshot()
     if snapshot is not None:
         model.restore(snapshot)

@@ -98,7 +98,7 @@ def tokens(setting: Setting) -> dict[str, dict[str, float]]:
     """Tokens spent and needed by kind of question, of a run whose opening burst is its first half."""
     recipe = setting.recipe(3, burst=max(1, setting.questions // 2))
     model = setting.library()
-    records = list(build_calibrator(recipe, model).stream(setting.choices(setting.questions)))
+    records = list(build_calibrator(recipe, model).run(setting.choices(setting.questions)))
     kinds: dict[str, list[Record]] = {}
     for record in records:
         kinds.setdefault(KINDS[record.outcome], []).append(record)

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
 from secl.backends.local.model import LocalModel
-from secl.calibrator import WINDOW
+from secl.lookahead import WINDOW
 from secl.records import Question, Record
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
@@ -50,7 +50,7 @@ def compare(setting: Setting, methods: Mapping[str, str], say: Say) -> dict[str,
             **differences(said["one_by_one"], said["looked_ahead"]),
         }
         told = ", ".join(f"{way.replace('_', ' ')} {took:.2f} s" for way, took in each.items())
-        say(f"{name}, {model.precision['dtype']}: {told} a question")
+        say(f"{name}, {model.environment['dtype']}: {told} a question")
     return found
 
 
@@ -60,7 +60,7 @@ def ask(
     """The records of a stream, by the untouched model with nothing seen or written before."""
     model.restore(untouched)
     model.generator.written.clear()
-    said[:] = build_calibrator(recipe, model).stream(give())
+    said[:] = build_calibrator(recipe, model).run(give())
 
 
 def differences(one: Sequence[Record], other: Sequence[Record]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def fill(setting: Setting) -> dict[str, float]:
     imports = peak()
     recipe = setting.recipe(3, gate="always")
     model = setting.library()
-    for _ in build_calibrator(recipe, model).stream(setting.choices(setting.questions)):
+    for _ in build_calibrator(recipe, model).run(setting.choices(setting.questions)):
         pass
     weights = {id(p): p.numel() * p.element_size() for p in model.generator.model.parameters()}
     most, size = peak(), sum(weights.values())

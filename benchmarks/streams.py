@@ -91,7 +91,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
     """One stream, three ways, in turns."""
     questions = load_questions(recipe)
     model = load_model(recipe)
-    coming = build_calibrator(recipe, model).stream(questions)
+    coming = build_calibrator(recipe, model).run(questions)
     rows = by_hand(setting.by_hand(), questions, recipe.build_gate(), recipe, model.tau)
     seconds = dict.fromkeys(("library", "stored", "by_hand"), 0.0)
     records: list[Record] = []
@@ -116,7 +116,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
                     seconds[name] += took
                 told = ", ".join(f"{name.replace('_', ' ')} {took:.0f} s" for name, took in seconds.items())
                 say(f"{recipe.gate.name or 'default gate'}: {end} of {len(questions)} questions, {told}")
-    return Race(str(model.precision["dtype"]), seconds, records, stored.records, manual)
+    return Race(str(model.environment["dtype"]), seconds, records, stored.records, manual)
 
 
 def take(kept: list[T], coming: Iterator[T], count: int) -> None:

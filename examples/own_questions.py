@@ -16,7 +16,7 @@ import secl
 
 def main(model: str, file: str) -> None:
     calibrator = secl.Calibrator.load(model, gate=secl.EntropyShift(burst=20))
-    for record in calibrator.stream(secl.read_questions(Path(file))):
+    for record in calibrator.run(secl.read_questions(Path(file))):
         before, now = record.frozen.confidence, record.reply.confidence
         mark = "learning" if record.decision.in_burst else ""
         print(f"{record.reply.answer!s:>12}  stated {now:.2f} (untouched model {before:.2f})  {mark}")

@@ -1,23 +1,17 @@
-"""What a model must be able to do, so that everything above it can stay free of tensors."""
+"""What a model must be able to do: implement this Protocol, and the model can run, serve and resume.
+
+No tensors here: `secl.LocalModel` is a transformers model, `secl.testing.ScriptedModel` a rule for tests and examples,
+and `examples/third_party_model.py` a small one from outside the library.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
-from secl.errors import ParameterError
+from secl.cost import Meter
 from secl.records import DincoEvidence, PTrue, Question, Reply, Update
-from secl.validation import check_finite, check_whole
-
-Dtype = Literal["auto", "bf16", "fp16", "fp32"]
-"""Precision of the network's body."""
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
-"""Where the network computes."""
-
-PTrueKind = Literal["vocabulary", "pair"]
-"""P("True") over the full vocabulary, or against "False" alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,94 +19,100 @@ class ModelAnswer:
     """A question answered by the adapted and by the frozen model.
 
     Attributes:
-        reply: of the adapted model, at the version it had when asked.
+        reply: of the adapted model, at its present version.
         frozen: of the frozen model (version 0).
-        plain_tokens: tokens of one plain answering pass (prompt, answer and confidence), the unit of cost.
-        adapting: tokens that this call spent on the adapted model's answer.
-        scoring: tokens that this call spent on P(True) and distractors, because they share a pass with the answer.
+        plain_tokens: tokens of one plain answering pass (prompt, answer and confidence): the unit of cost.
     """
 
     reply: Reply
     frozen: Reply
     plain_tokens: float
-    adapting: float = 0.0
-    scoring: float = 0.0
-
-
-def check_training(*, rank: int, alpha: float, learning_rate: float, epochs: int, beta: float, seed: int) -> None:
-    """Let settings of an adapter and its training pass that make sense; no model is needed for that.
-
-    Raises:
-        ParameterError: a number outside its range.
-
-    >>> check_training(rank=8, alpha=16.0, learning_rate=5e-5, epochs=3, beta=0.0, seed=42)
-    """
-    check_whole("rank", rank, 1)
-    check_finite("scaling lora_alpha", alpha, alpha > 0, "be above 0")
-    check_finite("learning rate", learning_rate, learning_rate > 0, "be above 0")
-    check_whole("number of epochs", epochs, 1)
-    check_finite("weight beta of the KL term", beta, beta >= 0, "be 0 or more")
-    if not 0 <= seed < 2**63:
-        raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
 
 
 class Model(Protocol):
-    """A chat model with a frozen self and an adapter that learns.
+    """A chat model with a frozen base and an adapter that learns.
 
-    `secl.testing.ScriptedModel` is a small one for tests and examples; `secl.LocalModel` is the real one.
+    Everything but `answer` that asks the model asks the *frozen* one. One thread uses a model at a time.
 
     Attributes:
         name: what the user called it.
         tau: the temperature that suits its P(True).
-        version: updates in the present adapter; 0 is the untouched model.
-        tokens: tokens that have gone through the whole network so far (see `Ledger`).
+        meter: counts the tokens of every call, by purpose.
     """
 
     name: str
     tau: float
+    meter: Meter
 
     @property
-    def version(self) -> int: ...
+    def fingerprint(self) -> str:
+        """Changes with the weights and whatever else of the model the records depend on; a resumed run checks it."""
+        ...
 
     @property
-    def tokens(self) -> float: ...
+    def environment(self) -> dict[str, str | int]:
+        """Where and how it computes (device, type of the body, threads): what the last digit may depend on."""
+        ...
+
+    @property
+    def adapter_config(self) -> dict[str, Any]:
+        """Configuration of the adapter as plain JSON values, in PEFT's words; empty if there is none."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Number of the latest update in the present adapter; 0 is the untouched model."""
+        ...
+
+    @property
+    def relative_norm(self) -> float:
+        """Norm of the change of the weights over the norm of what was changed; 0 is the untouched model."""
+        ...
+
+    def check(self, question: Question) -> None:
+        """Check that the model can answer a question.
+
+        Raises:
+            QuestionError: it cannot; the question is too long, say.
+        """
+        ...
 
     def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
-        """Compute together what can be known of coming questions; it changes speed and nothing else.
+        """Compute together what upcoming questions need. Without it every call must still work.
 
         Args:
-            questions: that `answer` will be called with, in this order; some may have had their turn already.
-            judged: for each whether a `score_p_true` call will follow.
-            weights_fixed: no learning is expected before the last of them.
+            questions: those that `answer` will be called with, in this order; some may have been answered already.
+            scored: for each whether a `score_p_true` call will follow.
+            weights_fixed: no update is expected before the last of them.
         """
         ...
 
     def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
-        """Answer a question; `score_next` promises a `score_p_true` call, so that both can share one pass."""
+        """Answer a question; `score_next` announces a `score_p_true` call, so that both can share a pass."""
         ...
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """P(True) of the reply's answer and of its distractors, from the frozen model; None if there is no answer."""
+        """P(True) of the reply's answer and of its distractors; None without a readable answer."""
         ...
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Further answers of the frozen model, drawn at temperature 1, nucleus 0.95; read like `Reply.answer`."""
+        """Further answers, drawn at temperature 1 with top-p 0.95, in the form of `Reply.answer`."""
         ...
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Beams of the frozen model, verified and compared with each other and with the samples; None without any."""
+        """Answers found by beam search, verified and compared with each other and with the samples; None if none."""
         ...
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
-        """Move the stated confidence of `reply`, the latest answer to `question`, towards `target`."""
+        """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss)."""
         ...
 
     def reset(self) -> None:
-        """Forget everything learned."""
+        """Go back to version 0 with an empty optimizer; numbers of versions are never used twice."""
         ...
 
     def snapshot(self) -> bytes:
-        """The whole state of learning."""
+        """The whole state of learning: weights, optimizer, version, random state."""
         ...
 
     def restore(self, snapshot: bytes) -> None:
@@ -127,7 +127,10 @@ class Model(Protocol):
         """Go back to a version by its weights; the optimizer starts anew, the next update takes a new number."""
         ...
 
-    @property
-    def relative_norm(self) -> float:
-        """How far learning has moved the weights: norm of the change over norm of what was changed; 0 is untouched."""
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` now and then during long computations; it may block, or raise to abandon them."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and files; the model is not used afterwards."""
         ...

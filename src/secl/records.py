@@ -8,7 +8,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from string import ascii_uppercase
 from typing import Literal
 
@@ -220,7 +220,7 @@ class Ledger:
         learning: the update.
     """
 
-    answering: float
+    answering: float = 0.0
     adapting: float = 0.0
     scoring: float = 0.0
     sampling: float = 0.0
@@ -231,6 +231,10 @@ class Ledger:
     def total(self) -> float:
         """All tokens together."""
         return self.answering + self.adapting + self.scoring + self.sampling + self.comparing + self.learning
+
+    def __add__(self, other: Ledger) -> Ledger:
+        """Both together, purpose by purpose."""
+        return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from secl.cost import Meter
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer
 from secl.records import DincoEvidence, PTrue, Question, Reply, Update
@@ -61,29 +63,33 @@ class ScriptedModel:
         self.rate = rate
         self._shift = 0.0
         self._version = self._updates = 0
-        self._tokens = 0.0
-        self._wait: Callable[[], None] = lambda: None
+        self.meter = Meter()
+        self._pause: Callable[[], None] = lambda: None
 
     @property
     def version(self) -> int:
         return self._version
 
     @property
-    def tokens(self) -> float:
-        return self._tokens
+    def environment(self) -> dict[str, str | int]:
+        return {"device": "none"}
+
+    @property
+    def adapter_config(self) -> dict[str, Any]:
+        return {}
 
     def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
         """Nothing to compute ahead."""
 
     def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:  # noqa: ARG002
-        self._wait()
+        self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
             known = question.reference if isinstance(question.reference, str) else "A"
             text = known if right else next(letter for letter in question.letters if letter != known)
         else:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
-        self._tokens += 10
+        self.meter.spend("answering", 10)
         entropy = self.entropy(question)
         reply = Reply(
             text=text,
@@ -111,7 +117,7 @@ class ScriptedModel:
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
             return None
-        self._tokens += 20
+        self.meter.spend("scoring", 20)
         others = [question.option(letter) for letter in question.letters if letter != reply.answer]
         candidates = (question.option(reply.answer) if question.options else reply.answer, *(others or ["a", "b"]))
         return PTrue(
@@ -121,14 +127,14 @@ class ScriptedModel:
         )
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        self._tokens += count
+        self.meter.spend("sampling", count)
         known = question.letters or ("one", "two", "three")
         return tuple(known[int(len(known) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         if reply.answer is None:
             return None
-        self._tokens += 40
+        self.meter.spend("comparing", 40)
         answers = question.letters or (reply.answer, "one", "two")
         texts = question.options or answers
         apart = tuple(tuple(float(i == j) for j in range(len(answers))) for i in range(len(answers)))
@@ -155,7 +161,7 @@ class ScriptedModel:
         self._shift += self.rate * (target - before)
         self._updates += 1
         self._version = self._updates
-        self._tokens += 30
+        self.meter.spend("learning", 30)
         after = sum(p * (k + 0.5) / 10 for k, p in enumerate(_bins(self.stated + self._shift)))
         return Update(
             version=self._version, before=before, target=target, after=after, losses=((before - target) ** 2,)
@@ -186,9 +192,12 @@ class ScriptedModel:
     def check(self, question: Question) -> None:
         """Every question can be answered."""
 
-    def set_pause_hook(self, wait: Callable[[], None]) -> None:
-        """Call `wait` before every answer."""
-        self._wait = wait
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before every answer."""
+        self._pause = hook
+
+    def close(self) -> None:
+        """Nothing to release."""
 
 
 def _bins(confidence: float) -> tuple[float, ...]:

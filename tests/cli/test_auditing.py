@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,20 +24,13 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_recipe
 from secl.server.online.service import Service
-from secl.testing import ScriptedModel, toy_stream
+from secl.testing import toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
 
 make_service = serving.make_service
 TEXT = "plus"
 """Stands in every question."""
-
-
-class Loaded(ScriptedModel):
-    """A scripted model with what is recorded of a loaded one."""
-
-    precision: dict[str, Any] = {}  # noqa: RUF012
-    adapter = SimpleNamespace(config=SimpleNamespace(to_dict=dict))
 
 
 def serve(make_service: serving.MakeService, count: int = 40, keep_text: Keep = "full") -> Service:
@@ -72,7 +64,7 @@ def state(make_service: serving.MakeService) -> Path:
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted model is loaded in place of a real one."""
-    monkeypatch.setattr(runner, "load_model", lambda _recipe: Loaded())
+    monkeypatch.setattr(runner, "load_model", lambda _recipe: ScriptedModel())
 
 
 @pytest.fixture
@@ -193,7 +185,7 @@ def test_verify_names_what_is_not_as_it_was(
     ended = shell("verify", "--state", state, "--last", 3)
     assert ended.code == 0
     assert "torch: 0.1 there" in ended.out
-    monkeypatch.setattr(runner, "load_model", lambda _recipe: Loaded(stated=0.6))
+    monkeypatch.setattr(runner, "load_model", lambda _recipe: ScriptedModel(stated=0.6))
     assert "has changed since" in shell("verify", "--state", state).err
 
 

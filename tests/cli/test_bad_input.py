@@ -174,7 +174,7 @@ def test_a_run_that_is_damaged_is_refused(refused: Any, tmp_path: Path, command:
     folder = tmp_path / "run"
     recipe = {"benchmarks": ["capitals"], "model": "no such model"}
     with Store.create(folder, {"total": 3, "settings": RunSettings.of(recipe).to_json()}) as store:
-        for record in Calibrator(ScriptedModel()).stream(toy_stream(3)):
+        for record in Calibrator(ScriptedModel()).run(toy_stream(3)):
             store.add(record, 0.1)
     path = folder / FILE
     content = path.read_bytes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from secl.runs import runner
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Ended, Shell
 
@@ -27,14 +27,11 @@ CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
 class Loaded(ScriptedModel):
     """A scripted model with what a run records of a loaded one."""
 
-    precision: dict[str, Any] = {}  # noqa: RUF012
-    adapter = SimpleNamespace(config=SimpleNamespace(to_dict=dict))
-
     def check(self, question: Question) -> None:
         """Nothing is too long for it."""
 
 
-class Knowing(Loaded):
+class Knowing(ScriptedModel):
     """Overconfident, but P(True) knows what is right."""
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue:
@@ -43,7 +40,7 @@ class Knowing(Loaded):
         return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), distractor_source="options")
 
 
-class Fooled(Loaded):
+class Fooled(ScriptedModel):
     """Says the truth about itself, and P(True) is sure of everything."""
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue:  # noqa: ARG002
@@ -200,12 +197,14 @@ def scripted_run(
     """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
     stream = questions or toy_stream(60)
     if method == "secl":
-        loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), bin_gate=None)
+        loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), loop=LoopSettings(bin_gate=None))
     else:
-        loop = Calibrator(ScriptedModel(stated=0.9), gate=Never(), evidence_on="always", evidence=("p_true",))
+        loop = Calibrator(
+            ScriptedModel(stated=0.9), gate=Never(), loop=LoopSettings(evidence_on="always"), evidence=("p_true",)
+        )
     recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
     with Store.create(folder, {"total": len(stream), "settings": recipe, "tau": 1.0, **(manifest or {})}) as store:
-        for record in list(loop.stream(stream))[:asked]:
+        for record in list(loop.run(stream))[:asked]:
             store.add(record, 0.1)
     return folder
 

@@ -20,7 +20,7 @@ from secl.gates import EntropyShift
 from secl.runs import runner
 from secl.runs.settings import RunSettings
 from secl.runs.store import FILE, Store
-from secl.settings import FLAT_NAMES
+from secl.settings import FLAT_NAMES, LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.pictures import PNG
@@ -40,10 +40,12 @@ def made(tmp_path: Path) -> Callable[..., Path]:
 
     def run(name: str, answered: int = 16, total: int = 16) -> Path:
         folder = tmp_path / name
-        loop = Calibrator(ScriptedModel(stated=0.05 + 0.01 * len(name)), gate=EntropyShift(burst=4), bin_gate=None)
+        loop = Calibrator(
+            ScriptedModel(stated=0.05 + 0.01 * len(name)), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
+        )
         manifest = {"settings": SCRIPTED.to_json(), "total": total, "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
         with Store.create(folder, manifest) as store:
-            for record in loop.stream(toy_stream(total)[:answered]):
+            for record in loop.run(toy_stream(total)[:answered]):
                 store.add(record, 0.5)
         return folder
 

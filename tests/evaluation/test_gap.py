@@ -33,6 +33,7 @@ from secl.metrics.probability import normalised_p_true
 from secl.records import Evidence, PTrue, Record, Reply
 from secl.reports.adaptation_report import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
 from secl.reports.table import Table, to_rich
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import MakeRecord, record, reply
 
@@ -324,7 +325,12 @@ def test_the_json_has_every_number_and_is_strict() -> None:
 
 
 def test_records_of_the_loop_can_be_checked() -> None:
-    loop = Calibrator(ScriptedModel(stated=0.9, accuracy=0.3), gate=Never(), evidence_on="always", evidence=("p_true",))
-    gap = measure_gap(list(loop.stream(toy_stream(60))), 1.0)
+    loop = Calibrator(
+        ScriptedModel(stated=0.9, accuracy=0.3),
+        gate=Never(),
+        loop=LoopSettings(evidence_on="always"),
+        evidence=("p_true",),
+    )
+    gap = measure_gap(list(loop.run(toy_stream(60))), 1.0)
     assert gap.verdict == "adapt"
     assert gap.fitted["ece"].a == pytest.approx(0.9 - gap.used["accuracy"].a)

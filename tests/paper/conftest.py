@@ -9,6 +9,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import Always, Gate, Never
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FinishedRun
 
@@ -20,12 +21,11 @@ def make_run(gate: Gate, *, stated: float = 0.85, **settings: object) -> Finishe
     calibrator = Calibrator(
         ScriptedModel(stated=stated),
         gate=gate,
-        evidence_on="always",
+        loop=LoopSettings(evidence_on="always", bin_gate=None),
         evidence=("p_true", "samples", "dinco"),
-        bin_gate=None,
         **settings,  # type: ignore[arg-type]
     )
-    return FinishedRun(list(calibrator.stream(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
+    return FinishedRun(list(calibrator.run(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ def performed(monkeypatch: pytest.MonkeyPatch) -> Performed:
                 "adapter": {"layers_to_transform": list(layers)},
             }
             with Store.create(job.folder, manifest) as store:
-                for record in build_calibrator(job.settings, model).stream(questions):
+                for record in build_calibrator(job.settings, model).run(questions):
                     store.add(record, 0.1, snapshot=model.snapshot())
                     if watch is not None:
                         watch(job, len(store), len(questions))

@@ -10,14 +10,15 @@ from secl.calibrator import Calibrator
 from secl.gates import EntropyShift
 from secl.records import Record
 from secl.runs.store import Store, Version
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 
 
 @pytest.fixture(scope="session")
 def records() -> list[Record]:
     """Twelve records, the first four of them of a burst that learned."""
-    calibrator = Calibrator(ScriptedModel(), gate=EntropyShift(burst=4), bin_gate=None)
-    return list(calibrator.stream(toy_stream(12)))
+    calibrator = Calibrator(ScriptedModel(), gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None))
+    return list(calibrator.run(toy_stream(12)))
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from secl.runs.store import FILE, Store
 from secl.runs.upgrade import KEPT, upgrade
 from secl.server.audit.integrity import examine
 from secl.server.audit.store import ServerStore
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
 
 OLD = Path(__file__).parent / "format2"
@@ -57,11 +58,10 @@ def records_of_today() -> list[Record]:
     calibrator = Calibrator(
         ScriptedModel(),
         gate=SETTINGS.build_gate(),
-        bin_gate=None,
-        evidence_on="always",
+        loop=LoopSettings(bin_gate=None, evidence_on="always"),
         evidence=("p_true", "samples", "dinco"),
     )
-    return list(calibrator.stream(load_questions(SETTINGS)))
+    return list(calibrator.run(load_questions(SETTINGS)))
 
 
 def test_a_folder_of_the_old_format_is_refused_with_the_command_that_converts_it(folder: Path) -> None:
@@ -92,15 +92,13 @@ def test_an_unfinished_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
         calibrator = Calibrator(
             model,
             gate=SETTINGS.build_gate(),
-            bin_gate=None,
-            evidence_on="always",
+            loop=LoopSettings(bin_gate=None, evidence_on="always"),
             evidence=("p_true", "samples", "dinco"),
         )
-        calibrator.fast_forward(list(store.records()))
         snapshot = store.snapshot()
         assert snapshot is not None
         model.restore(snapshot)
-        assert list(calibrator.stream(load_questions(SETTINGS)[6:])) == records_of_today()[6:]
+        assert list(calibrator.run(load_questions(SETTINGS), list(store.records()))) == records_of_today()[6:]
 
 
 def test_an_upgraded_state_holds_together_and_is_still_paused(tmp_path: Path) -> None:

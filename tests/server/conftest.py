@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.gates import Always, EntropyShift, Gate
+from secl.gates import EntropyShift, Gate
 from secl.runs.settings import RunSettings
 from secl.server.audit.redaction import Keep
 from secl.server.online.factory import serving_recipe, take_up
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
 
 MakeService = Callable[..., Service]
@@ -51,10 +52,9 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         model, twin = model or ScriptedModel(), twin or ScriptedModel()
         recipe = serving_recipe(gate="entropy-shift", burst=10, warmup=5)
         state = take_up(folder or tmp_path / "state", manifest(recipe, model, keep_text))
-        calibrator = Calibrator(twin, gate=Always(), bin_gate=None)
-        service = Service(
-            model, calibrator, gate or EntropyShift(burst=10, warmup=5), state, limits, bounds or Bounds(drift=10)
-        )
+        rule = LoopSettings(bin_gate=None)
+        calibrator = Calibrator(model, gate=gate or EntropyShift(burst=10, warmup=5), loop=rule)
+        service = Service(calibrator, Calibrator(twin, loop=rule), state, limits, bounds or Bounds(drift=10))
         twin.set_pause_hook(service.pace.wait)
         services.append(service)
         if start:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from secl.errors import ParameterError, RunError, StorageError
 from secl.runs.store import Store, check_outside
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-
-
-def plain_config(config: dict[str, Any]) -> dict[str, Any]:
-    """A PEFT configuration (`LoraConfig.to_dict()`) as JSON values: sets become sorted lists."""
-    values: dict[str, Any] = json.loads(json.dumps(config, default=sorted))
-    return values
 
 
 def write_version(store: Store, version: int, out: Path | None = None) -> Path:

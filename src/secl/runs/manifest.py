@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.methods import Method
+from secl.model import Model
 from secl.records import Question
-from secl.runs.adapters import plain_config
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 
@@ -47,7 +47,7 @@ class Manifest(BaseModel):
     created: str = ""
 
     @classmethod
-    def new(cls, settings: RunSettings, model: Any, questions: Sequence[Question]) -> Self:
+    def new(cls, settings: RunSettings, model: Model, questions: Sequence[Question]) -> Self:
         """The manifest of a run that begins now."""
         return cls(
             settings=settings,
@@ -56,7 +56,7 @@ class Manifest(BaseModel):
             stream=fingerprint(questions),
             total=len(questions),
             environment=environment(model),
-            adapter=plain_config(model.adapter.config.to_dict()),
+            adapter=model.adapter_config,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
@@ -89,10 +89,10 @@ class Manifest(BaseModel):
         return self.settings.named_method
 
 
-def environment(model: Any) -> dict[str, str | int]:
+def environment(model: Model) -> dict[str, str | int]:
     """What else the last digit of a record depends on: versions of libraries, machine, and the model's own words."""
     versions = {name: number for name in _LIBRARIES if (number := _version(name)) is not None}
-    return {**versions, "machine": platform.machine(), **model.precision}
+    return {**versions, "machine": platform.machine(), **model.environment}
 
 
 def _version(library: str) -> str | None:

@@ -18,6 +18,7 @@ from secl.evaluation.estimators import Estimator, make_estimators
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
 from secl.methods import Method
+from secl.model import Model
 from secl.records import Question, Record
 from secl.runs.adapters import write_folder
 from secl.runs.manifest import Manifest, environment
@@ -72,7 +73,7 @@ class Run:
         """Ask the remaining questions, each recorded before the next; safe to interrupt at any moment."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
-        upcoming = self.calibrator.stream(self.questions[len(self.records) :])
+        upcoming = self.calibrator.run(self.questions, self.records)
         for _ in range(len(self.records), len(self.questions)):
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst
@@ -84,7 +85,9 @@ class Run:
 
     def _add(self, record: Record, seconds: float) -> None:
         """Write a record, with the state of learning where the question changed it."""
-        changed = record.update is not None or (record.decision.in_burst and self.calibrator.accumulate != "stream")
+        changed = record.update is not None or (
+            record.decision.in_burst and self.calibrator.loop.accumulate != "stream"
+        )
         number = self.model.version
         due = record.update is not None and number > 0 and number % KEEP_EVERY == 0
         self.store.add(
@@ -198,7 +201,6 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load = 
         _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model)
         records = list(store.records())
-        calibrator.fast_forward(records)
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
@@ -274,21 +276,15 @@ def load_for_asking(
     return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
 
 
-def build_calibrator(settings: RunSettings, model: Any) -> Calibrator:
+def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
     """The loop that settings name, around a model."""
-    loop = settings.complete_loop
     return Calibrator(
         model,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         evidence=settings.named_method.evidence,
         learns=settings.named_method.learns,
-        evidence_on=loop.evidence_on or "burst",
-        alpha=loop.alpha,
-        delta=loop.delta,
-        bin_gate=loop.bin_gate,
-        loss=loop.loss,
-        accumulate=loop.accumulate,
+        loop=settings.complete_loop,
     )
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from secl.backends.local.fast import batching
 from secl.backends.local.generation import Draft
-from secl.calibrator import WINDOW, Calibrator
+from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always, EntropyShift, Never
+from secl.lookahead import WINDOW
 from secl.records import Question, Record
+from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES
 
@@ -58,9 +60,9 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
 ) -> None:
     questions = mixed_stream()
     assert len(questions) > 2 * WINDOW
-    settings: dict[str, Any] = {"gate": GATES[gate], "bin_gate": None}
-    windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).stream(questions))
-    single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).stream(iter(questions)))
+    settings: dict[str, Any] = {"gate": GATES[gate], "loop": LoopSettings(bin_gate=None)}
+    windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(questions))
+    single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(iter(questions)))
     agree(windows, single)
     if gate != "never":
         assert {record.outcome for record in windows} >= {"trained"}
@@ -70,27 +72,26 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
 
 def test_a_stream_taken_up_in_the_middle_of_a_window_goes_on_to_the_last_digit(make_model: MakeModel) -> None:
     questions = mixed_stream()
-    settings: dict[str, Any] = {"gate": GATES["bursts"], "bin_gate": None}
-    whole = list(Calibrator(make_model(learning_rate=2e-3), **settings).stream(questions))
+    settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
+    whole = list(Calibrator(make_model(learning_rate=2e-3), **settings).run(questions))
     for cut in (5, 16, 21):
         model = make_model(learning_rate=2e-3)
-        first = Calibrator(model, **settings).stream(questions)
+        first = Calibrator(model, **settings).run(questions)
         begun = [next(first) for _ in range(cut)]
         snapshot = model.snapshot()
         fresh = make_model(learning_rate=2e-3)
         fresh.restore(snapshot)
         second = Calibrator(fresh, **settings)
-        second.fast_forward(begun)
-        assert [*begun, *second.stream(questions[cut:])] == whole
+        assert [*begun, *second.run(questions, begun)] == whole
 
 
 def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) -> None:
     questions = quiz("capitals", 8, 3)
-    settings: dict[str, Any] = {"gate": GATES["bursts"], "bin_gate": None}
+    settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
     mixed = Calibrator(make_model(), **settings)
-    records = [mixed.ask(questions[0]), *mixed.stream(questions[1:4]), mixed.ask(questions[4])]
-    records += mixed.stream(questions[5:])
-    agree(records, list(Calibrator(make_model(), **settings).stream(iter(questions))))
+    records = [mixed.ask(questions[0]), *mixed.run(questions[1:4]), mixed.ask(questions[4])]
+    records += mixed.run(questions[5:])
+    agree(records, list(Calibrator(make_model(), **settings).run(iter(questions))))
 
 
 def test_questions_share_a_pass_up_to_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +102,8 @@ def test_questions_share_a_pass_up_to_its_size(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: MakeModel) -> None:
     questions = quiz("capitals", WINDOW, 1)
-    ahead_of = list(Calibrator(make_model(), gate=Never()).stream(questions))
-    single = list(Calibrator(make_model(), gate=Never()).stream(iter(questions)))
+    ahead_of = list(Calibrator(make_model(), gate=Never()).run(questions))
+    single = list(Calibrator(make_model(), gate=Never()).run(iter(questions)))
     assert sum(record.ledger.total for record in ahead_of) < sum(record.ledger.total for record in single)
     assert [record.plain_tokens for record in ahead_of] == [record.plain_tokens for record in single]
 
@@ -138,15 +139,13 @@ def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
     stream = [*choice[:10], choice[8], *choice[10:], choice[12], *choice[3:9]]
     settings: dict[str, Any] = {
         "gate": EntropyShift(warmup=3, threshold=1, burst=4),
-        "bin_gate": None,
-        "accumulate": accumulate,
+        "loop": LoopSettings(bin_gate=None, accumulate=accumulate),
     }
-    whole = list(Calibrator(make_model(learning_rate=0.01), **settings).stream(stream))
+    whole = list(Calibrator(make_model(learning_rate=0.01), **settings).run(stream))
     assert sum(record.decision.alarm for record in whole) >= 2
     for cut in (4, 9, 11, 14, 19, 22, 24):
         first, second = (make_model(learning_rate=0.01) for _ in range(2))
-        begun = list(islice(Calibrator(first, **settings).stream(stream), cut))
+        begun = list(islice(Calibrator(first, **settings).run(stream), cut))
         second.restore(first.snapshot())
         resumed = Calibrator(second, **settings)
-        resumed.fast_forward(begun)
-        assert begun + list(resumed.stream(stream[cut:])) == whole, cut
+        assert begun + list(resumed.run(stream, begun)) == whole, cut

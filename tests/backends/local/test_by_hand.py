@@ -51,7 +51,7 @@ def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
 def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_model: MakeModel) -> None:
     questions = [*quiz("capitals", 12, 5), *quiz("misconceptions", 8, 5)]
     hand = ByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family])
-    records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).stream(questions))
+    records = list(Calibrator(make_model(family), gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
     agree(list(secl(hand, as_rows(questions))), records, 1e-5)
     assert sum(record.outcome == "trained" for record in records) >= 5
 
@@ -59,7 +59,7 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, make_m
 def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> None:
     questions = quiz("science", 6, 5)
     hand = ByHand(tiny_model(), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
-    records = list(Calibrator(make_model(), gate=Never()).stream(questions))
+    records = list(Calibrator(make_model(), gate=Never()).run(questions))
     agree(list(secl(hand, as_rows(questions), gate="never")), records, 1e-5)
 
 
@@ -72,7 +72,7 @@ def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_questions(
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))
     model = LocalModel.load(smollm2, dtype="fp32")
-    records = list(Calibrator(model, gate=Always(), signal=NormalisedPTrue(0.7)).stream(questions))
+    records = list(Calibrator(model, gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
     agree(rows, records, 1e-5)
     assert sum(record.update is not None for record in records) >= 2
 

@@ -14,12 +14,13 @@ from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always, Never
 from secl.prompts.templates import CONFIDENCE, answer_prompt, p_true_prompt
 from secl.records import Question, Record
+from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_tokenizer
 
 
 def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
-    return list(Calibrator(model, **{"gate": Always(), "bin_gate": None, **settings}).stream(questions))
+    return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

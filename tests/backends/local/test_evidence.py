@@ -24,6 +24,7 @@ from secl.errors import ModelError
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
 from secl.records import EvidenceKind, Question
+from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
 
@@ -57,9 +58,9 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, ma
 def test_samples_are_the_same_every_time_and_need_no_pass_of_their_own_for_letters(make_model: MakeModel) -> None:
     model = make_model()
     model.answer(CHOICE)
-    before = model.tokens
+    model.meter.take()
     letters = model.sample(CHOICE, 10)
-    assert model.tokens == before
+    assert model.meter.take().total == 0
     assert letters == make_model().sample(CHOICE, 10)
     words = model.sample(OPEN, 3)
     assert len(words) == 3
@@ -201,7 +202,7 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     counted = count_tokens(model)
     gate = EntropyShift(warmup=2, threshold=1.0, burst=3)
     stream = [replace(question, text=f"{i}. {question.text}") for i in range(8) for question in questions]
-    records = list(Calibrator(model, gate=gate, bin_gate=None, evidence=EVERYTHING).stream(stream))
+    records = list(Calibrator(model, gate=gate, loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream))
     assert {record.outcome for record in records} > {"trained", "idle"}
     forward = 0.0
     for record in records:
@@ -219,20 +220,20 @@ def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions
     model = make_model(learning_rate=0.05)
     counted = count_tokens(model)
     stream = [question for question in questions if question.options] * 8
-    records = list(Calibrator(model, gate=Always(), bin_gate=None, evidence=EVERYTHING).stream(stream))
+    records = list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream))
     steps = model.distiller.epochs
     forward = sum(r.ledger.total - r.ledger.learning * 2 * steps / (3 * steps + 1) for r in records)
     assert forward == pytest.approx(sum(counted), rel=1e-9)
 
 
 def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> None:
-    records = list(Calibrator(make_model(), gate=Never(), evidence_on="always").stream([CHOICE, OPEN]))
+    records = list(Calibrator(make_model(), gate=Never(), loop=LoopSettings(evidence_on="always")).run([CHOICE, OPEN]))
     for record in records:
         assert record.evidence.p_true is not None
         assert record.evidence.samples is None
         assert record.evidence.dinco is None
         assert record.ledger.sampling == record.ledger.comparing == record.ledger.learning == 0.0
-    watching = Calibrator(make_model(), gate=Always(), learns=False, evidence=("samples",)).stream([CHOICE])
+    watching = Calibrator(make_model(), gate=Always(), learns=False, evidence=("samples",)).run([CHOICE])
     (record,) = watching
     assert record.evidence.p_true is None
     assert record.evidence.samples is not None
@@ -243,10 +244,10 @@ def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Pa
     folder = tiny_folder(tmp_path / "model")
     cache = ModelCache()
     taught = LocalModel.load(str(folder), cache=cache, layers="last:2", learning_rate=0.05)
-    alone = [record.reply for record in Calibrator(taught, gate=Never()).stream([CHOICE, OPEN])]
-    list(Calibrator(taught, gate=Always(), bin_gate=None).stream([CHOICE, OPEN] * 2))
+    alone = [record.reply for record in Calibrator(taught, gate=Never()).run([CHOICE, OPEN])]
+    list(Calibrator(taught, gate=Always(), loop=LoopSettings(bin_gate=None)).run([CHOICE, OPEN] * 2))
     other = LocalModel.load(str(folder), cache=cache, layers="first:1")
-    assert [record.reply for record in Calibrator(other, gate=Never()).stream([CHOICE, OPEN])] == alone
+    assert [record.reply for record in Calibrator(other, gate=Never()).run([CHOICE, OPEN])] == alone
     ours, theirs = (model.generator.model.get_input_embeddings().weight for model in (taught, other))
     assert ours.data_ptr() == theirs.data_ptr()
 

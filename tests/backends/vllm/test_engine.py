@@ -16,6 +16,7 @@ from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always
 from secl.model import Model
 from secl.records import Form, Question, Record, Reply
+from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm
 from tests.tiny import tiny_tokenizer
@@ -33,7 +34,7 @@ def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
 
 
 def run(model: Model, questions: list[Question], **settings: Any) -> list[Record]:
-    return list(Calibrator(model, **{"gate": Always(), "bin_gate": None, **settings}).stream(questions))
+    return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
 
 
 def agree(found: list[Record], expected: list[Record]) -> None:
@@ -106,15 +107,21 @@ def test_a_window_that_stands_still_is_asked_at_once_and_answers_alike(
     model = make_fleet(make_learner(), server)
     reply = model.answer(questions[0]).reply
     model.learn(questions[0], reply, 0.9)
-    alone = [model.answer(question) for question in questions]
+    model.meter.take()
+    alone = [model.answer(question) for question in questions[:1]]
+    apart = model.meter.take().adapting
+    alone += [model.answer(question) for question in questions[1:]]
     model.prefetch([*questions, questions[0]], [True] * 3 + [False], weights_fixed=True)
     asked = len(server.asked)
-    together = [model.answer(question) for question in questions]
+    model.meter.take()
+    together = [model.answer(question) for question in questions[:1]]
+    shared = model.meter.take().adapting
+    together += [model.answer(question) for question in questions[1:]]
     assert len(server.asked) == asked
     for one, other in zip(together, alone, strict=True):
         alike(one.reply, other.reply)
         alike(one.frozen, other.frozen)
-    assert together[0].adapting * 2 == alone[0].adapting
+    assert shared * 2 == apart > 0
 
 
 def test_what_was_prepared_under_older_weights_is_asked_again(

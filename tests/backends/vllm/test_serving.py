@@ -16,6 +16,7 @@ from secl.server.online.factory import serving_recipe, take_up
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
+from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 
 
@@ -28,8 +29,9 @@ def test_a_service_answers_with_a_fleet_that_loses_an_endpoint_and_learns_on(
     recipe = serving_recipe()
     manifest = {"settings": recipe.to_json(), "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
     state = take_up(tmp_path / "state", manifest)
-    calibrator = Calibrator(twin, gate=Always(), bin_gate=None)
-    service = Service(model, calibrator, Always(), state, Limits(share=0.9), Bounds(drift=100, shift=1.0))
+    rule = LoopSettings(bin_gate=None)
+    calibrator = Calibrator(model, gate=Always(), loop=rule)
+    service = Service(calibrator, Calibrator(twin, loop=rule), state, Limits(share=0.9), Bounds(drift=100, shift=1.0))
     service.start()
     try:
         versions = []

@@ -24,6 +24,7 @@ from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always
 from secl.records import Question, Record, Reply
+from secl.settings import LoopSettings
 
 pytestmark = [
     pytest.mark.slow,
@@ -218,7 +219,7 @@ def test_an_endpoint_killed_in_the_middle_loses_nothing(fleet: FleetModel, serve
 
 
 def run(model: LocalModel | FleetModel, stream: list[Question]) -> list[Record]:
-    return list(Calibrator(model, gate=Always(), bin_gate=None).stream(stream))
+    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(stream))
 
 
 def test_how_many_replies_a_second(fleet: FleetModel, say: Say) -> None:

@@ -234,3 +234,9 @@ def _numbers(snapshot: bytes) -> tuple[int, int]:
     size = int.from_bytes(snapshot[:8], "little")
     version, updates = json.loads(json.loads(snapshot[8 : 8 + size])["__metadata__"]["state"])
     return version, updates
+
+
+def plain_config(config: dict[str, Any]) -> dict[str, Any]:
+    """A PEFT configuration (`LoraConfig.to_dict()`) as JSON values: sets become sorted lists."""
+    values: dict[str, Any] = json.loads(json.dumps(config, default=sorted))
+    return values

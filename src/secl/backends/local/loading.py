@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.errors import ModelError, ParameterError, StorageError
-from secl.model import Device, Dtype
+from secl.settings import Device, Dtype
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 _LOADING_ERRORS = (

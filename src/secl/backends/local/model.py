@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from secl.backends.local.adapter import Adapter, parse_layers
+from secl.backends.local.adapter import Adapter, parse_layers, plain_config
 from secl.backends.local.dinco import BEAMS, DincoProbe
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.select_network import check_usable, connect
@@ -20,9 +20,10 @@ from secl.backends.local.nli import NliModel, SelfEntailment
 from secl.backends.local.prefetch import Prefetched, Prefetcher, Reading
 from secl.backends.local.readout import Reader, ends_of
 from secl.backends.local.token_ids import SAMPLE, TokenIds, render
+from secl.cost import Meter, Purpose
 from secl.data.grading import answer_key
 from secl.errors import ParameterError, QuestionError
-from secl.model import Device, Dtype, ModelAnswer, PTrueKind, check_training
+from secl.model import ModelAnswer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     answer_prompt,
@@ -30,6 +31,7 @@ from secl.prompts.templates import (
     distractor_prompt,
 )
 from secl.records import DincoEvidence, PTrue, Question, Reply, Update
+from secl.settings import AdapterSettings, Device, Dtype, PTrueKind
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -68,7 +70,7 @@ class LocalModel:
     ) -> None:
         if p_true not in ("vocabulary", "pair"):
             raise ParameterError(f"p_true is {p_true!r}; it is 'vocabulary' or 'pair'.")
-        check_training(rank=rank, alpha=alpha, learning_rate=learning_rate, epochs=epochs, beta=beta, seed=seed)
+        AdapterSettings(rank=rank, lora_alpha=alpha, learning_rate=learning_rate, epochs=epochs, beta=beta)
         model = loaded.model
         chosen = parse_layers(layers or loaded.preset.layers, model.config.num_hidden_layers)
         self.name = loaded.name
@@ -99,7 +101,7 @@ class LocalModel:
             entailment = NliModel(nli, self.device)
             self.fingerprint += f"+{entailment.fingerprint}"
         self.dinco_probe = DincoProbe(self.words, self.network, self.reader, self.generator, entailment)
-        self._tokens = 0.0
+        self.meter = Meter()
         self._looks: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None
 
@@ -120,7 +122,12 @@ class LocalModel:
         return cls((cache.load if cache else load)(name, dtype=dtype, device=device), **settings)
 
     @property
-    def precision(self) -> dict[str, str | int]:
+    def adapter_config(self) -> dict[str, Any]:
+        """The LoRA configuration in PEFT's words."""
+        return plain_config(self.adapter.config.to_dict())
+
+    @property
+    def environment(self) -> dict[str, str | int]:
         """Where and how the network computes: device, type of the body, threads."""
         body = str(self.dtype).removeprefix("torch.")
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
@@ -129,10 +136,6 @@ class LocalModel:
     @property
     def version(self) -> int:
         return self.adapter.version
-
-    @property
-    def tokens(self) -> float:
-        return self._tokens
 
     def check(self, question: Question) -> None:
         """Let a question pass that this model can answer.
@@ -182,18 +185,18 @@ class LocalModel:
             self.check(question)
             (look,) = self.ahead.look([question], [score_next])
         self._latest = look
-        self._tokens += look.tokens
+        self.meter.spend("answering", look.tokens - look.scoring)
+        self.meter.spend("scoring", look.scoring)
         frozen = reply = self._read(look.frozen, question, look.frozen.answering.frozen(look.frozen.nodes), 0)
         if self.version:
             if look.version != self.version:
                 self.ahead.adapt([look])
             if look.states is not None:
                 reply = self._read(look.now, question, look.states, self.version)
-        adapting, look.used = look.adapted_tokens if self.version else 0.0, True
-        self._tokens += adapting
-        return ModelAnswer(
-            reply=reply, frozen=frozen, plain_tokens=look.plain_tokens, adapting=adapting, scoring=look.scoring
-        )
+        if self.version:
+            self.meter.spend("adapting", look.adapted_tokens)
+        look.used = True
+        return ModelAnswer(reply=reply, frozen=frozen, plain_tokens=look.plain_tokens)
 
     def _read(self, reading: Reading, question: Question, states: Tensor, version: int) -> Reply:
         if question.options:
@@ -215,10 +218,10 @@ class LocalModel:
             if listed is None:
                 draft = Draft.list(prompt, question.form)
                 self.generator.write([draft])
-                self._tokens += draft.tokens
+                self.meter.spend("scoring", draft.tokens)
                 listed = self.generator.items(draft)
             others, strategy, tokens = self.generator.distractors(prompt, question, reply.answer, listed)
-            self._tokens += tokens
+            self.meter.spend("scoring", tokens)
             candidates = [reply.answer, *others]
             return PTrue(
                 candidates=tuple(candidates),
@@ -239,27 +242,27 @@ class LocalModel:
 
     def _judge(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
         scoring = self.network.run(self.ahead.verdicts(question, candidates))
-        self._tokens += len(scoring.trie.tokens)
+        self.meter.spend("scoring", len(scoring.trie.tokens))
         return self.reader.p_true(scoring.frozen(ends_of(scoring.trie)))
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered."""
         if not question.options:
             answers, tokens = self.generator.samples(self.ahead.answer_prompt(question), question, count)
-            self._tokens += tokens
+            self.meter.spend("sampling", tokens)
             return tuple(answers)
-        places = self.generator.draw_options(self._option_shares(question), question, count)
+        places = self.generator.draw_options(self._option_shares(question, "sampling"), question, count)
         return tuple(question.letters[place] for place in places)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
         if question.options:
-            shares = self._option_shares(question)
+            shares = self._option_shares(question, "comparing")
             order = sorted(range(len(shares)), key=lambda i: -shares[i])[:BEAMS]
             answers = [question.letters[i] for i in order]
         else:
             answers, tokens = self.dinco_probe.beams(self.ahead.answer_prompt(question), question.form)
-            self._tokens += tokens
+            self.meter.spend("comparing", tokens)
         beams = len(answers)
         if not beams:
             return None
@@ -271,15 +274,15 @@ class LocalModel:
                 answers, keys = [*answers, reply.answer], [*keys, own]
             rated = sorted({0, keys.index(own)})
         evidence, tokens = self.dinco_probe.compare(question, answers, beams, rated, samples)
-        self._tokens += tokens
+        self.meter.spend("comparing", tokens)
         return evidence
 
-    def _option_shares(self, question: Question) -> tuple[float, ...]:
+    def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
         """The frozen model's probabilities of the option letters."""
         look = self._latest
         if look is None or look.question != question:
             (look,) = self.ahead.look([question], [False])
-            self._tokens += look.tokens
+            self.meter.spend(purpose, look.tokens)
         states = look.frozen.answering.frozen(look.frozen.nodes[:1])
         return self.reader.options(len(question.options), states)[0]
 
@@ -299,7 +302,7 @@ class LocalModel:
         losses, after = self.distiller.train(
             self.adapter, self.network.head, replay, reading.answering.frozen(node), self.reader.digits, target
         )
-        self._tokens += replay.tokens * (3 * self.distiller.epochs + 1)
+        self.meter.spend("learning", replay.tokens * (3 * self.distiller.epochs + 1))
         return Update(version=self.version, before=reply.confidence, target=target, after=after, losses=losses)
 
     def reset(self) -> None:
@@ -321,10 +324,13 @@ class LocalModel:
     def relative_norm(self) -> float:
         return self.adapter.relative_norm
 
-    def set_pause_hook(self, wait: Callable[[], None]) -> None:
-        """Call `wait` before every layer of every pass, so that other work on the machine can go first."""
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before every layer of every pass, so that other work on the machine can go first."""
         for layer in layers_of(self.generator.model):
-            layer.register_forward_pre_hook(lambda *_given: wait())
+            layer.register_forward_pre_hook(lambda *_arguments: hook())
+
+    def close(self) -> None:
+        """Nothing to release: the weights go with the last reference."""
 
     def weights(self) -> bytes:
         return self.adapter.weights()

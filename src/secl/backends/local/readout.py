@@ -12,9 +12,9 @@ from secl.backends.local.fast.shared_network import Nodes
 from secl.backends.local.model_parts import Head
 from secl.backends.local.token_ids import TokenIds
 from secl.errors import ModelError
-from secl.model import PTrueKind
 from secl.prompts.parsing import read_answer
 from secl.records import Question, Reply
+from secl.settings import PTrueKind
 
 
 class Reader:

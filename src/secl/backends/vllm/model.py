@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ class FleetModel:
         self.reader = FleetReader(self.fleet, self.prompting, learner.generator, learner.reader.kind, top)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-fleet")
         self.asking = Asking(self.reader, self._pool)
-        self._tokens = 0.0
+        self.meter = learner.meter
         self._looks: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None
         try:
@@ -101,14 +101,14 @@ class FleetModel:
         self.fleet.close()
 
     @property
-    def adapter(self) -> Any:
-        """The learner's adapter, whose configuration a run or a server writes down."""
-        return self.learner.adapter
+    def adapter_config(self) -> dict[str, Any]:
+        """The learner's LoRA configuration in PEFT's words."""
+        return self.learner.adapter_config
 
     @property
-    def precision(self) -> dict[str, str | int]:
+    def environment(self) -> dict[str, str | int]:
         """Where and how the learner computes; what the servers do is set there."""
-        return {**self.learner.precision, "engine": "vllm"}
+        return {**self.learner.environment, "engine": "vllm"}
 
     @property
     def version(self) -> int:
@@ -118,9 +118,9 @@ class FleetModel:
     def relative_norm(self) -> float:
         return self.learner.relative_norm
 
-    @property
-    def tokens(self) -> float:
-        return self._tokens + self.learner.tokens
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before every layer of every pass of the learner."""
+        self.learner.set_pause_hook(hook)
 
     def check(self, question: Question) -> None:
         """Let a question pass that learner and servers can read; see `LocalModel.check`."""
@@ -157,16 +157,11 @@ class FleetModel:
                 look.adapted = self.reader.reply(question, version)
         self._latest = look
         told = look.adapted if version and look.adapted is not None else look.frozen
-        adapting = told.tokens / look.times if version else 0.0
-        self._tokens += look.tokens / look.times + adapting
-        plain = float(len(look.frozen.sequence))
-        return ModelAnswer(
-            reply=told.reply,
-            frozen=look.frozen.reply,
-            plain_tokens=plain,
-            adapting=adapting,
-            scoring=look.scoring / look.times,
-        )
+        self.meter.spend("answering", (look.tokens - look.scoring) / look.times)
+        self.meter.spend("scoring", look.scoring / look.times)
+        if version:
+            self.meter.spend("adapting", told.tokens / look.times)
+        return ModelAnswer(reply=told.reply, frozen=look.frozen.reply, plain_tokens=float(len(look.frozen.sequence)))
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
@@ -187,18 +182,18 @@ class FleetModel:
         listed = look.listed if look is not None else None
         if listed is None:
             listed, sequence = self.reader.listing(question)
-            self._tokens += len(sequence)
+            self.meter.spend("scoring", len(sequence))
         # What a list lacks is drawn by the learner, whose draws depend on the question alone.
         others, strategy, tokens = self.learner.generator.distractors(
             self.prompting.listing(question), question, reply.answer, listed
         )
-        self._tokens += tokens
+        self.meter.spend("scoring", tokens)
         candidates = (reply.answer, *others)
         return PTrue(candidates=candidates, probabilities=self._judge(question, candidates), distractor_source=strategy)
 
     def _judge(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
         sequences = [self.prompting.verdict(question, candidate) for candidate in candidates]
-        self._tokens += distinct_tokens(sequences)
+        self.meter.spend("scoring", distinct_tokens(sequences))
         return self.reader.p_true(sequences)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
@@ -210,14 +205,14 @@ class FleetModel:
         if question.options:
             if self._latest is None or self._latest.question != question:
                 (look,) = self.asking.look([question], [False], 0)
-                self._tokens += look.tokens
+                self.meter.spend("sampling", look.tokens)
             else:
                 look = self._latest
             places = generator.draw_options(look.frozen.shares, question, count)
             return tuple(question.letters[place] for place in places)
         seeds = [generator.seed_for(question, f"sample {i}") for i in range(count)]
         drawn = list(self._pool.map(lambda seed: self.reader.sample(question, seed), seeds))
-        self._tokens += distinct_tokens([sequence for _, sequence in drawn])
+        self.meter.spend("sampling", distinct_tokens([sequence for _, sequence in drawn]))
         return tuple(answer for answer, _ in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
@@ -243,7 +238,7 @@ class FleetModel:
         losses, after = learner.distiller.train(
             learner.adapter, learner.network.head, replay, passed.frozen(end), learner.reader.digits, target
         )
-        self._tokens += len(passed.trie.tokens) + replay.tokens * (3 * learner.distiller.epochs + 1)
+        self.meter.spend("learning", len(passed.trie.tokens) + replay.tokens * (3 * learner.distiller.epochs + 1))
         self.publish()
         return Update(version=self.version, before=reply.confidence, target=target, after=after, losses=losses)
 

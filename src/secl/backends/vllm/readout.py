@@ -11,9 +11,9 @@ from secl.backends.vllm.endpoint import CompletionRequest, Step
 from secl.backends.vllm.entropy import entropy_of
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.token_prompts import Prompting, distinct_tokens
-from secl.model import PTrueKind
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.records import Question, Reply
+from secl.settings import PTrueKind
 
 STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by

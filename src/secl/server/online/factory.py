@@ -9,12 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
-from secl.gates import Always
-from secl.runs.adapters import plain_config
 from secl.runs.manifest import environment
-from secl.runs.runner import load_model
+from secl.runs.runner import build_calibrator, load_model
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import FILE, check_free
 from secl.server.audit.redaction import KEEPS, Keep
@@ -83,7 +80,7 @@ def open_service(
         "keep_text": keep_text,
         "total": 0,
         "environment": environment(model),
-        "adapter": plain_config(model.adapter.config.to_dict()),
+        "adapter": model.adapter_config,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     state = take_up(folder, manifest)
@@ -92,19 +89,7 @@ def open_service(
     except BaseException:
         state.close()
         raise
-    calibrator = Calibrator(
-        twin,
-        gate=Always(),
-        signal=recipe.build_signal(model.tau),
-        evidence=recipe.named_method.evidence,
-        learns=recipe.named_method.learns,
-        evidence_on=recipe.complete_loop.evidence_on or "burst",
-        alpha=recipe.loop.alpha,
-        delta=recipe.loop.delta,
-        bin_gate=recipe.loop.bin_gate,
-        loss=recipe.loop.loss,
-    )
-    service = Service(model, calibrator, recipe.build_gate(), state, limits, bounds)
+    service = Service(build_calibrator(recipe, model), build_calibrator(recipe, twin), state, limits, bounds)
     twin.set_pause_hook(service.pace.wait)
     return service
 

@@ -1,10 +1,11 @@
 """Answers in batches and in order, with learning behind them; no HTTP here.
 
-    ask -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
-                                                          \\-> lessons -> learner -> next version, between two batches
+    submit -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
+                                                    \\-> backlog -> learner -> next version, between two batches
 
-One thread answers. Another one teaches a twin of the model, which shares its weights and has an adapter of its own, so
-that no reply ever sees half an update.
+One thread answers. Another one trains a twin of the model, which shares its weights and has an adapter of its own, so
+that no reply ever sees half an update. An exception of whatever kind fails the questions of its batch, or the lesson
+that it interrupted; both threads live on.
 """
 
 from __future__ import annotations
@@ -12,17 +13,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, SeclError, StorageError
-from secl.gates import Gate
-from secl.model import Model, ModelAnswer
-from secl.records import Decision, Evidence, Ledger, Question, Record
+from secl.records import Decision, Question, Record
 from secl.runs.store import Version
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds, Watch
@@ -31,30 +27,18 @@ from secl.server.online.limits import Limits
 from secl.server.online.scheduler import Scheduler
 
 GATHER = 0.005
-"""Seconds that the first question of a batch waits for others: those who were answered together ask again together."""
+"""Seconds that the first question of a batch waits for others: clients answered together ask again together."""
 
 
-class Answering(Model, Protocol):
-    """A model that can say beforehand whether it can answer a question."""
-
-    def check(self, question: Question) -> None:
-        """Let a question pass that the model can answer.
-
-        Raises:
-            QuestionError: it cannot.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a question gets.
+    """Result of one served question.
 
     Attributes:
-        record: the reply with everything known about it then.
-        stored: whether the record is on disk; without that it has no number that could be asked for later.
+        record: the reply with everything known about it so far.
+        stored: whether the record is on disk; if not, its position will be used again.
         batch: how many questions were answered in the same pass.
-        seconds: from asking to replying.
+        seconds: from the request to the reply.
     """
 
     record: Record
@@ -63,44 +47,58 @@ class Answer:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A question in the queue.
+
+    Attributes:
+        question: as asked.
+        time: when it was asked (`time.perf_counter`).
+        future: receives the answer.
+    """
+
+    question: Question
+    time: float
+    future: Future[Answer]
+
+
 class Service:
-    """A model behind a queue, with its gate, its learner and its state.
+    """A model behind a queue, with its gate, its learner and its store.
 
     Args:
-        model: answers.
-        calibrator: around the learner's twin of the model: signal, evidence, step size, bin gate.
-        gate: decides on the replies, in order.
+        calibrator: answers; its gate decides on the replies, in order.
+        trainer: a calibrator of the same settings around a twin of the model, which learns.
         state: where everything is written.
         limits, bounds: of load and of learning.
+
+    Attributes:
+        last_error: why the latest batch or version failed, in one sentence; None after a success.
+        failures: questions that were refused because of an unexpected exception.
+        unreadable: replies without a readable answer.
     """
 
     def __init__(
         self,
-        model: Answering,
         calibrator: Calibrator,
-        gate: Gate,
+        trainer: Calibrator,
         state: ServerStore,
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        self.model, self.gate, self.state = model, gate, state
+        self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
         self.watch = Watch(bounds or Bounds())
         self.pace = Scheduler(self.limits.share)
         self.started = time.time()
-        self.position = len(state)
         self.last_error: str | None = None
-        self.unreadable = 0
-        self._gate_state: Any = gate.start()
-        self._decision: Decision | None = None
-        for entropy in state.entropies():
-            self._gate_state, self._decision = gate.step(self._gate_state, entropy)
+        self.failures = self.unreadable = 0
+        calibrator.resume(state.entropies())
         for served in state.latest(self.watch.bounds.window):
             self.watch.see(served.record)
-        self._kept = set(state.versions())
-        self._coming: bytes | None = None
-        self.learner = Learner(calibrator, state, self.watch, self.pace, self.limits.backlog)
-        self._asked: deque[tuple[Question, float, Future[Answer]]] = deque()
+        self._stored_versions = set(state.versions())
+        self._next_snapshot: bytes | None = None
+        self.learner = Learner(trainer, state, self.watch, self.pace, self.limits.backlog)
+        self._queue: deque[Request] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
@@ -108,35 +106,35 @@ class Service:
     def start(self) -> None:
         """Begin to answer and to learn, from where the state was left."""
         self.learner.restore_state()
-        self._swap()
+        self._load_newest()
         self._thread.start()
         self.learner.start()
 
     def submit(self, question: Question) -> Future[Answer]:
-        """Ask; the future can be cancelled until its turn comes.
+        """Put a question into the queue; the future can be cancelled until its turn comes.
 
         Raises:
             BusyError: the queue is full.
             ClosingError: the service is about to stop.
         """
-        future: Future[Answer] = Future()
+        request = Request(question=question, time=time.perf_counter(), future=Future())
         with self._changed:
             if self._closing:
                 raise ClosingError("the server is stopping; ask again when it is back.")
-            if len(self._asked) >= self.limits.queue:  # those who gave up leave their place
-                self._asked = deque(each for each in self._asked if not each[2].cancelled())
-            if len(self._asked) >= self.limits.queue:
+            if len(self._queue) >= self.limits.queue:  # drop cancelled requests
+                self._queue = deque(each for each in self._queue if not each.future.cancelled())
+            if len(self._queue) >= self.limits.queue:
                 raise BusyError(f"{self.limits.queue} questions are waiting already; ask again in a moment.")
-            self._asked.append((question, time.perf_counter(), future))
+            self._queue.append(request)
             self._changed.notify_all()
-        return future
+        return request.future
 
     def ask(self, question: Question, timeout: float | None = None) -> Answer:
         """Ask and wait for the reply, at most `timeout` seconds."""
         return self.submit(question).result(timeout)
 
     def stop(self) -> None:
-        """Answer what was asked, take no more, and end; a lesson in the middle is held again after the next start."""
+        """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -146,18 +144,23 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether questions are taken."""
+        """Whether questions are accepted."""
         return self._thread.is_alive() and not self._closing
 
     @property
     def waiting(self) -> int:
-        """How many questions wait for their answer."""
-        return len(self._asked)
+        """Length of the queue."""
+        return len(self._queue)
+
+    @property
+    def position(self) -> int:
+        """Of the next record."""
+        return self.calibrator.state.position
 
     @property
     def decision(self) -> Decision | None:
-        """Of the gate on the latest reply."""
-        return self._decision
+        """The gate's latest decision."""
+        return self.calibrator.state.decision
 
     def rollback(self, version: int) -> None:
         """Go back to a kept adapter version, 0 for the untouched model; lessons that wait are dropped.
@@ -187,112 +190,90 @@ class Service:
     def _answer_all(self) -> None:
         while True:
             with self._changed:
-                while not self._asked and not self._closing:
+                while not self._queue and not self._closing:
                     self._changed.wait()
-                if not self._asked:
+                if not self._queue:
                     return
-                self._changed.wait_for(lambda: self._closing or len(self._asked) >= self.limits.batch, GATHER)
+                self._changed.wait_for(lambda: self._closing or len(self._queue) >= self.limits.batch, GATHER)
             with self.pace.answering():
-                self._answer(self._take())
+                self._answer(self._next_batch())
 
-    def _take(self) -> list[tuple[Question, float, Future[Answer]]]:
-        """The next batch, without what was cancelled."""
+    def _next_batch(self) -> list[Request]:
+        """The next requests, without cancelled ones."""
         with self._changed:
-            taken = [self._asked.popleft() for _ in range(min(self.limits.batch, len(self._asked)))]
-        return [each for each in taken if each[2].set_running_or_notify_cancel()]
+            batch = [self._queue.popleft() for _ in range(min(self.limits.batch, len(self._queue)))]
+        return [request for request in batch if request.future.set_running_or_notify_cancel()]
 
-    def _answer(self, batch: list[tuple[Question, float, Future[Answer]]]) -> None:
+    def _answer(self, requests: list[Request]) -> None:
         """Answer a batch under one version; a question that cannot be answered does not spoil it."""
-        self._swap()
-        good = []
-        for question, asked, future in batch:
-            with _problems_to(future):
-                self.model.check(question)
-                good.append((question, asked, future))
-        if not good:
+        self._load_newest()
+        batch = [request for request in requests if self._answerable(request)]
+        if not batch:
             return
-        began = time.perf_counter()
+        before, began = self.calibrator.state, time.perf_counter()
         try:
-            questions = [question for question, _, _ in good]
-            self.model.prefetch(questions, [False] * len(questions), weights_fixed=True)
-            answered = [self._one(question) for question in questions]
-            records = self._decide(questions, answered)
+            self.calibrator.learns = self.learner.active
+            records = self.calibrator.answer_all([request.question for request in batch])
             stored = self._write(records, time.perf_counter() - began)
-        except Exception as problem:  # whatever it is belongs to those who wait, and the thread goes on
-            for _, _, future in good:
-                future.set_exception(problem)
+        except Exception as problem:  # of whatever kind: it belongs to those who wait, and this thread goes on
+            self.calibrator.state = before
+            for request in batch:
+                self._fail(request, problem)
             return
+        if not stored:
+            self.calibrator.state = before
         now = time.perf_counter()
-        for record, (_, asked, future) in zip(records, good, strict=True):
-            future.set_result(Answer(record, stored, len(records), now - asked))
-
-    def _one(self, question: Question) -> tuple[ModelAnswer, float]:
-        before = self.model.tokens
-        return self.model.answer(question), self.model.tokens - before
-
-    def _decide(self, questions: list[Question], answered: list[tuple[ModelAnswer, float]]) -> list[Record]:
-        """The records of a batch, the gate asked in order; nothing is changed yet."""
-        records = []
-        state, learning = self._gate_state, self.learner.active
-        for number, (question, (said, spent)) in enumerate(zip(questions, answered, strict=True)):
-            state, decision = self.gate.step(state, said.reply.entropy)
-            adapting = round(said.adapting, 6)
-            records.append(
-                Record(
-                    position=self.position + number,
-                    question=question,
-                    reply=said.reply,
-                    frozen=said.frozen,
-                    decision=decision,
-                    evidence=Evidence(),
-                    signal=None,
-                    outcome="waiting" if decision.in_burst and learning else "idle",
-                    update=None,
-                    correct=None,
-                    frozen_correct=None,
-                    ledger=Ledger(answering=round(spent - adapting, 6), adapting=adapting),
-                    plain_tokens=said.plain_tokens,
-                )
+        for record, request in zip(records, batch, strict=True):
+            request.future.set_result(
+                Answer(record=record, stored=stored, batch=len(records), seconds=now - request.time)
             )
-        self._coming_state = state
-        return records
+
+    def _answerable(self, request: Request) -> bool:
+        """Whether the model can answer a question; if not, its future says why."""
+        try:
+            self.model.check(request.question)
+        except Exception as problem:
+            self._fail(request, problem)
+            return False
+        return True
+
+    def _fail(self, request: Request, problem: Exception) -> None:
+        if not isinstance(problem, SeclError):
+            self.failures += 1
+            # Its own words may hold the question, which must not be shown to others.
+            self.last_error = f"answering a question ended with {type(problem).__name__}"
+        request.future.set_exception(problem)
 
     def _write(self, records: list[Record], seconds: float) -> bool:
-        """Write a batch down, then let the gate and the learner go on; False if the disk refuses, and nothing moves."""
+        """Store a batch, then pass it on to the learner; False if the disk refuses."""
         number = self.model.version
-        kept = Version(number, self.model.weights()) if number and number not in self._kept else None
+        kept = Version(number, self.model.weights()) if number and number not in self._stored_versions else None
         try:
             self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
         except StorageError as problem:
             self.last_error = str(problem)
             return False
-        self.last_error = None if self._coming is None else self.last_error
-        self._kept.add(number)
-        self._gate_state, self._decision = self._coming_state, records[-1].decision
-        self.position += len(records)
+        if self._next_snapshot is None:
+            self.last_error = None
+        self._stored_versions.add(number)
         for record in records:
             self.watch.see(record)
             self.unreadable += record.reply.answer is None
         self.learner.take([record for record in records if record.outcome == "waiting"])
         return True
 
-    def _swap(self) -> None:
+    def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""
-        self._coming = self.learner.newest() or self._coming
-        if self._coming is None:
+        self._next_snapshot = self.learner.newest() or self._next_snapshot
+        if self._next_snapshot is None:
             return
         try:
-            self.model.restore(self._coming)
-        except SeclError as problem:  # a fleet publishes versions as files; the next batch tries again
-            self.last_error = str(problem)
+            self.model.restore(self._next_snapshot)
+        except Exception as problem:  # the old version answers, and the next batch tries again
+            self.last_error = (
+                str(problem)
+                if isinstance(problem, SeclError)
+                else f"loading a new version ended with {type(problem).__name__}"
+            )
         else:
-            self._coming = None
-
-
-@contextmanager
-def _problems_to(future: Future[Answer]) -> Iterator[None]:
-    """What goes wrong with a question belongs to the one who asked it."""
-    try:
-        yield
-    except Exception as problem:
-        future.set_exception(problem)
+            self._next_snapshot = None

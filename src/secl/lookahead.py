@@ -1,0 +1,80 @@
+"""Looking ahead along a stream: windows of upcoming questions that share passes through the network.
+
+What the frozen model says about a question never goes stale, so it is computed for a whole window at once, and so is
+what the adapted model says as long as no update is expected. This changes the shape of the passes: records are the same
+up to rounding (to the last digit in float32 on the tests' models), and a resumed run uses the same windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from secl.gates import Gate
+from secl.records import Question, Record
+
+if TYPE_CHECKING:
+    from secl.calibrator import Calibrator, StreamState
+
+WINDOW = 16
+"""Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may
+round differently."""
+
+
+def foresee(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:
+    """Which of the next `count` questions would be in a burst if the entropy (nats) stayed as it is.
+
+    >>> from secl.gates import EntropyShift
+    >>> gate = EntropyShift(burst=2)
+    >>> foresee(gate, gate.start(), 1.0, 3)
+    [True, True, False]
+    """
+    in_burst = []
+    for _ in range(count):
+        state, decision = gate.step(state, entropy)
+        in_burst.append(decision.in_burst)
+    return in_burst
+
+
+class Lookahead:
+    """Prefetches the windows of one stream for a calibrator.
+
+    Args:
+        calibrator: whose gate says which questions will probably need evidence.
+        done: records of the stream's first questions, when it is resumed in the middle of a window.
+    """
+
+    def __init__(self, calibrator: Calibrator, done: Sequence[Record] = ()) -> None:
+        self._calibrator = calibrator
+        self._prefetched, self._weights_fixed = False, True
+        state = calibrator.start() if done else calibrator.state
+        self._open(state)
+        for record in done:
+            if state.position % WINDOW == 0:
+                self._open(state)
+            state, _ = state.step(calibrator.gate, record.reply.entropy)
+            self.advance(record)
+
+    def prefetch(self, upcoming: Sequence[Question]) -> None:
+        """Prefetch for `upcoming`, the questions that follow; does nothing in the middle of a window."""
+        state = self._calibrator.state
+        if state.position % WINDOW == 0:
+            self._open(state)
+        elif self._prefetched:
+            return
+        self._prefetched = True
+        window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
+        self._calibrator.model.prefetch(window, self._scored[: len(window)], weights_fixed=self._weights_fixed)
+
+    def advance(self, record: Record) -> None:
+        """Note that a question of the window has been answered."""
+        self._answered.append(record.question)
+        self._weights_fixed = self._weights_fixed and record.update is None
+
+    def _open(self, state: StreamState) -> None:
+        """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
+        loop = self._calibrator
+        in_burst = foresee(loop.gate, state.gate, state.entropy, WINDOW)
+        self._scored = [loop.wants_p_true(each) for each in in_burst]
+        self._weights_fixed = not (loop.learns and any(in_burst))
+        self._answered: list[Question] = []

@@ -24,7 +24,7 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_recipe
 from secl.server.online.service import Service
-from secl.testing import toy_stream
+from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,14 +17,13 @@ from secl_paper.compare import FinishedRun
 MakeRun = Callable[..., FinishedRun]
 
 
-def make_run(gate: Gate, *, stated: float = 0.85, **settings: object) -> FinishedRun:
+def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:
     """A scripted run over 40 questions of two domains, with all evidence."""
     calibrator = Calibrator(
         ScriptedModel(stated=stated),
         gate=gate,
-        loop=LoopSettings(evidence_on="always", bin_gate=None),
+        loop=LoopSettings(evidence_on="always", bin_gate=None, **rule),
         evidence=("p_true", "samples", "dinco"),
-        **settings,  # type: ignore[arg-type]
     )
     return FinishedRun(list(calibrator.run(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
 

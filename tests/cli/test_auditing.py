@@ -130,9 +130,9 @@ def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> 
     assert "all tables agree" in ended.out
     assert "40 answers computed again: 40 the same to the last digit" in ended.out
     found = json.loads(shell("verify", "--state", state, "--record", "rec_00000007", "--json").out)
-    assert (found["agrees"], found["examined"], found["verdicts"], found["findings"]) == (True, 40, {"same": 1}, [])
+    assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
     assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
-    assert json.loads(shell("verify", "--state", state, "--json").out)["verdicts"] == {"same": 20}
+    assert json.loads(shell("verify", "--state", state, "--json").out)["matches"] == {"same": 20}
 
 
 def test_verify_without_answers_loads_no_model(shell: Shell, state: Path, loads_nothing: None) -> None:
@@ -160,7 +160,7 @@ def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: 
     assert "gate rec_00000030: the gate decides" in ended.out
     assert "confidence rec_00000039: asked again it gives confidence" in ended.out
     found = json.loads(shell("verify", "--state", state, "--last", 3, "--json").out)
-    assert (found["agrees"], found["verdicts"], len(found["findings"])) == (False, {"differs": 3}, 4)
+    assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
 
 
 @pytest.mark.parametrize("table", ["served", "decisions", "records"])
@@ -362,9 +362,9 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
     ended = shell("verify", "--state", folder, "--last", 50, "--json")
     found = json.loads(ended.out)
     assert (ended.code, found["findings"], found["environment"]) == (0, [], [])
-    verdicts = {each["position"]: each["verdict"] for each in found["rederived"]}
-    assert [verdicts[position] for position in alone] == ["same"] * len(alone)
-    assert set(verdicts.values()) <= {"same", "close", "together"}
+    matches = {each["position"]: each["match"] for each in found["rederived"]}
+    assert [matches[position] for position in alone] == ["same"] * len(alone)
+    assert set(matches.values()) <= {"same", "close", "together"}
 
     told = json.loads(shell("history", "--state", folder, "--json").out)
     norms = [used["norm"] for used in told["versions"]]

@@ -173,7 +173,7 @@ def test_the_page_and_its_state_are_served(client: httpx.Client) -> None:
 def test_health_names_no_folder_and_says_what_the_disk_refuses(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "last_error": []}
+    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "problems": []}
 
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError(f"cannot write to {service.state.folder}: disk full.")
@@ -183,7 +183,7 @@ def test_health_names_no_folder_and_says_what_the_disk_refuses(
     assert (secl["stored"], secl["record_id"]) == (False, None)
     health = client.get("/healthz")
     assert health.status_code == 200
-    assert health.json()["last_error"] == ["answers are not stored: the disk refuses"]
+    assert health.json()["problems"] == ["answers are not stored: the disk refuses"]
     assert str(service.state.folder) not in health.text
     monkeypatch.setattr(service.state, "add_feedback", refuse)
     monkeypatch.undo()

@@ -203,7 +203,7 @@ def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_serv
     assert told.prompt is None
     assert "plus" not in json.dumps(told.to_json())
     outcome = verify(service.state, service.state.latest(5), None)
-    assert (outcome.verdicts, outcome.findings) == ({"not kept": 5}, ())
+    assert (outcome.matches, outcome.findings) == ({"not kept": 5}, ())
 
 
 def test_no_record_is_refused(folder: Path) -> None:
@@ -298,13 +298,13 @@ def outcome(state: ServerStore, model: ScriptedModel) -> Verification:
 
 def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) -> None:
     state = batched(make_service, ScriptedModel())
-    assert outcome(state, ScriptedModel()).verdicts == {"same": 13}
+    assert outcome(state, ScriptedModel()).matches == {"same": 13}
 
 
 def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
     state = batched(make_service, Rounding(0.004))
     found = outcome(state, Rounding(0.004))
-    assert found.verdicts == {"same": 1, "close": 12}
+    assert found.matches == {"same": 1, "close": 12}
     assert found.tolerance == 0.05
     assert max(each.difference or 0 for each in found.rederived) == pytest.approx(0.004)
 
@@ -312,13 +312,13 @@ def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeServi
 @pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
 def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
     state = batched(make_service, model)
-    assert outcome(state, model).verdicts == {"same": 1, "together": 12}
+    assert outcome(state, model).matches == {"same": 1, "together": 12}
 
 
 def test_another_model_does_not_pass(make_service: MakeService) -> None:
     state = batched(make_service, ScriptedModel())
     found = outcome(state, ScriptedModel(stated=0.6))
-    assert found.verdicts == {"differs": 13}
+    assert found.matches == {"differs": 13}
     assert {finding.check for finding in found.findings} == {"confidence"}
     assert found.to_json()["agrees"] is False
 
@@ -331,15 +331,15 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeSe
         served = state.served(15)
         before = replace(served.record.reply, bins=(*served.record.reply.bins[:9], 0.5))
         forged = replace(served, record=replace(served.record, reply=before))
-        assert rederive(state, ScriptedModel(), served, 0.05).verdict == "same"
-        assert rederive(state, ScriptedModel(), forged, 0.05).verdict == "differs"
+        assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
+        assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
     spoil(folder, "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     with ServerStore(folder) as state:
-        assert rederive(state, ScriptedModel(), state.served(15), 0.05).verdict == "differs"
+        assert rederive(state, ScriptedModel(), state.served(15), 0.05).match == "differs"
     spoil(folder, "DELETE FROM versions WHERE version = 10")
     with ServerStore(folder) as state:
         lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
-    assert lost.verdict == "differs"
+    assert lost.match == "differs"
     assert "does not keep adapter version 10" in lost.detail
 
 
@@ -348,5 +348,5 @@ def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(
     taught(service, toy_stream(3))
     served = service.state.served(1)
     near = ScriptedModel(stated=0.85 + 1e-6)
-    assert rederive(service.state, near, served, 1e-4, exact=True).verdict == "differs"
-    assert rederive(service.state, near, served, 1e-4, exact=False).verdict == "close"
+    assert rederive(service.state, near, served, 1e-4, exact=True).match == "differs"
+    assert rederive(service.state, near, served, 1e-4, exact=False).match == "close"

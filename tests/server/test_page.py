@@ -20,7 +20,7 @@ from secl.model import ModelAnswer
 from secl.records import Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_picture, timeline
+from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_chart, timeline
 from secl.server.http.dashboard.page import FILES, headline, render
 from secl.server.http.dashboard.view import feedback, view
 from secl.server.online.service import Service
@@ -146,13 +146,13 @@ def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> N
 
 def test_the_headline_says_what_the_server_does() -> None:
     learning = {"on": True, "active": True, "paused": None, "waiting": 0, "backlog": 9}
-    seen: dict[str, Any] = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
+    seen: Any = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
     assert headline(seen) == "The gate is quiet: it answers, and watches its uncertainty."
-    burst = {**seen, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
+    burst: Any = {**seen, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
     assert headline(burst).endswith("learns from the next question, behind the answers. 1 lesson waits.")
-    assert headline({**burst, "remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
-    assert headline({**seen, "learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
-    assert "does not learn" in headline({**seen, "learning": {**learning, "on": False}})
+    assert headline(burst | {"remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
+    assert headline(seen | {"learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
+    assert "does not learn" in headline(seen | {"learning": {**learning, "on": False}})
 
 
 def test_pictures_put_values_where_they_belong() -> None:
@@ -164,17 +164,20 @@ def test_pictures_put_values_where_they_belong() -> None:
         assert len(set(axis.labels)) == len(axis.ticks)
     assert dots([1.0, 0.0], UNIT) == "M250.0 0.0h0M750.0 100.0h0"
     assert line([float("nan")], UNIT) == ""
-    point = {"position": 7, "confidence": 0.62, "frozen_confidence": 0.9, "entropy": None, "alarm": True}
-    points = [{**point, "in_burst": True}, {**point, "position": 8, "alarm": False, "in_burst": False}]
+    point: Any = {"position": 7, "confidence": 0.62, "frozen_confidence": 0.9, "entropy": None, "alarm": True}
+    points: list[Any] = [{**point, "in_burst": True}, {**point, "position": 8, "alarm": False, "in_burst": False}]
     drawn = timeline(points)
-    assert (drawn.bursts, drawn.alarms, drawn.places) == ([(0.0, 500.0)], [250.0], [7])
+    assert (drawn.bursts, drawn.alarms, drawn.positions) == ([(0.0, 500.0)], [250.0], [7])
     assert drawn.entropies == drawn.entropy_mean == ""
-    assert "Answers 7 to 8: stated confidence 0.62 on average, frozen model 0.90; 1 alarm, 1 answer in" in drawn.told
+    assert (
+        "Answers 7 to 8: stated confidence 0.62 on average, frozen model 0.90; 1 alarm, 1 answer in"
+        in drawn.description
+    )
     bars = histogram(points)
     assert bars.bars == [(605.0, 0.0, 40.0, 100.0)]
-    assert (bars.outline, bars.most) == ("M900 100V0.0H950V100", 2)
-    assert bars.told == "Latest 2: the median of the stated confidence is 0.62, that of the frozen model 0.90."
-    picture = reliability_picture(feedback([(0.72, True), (0.78, False)]))
+    assert (bars.outline, bars.top_count) == ("M900 100V0.0H950V100", 2)
+    assert bars.description == "Latest 2: the median of the stated confidence is 0.62, that of the frozen model 0.90."
+    picture = reliability_chart(feedback([(0.72, True), (0.78, False)]))
     assert picture.bars == [(708.0, 50.0, 84.0, 50.0)]
     assert picture.stated == "M708.0 25.00h84.0"
     assert picture.counts == [0, 0, 0, 0, 0, 0, 0, 2, 0, 0]

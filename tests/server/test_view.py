@@ -44,7 +44,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
     service.state.add_feedback(4, False)
     seen = view(service, 25)
     assert json.loads(json.dumps(seen, allow_nan=False)) == seen
-    assert (seen["model"], seen["answers"], seen["last_error"]) == ("scripted", 40, None)
+    assert (seen["model"], seen["answers"], seen["problems"]) == ("scripted", 40, [])
     assert [point["position"] for point in seen["timeline"]] == list(range(15, 40))
     for point in seen["timeline"]:
         record = said[point["position"]].record

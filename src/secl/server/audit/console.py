@@ -1,12 +1,13 @@
-"""A server's history, the story of one answer, and the outcome of a verification, for the terminal."""
+"""A server's history, the explanation of one answer, and the outcome of a verification, for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from secl.records import Reply
+from secl.records import Record, Reply
 from secl.reports.console import BAR, listing
 from secl.reports.formatting import UNDEFINED
 from secl.server.audit.entries import record_id
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Latest rows of a table that are shown; the JSON output has them all."""
 
-FOUND = 50
+MAX_FINDINGS = 50
 """Most findings that are printed."""
 
-LESSONS = ("trained", "agreed", "no_signal", "waiting", "dropped", "failed", "idle")
+OUTCOMES = ("trained", "agreed", "no_signal", "waiting", "dropped", "failed", "idle")
 
 
 def moment(seconds: float | None) -> str:
@@ -36,7 +37,7 @@ def moment(seconds: float | None) -> str:
 
 
 def visible(text: str) -> str:
-    """A text of unknown origin without what would steer a terminal: escapes, controls, reversals of direction.
+    """A text of unknown origin without control sequences: terminal escapes, controls, changes of direction.
 
     >>> visible("red: \\x1b[31m, done")
     'red: \\\\x1b[31m, done'
@@ -46,12 +47,12 @@ def visible(text: str) -> str:
 
 
 def history_page(history: History) -> list[RenderableType]:
-    """A summary and four tables: bursts, versions, events."""
+    """A summary and three tables: bursts, versions, events."""
     learning = "learning is on" if history.paused is None else f"learning is paused: {visible(history.paused)}"
-    lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in LESSONS if name in history.lessons)
-    about = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
+    lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in OUTCOMES if name in history.lessons)
+    period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
     return [
-        f"{history.model}: {_count(history.answers, 'answer')}{about}",
+        f"{history.model}: {_count(history.answers, 'answer')}{period}",
         f"adapter version {history.version}; {learning}",
         f"lessons: {lessons or 'none'}; {_count(history.labelled, 'answer')} labelled by people",
         *_section("Bursts", history.bursts, _bursts(history)),
@@ -61,7 +62,7 @@ def history_page(history: History) -> list[RenderableType]:
 
 
 def _bursts(history: History) -> RenderableType:
-    kinds = [name for name in LESSONS if any(name in burst.lessons for burst in history.bursts)]
+    kinds = [name for name in OUTCOMES if any(name in burst.lessons for burst in history.bursts)]
     rows = [
         (
             moment(burst.began),
@@ -115,39 +116,49 @@ def _section(title: str, rows: Sequence[Any], table: RenderableType) -> list[Ren
     return ["", Text(f"{title}{earlier}", style="bold"), table]
 
 
-def explanation_page(told: Explanation) -> list[RenderableType]:
+FEEDBACK = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
+
+
+def explanation_page(explanation: Explanation) -> list[RenderableType]:
     """Why an answer got its number, from the question to the lesson."""
     from rich.text import Text
 
-    served, record = told.served, told.served.record
-    question, reply, frozen = record.question, record.reply, record.frozen
-    said = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
+    served, record = explanation.served, explanation.served.record
+    reply, frozen = record.reply, record.frozen
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
-    answer = "no readable answer" if reply.answer is None else reply.answer
-    if question.options and reply.answer is not None:
-        answer = f"{reply.answer}. {question.option(reply.answer)}"
     title = f"{record_id(record.position)}, answered {moment(served.time)} {alone} by adapter version {reply.version}"
-    answer = visible(answer)
-    parts: list[RenderableType] = [Text(title, style="bold"), ""]
-    if told.prompt is None:
-        parts.append(f"texts were not kept (keep-text {told.keep_text}); question: {question.text}")
-    else:
-        parts.append(_turns(told.prompt))
-    parts += [
+    lesson = visible(explanation.reason)
+    if record.update is None:
+        lesson = f"{_words(record.outcome)}, because {lesson}"
+    return [
+        Text(title, style="bold"),
         "",
-        Text(answer, style="bold"),
+        _prompt(explanation),
+        "",
+        Text(visible(_answer(record)), style="bold"),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
         "",
-        f"gate: {_gate(told)}",
-        f"lesson: {_words(record.outcome)}, because {visible(told.reason)}"
-        if record.update is None
-        else f"lesson: {visible(told.reason)}",
-        *_evidence(told),
-        said[served.correct],
+        f"gate: {_gate(explanation)}",
+        f"lesson: {lesson}",
+        *_evidence(explanation),
+        FEEDBACK[served.correct],
     ]
-    return parts
+
+
+def _prompt(explanation: Explanation) -> RenderableType:
+    if explanation.prompt is None:
+        question = explanation.served.record.question
+        return f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
+    return _turns(explanation.prompt)
+
+
+def _answer(record: Record) -> str:
+    question, answer = record.question, record.reply.answer
+    if answer is None:
+        return "no readable answer"
+    return f"{answer}. {question.option(answer)}" if question.options else answer
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
@@ -165,22 +176,22 @@ def _bins(reply: Reply, frozen: Reply) -> RenderableType:
         (f"{k}", f"{p:.4f}", f"{frozen:.4f}", "█" * round(BAR * p))
         for k, (p, frozen) in enumerate(zip(reply.bins, frozen.bins, strict=True))
     ]
-    return listing(("digit", "probability", "paused", ""), rows)
+    return listing(("digit", "probability", "frozen", ""), rows)
 
 
-def _gate(told: Explanation) -> str:
-    decision = told.served.record.decision
+def _gate(explanation: Explanation) -> str:
+    decision = explanation.served.record.decision
     what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
     to_come = f", {_count(decision.remaining, 'question')} to come" if decision.in_burst else ""
     if decision.statistic is None:
         return f"{what}{to_come}; nothing was tested"
-    against = "" if told.threshold is None else f" against the threshold {told.threshold:g}"
-    return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
+    threshold = "" if explanation.threshold is None else f" against the threshold {explanation.threshold:g}"
+    return f"{what}{to_come}; statistic {decision.statistic:.4f}{threshold}"
 
 
-def _evidence(told: Explanation) -> list[RenderableType]:
-    """What the frozen model thinks of the answer and its dinco_probe, and the bins that were compared."""
-    record = told.served.record
+def _evidence(explanation: Explanation) -> list[RenderableType]:
+    """P(True) of the answer and its distractors, and the bins that were compared."""
+    record = explanation.served.record
     p_true = record.evidence.p_true
     parts: list[RenderableType] = []
     if p_true is not None:
@@ -188,28 +199,29 @@ def _evidence(told: Explanation) -> list[RenderableType]:
         heading = f"candidate ({p_true.distractor_source}; the first is the answer when the lesson was held)"
         parts.append(listing(("P(True)", heading), [(f"{p:.4f}", visible(text)) for text, p in pairs]))
     if record.signal is not None:
-        stated = "" if told.stated_bin is None else f"; stated confidence then in bin {told.stated_bin}"
-        wide = "the bin gate is off" if told.bin_gate is None else f"the bin gate wants more than {told.bin_gate} apart"
-        parts.append(f"signal {record.signal:.4f} in bin {told.signal_bin}{stated}; {wide}")
+        stated_bin, bin_gate = explanation.stated_bin, explanation.bin_gate
+        stated = "" if stated_bin is None else f"; stated confidence then in bin {stated_bin}"
+        rule = "the bin gate is off" if bin_gate is None else f"the bin gate wants more than {bin_gate} apart"
+        parts.append(f"signal {record.signal:.4f} in bin {explanation.signal_bin}{stated}; {rule}")
     return parts
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
     """What was verified and how it came out, the findings last."""
-    wrong = {name: [f for f in outcome.findings if f.check == name] for name in ("gate", "integrity", "confidence")}
-    whole = _count(outcome.examined, "record")
+    counts = Counter(finding.check for finding in outcome.findings)
+    records = _count(outcome.examined, "record")
     parts: list[RenderableType] = [
-        f"gate        replayed over {whole}: {_verdict(wrong['gate'], 'every decision is as stored')}",
-        f"integrity   {whole} examined: {_verdict(wrong['integrity'], 'all tables agree')}",
+        f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
+        f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
     ]
     for difference in outcome.environment:
         parts.append(f"            computed elsewhere, so the tolerance holds for every answer: {difference}")
-    for finding in outcome.findings[:FOUND]:
+    for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" {record_id(finding.position)}"
         parts.append(f"{finding.check}{where}: {finding.detail}")
-    if len(outcome.findings) > FOUND:
-        parts.append(f"... and {len(outcome.findings) - FOUND} more; see --json")
+    if len(outcome.findings) > MAX_FINDINGS:
+        parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
     return parts
 
 
@@ -223,19 +235,18 @@ def _confidence(outcome: Verification) -> str:
         "not kept": "not verifiable, because their texts were not kept",
         "differs": "different",
     }
-    found = [f"{count} {meanings[name]}{_worst(outcome, name)}" for name, count in outcome.verdicts.items()]
-    return f"{_count(len(outcome.rederived), 'answer')} computed again: {', '.join(found)}"
+    phrases = [f"{count} {meanings[name]}{_worst(outcome, name)}" for name, count in outcome.matches.items()]
+    return f"{_count(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
 
 
 def _worst(outcome: Verification, name: str) -> str:
     """The largest difference among answers that came out close."""
-    apart = [each.difference for each in outcome.rederived if each.verdict == name and each.difference is not None]
-    return f" (at most {max(apart):.1g} apart)" if name == "close" and apart else ""
+    differences = [each.difference for each in outcome.rederived if each.match == name and each.difference is not None]
+    return f" (at most {max(differences):.1g} apart)" if name == "close" and differences else ""
 
 
-def _verdict(found: Iterable[object], good: str) -> str:
-    count = len(list(found))
-    return f"{_count(count, 'difference')}" if count else good
+def _differences(count: int) -> str:
+    return _count(count, "difference") if count else ""
 
 
 def _words(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Why an answer got its number, read off the state folder; nothing here needs the model."""
+"""Why an answer got its number, read from the state folder; nothing here needs the model."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
         stated_bin=None if record.update is None else bin_index(record.update.before),
         signal_bin=None if record.signal is None else bin_index(record.signal),
         bin_gate=bin_gate,
-        reason=reason(record, bin_gate, frozen_at(state.events(), served.time)),
+        reason=reason(record, bin_gate, paused_at(state.events(), served.time)),
     )
 
 
@@ -102,14 +102,14 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
     return tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
 
 
-def frozen_at(events: Sequence[Event], moment: float) -> str | None:
+def paused_at(events: Sequence[Event], moment: float) -> str | None:
     """Why learning was paused at a moment, in seconds since 1970; None if it was not."""
-    turns = [event for event in events if event.kind in ("pause", "resume") and event.time <= moment]
-    return turns[-1].detail if turns and turns[-1].kind == "pause" else None
+    changes = [event for event in events if event.kind in ("pause", "resume") and event.time <= moment]
+    return changes[-1].detail if changes and changes[-1].kind == "pause" else None
 
 
 def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """What learning did with a question and why, in one sentence.
+    """What learning did with a question, and why, in one sentence.
 
     Args:
         record: of it.

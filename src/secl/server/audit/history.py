@@ -1,4 +1,4 @@
-"""What a server has done so far, read off its state folder; nothing here needs the model or changes anything."""
+"""What a server has done so far, read from its state folder; nothing here needs the model or changes anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Burst:
         alarm: whether an alarm of the gate opened it.
         statistic: of the gate at its first question; None where the gate tested nothing.
         remaining: questions of the burst still to come.
-        lessons: how many of its questions came to each kind of lesson.
+        lessons: how many of its questions have each outcome.
         versions: the first and the last adapter version made from it; None while there is none.
     """
 
@@ -48,7 +48,7 @@ class VersionUsed:
         began: when that was, in seconds since 1970; None likewise.
         answers: how many answers it gave.
         shift: mean of stated less frozen confidence over them; None without any.
-        norm: how far it moves the weights (`server.audit.adapter_norm`); None for other weights.
+        norm: how far it moves the weights (`secl.server.audit.adapter_norm`); None if unknown.
         current: whether learning stands there now.
     """
 
@@ -71,7 +71,7 @@ class History:
         began, ended: when the first and the last of them were given, in seconds since 1970; None without any.
         version: at which learning stands.
         paused: why learning is paused; None while it is not.
-        lessons: how many records came to each kind of lesson.
+        lessons: how many records have each outcome.
         labelled: how many answers people said something about.
         bursts, versions, events: in order.
     """
@@ -135,7 +135,7 @@ def bursts(state: ServerStore) -> list[Burst]:
 
 def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
     (first, alarm, statistic, *_, began), (last, _, _, remaining, *_, ended) = rows[0], rows[-1]
-    made = [row[5] for row in rows if row[5] is not None]
+    numbers = [row[5] for row in rows if row[5] is not None]
     lessons = Counter(row[4] for row in rows)
     return Burst(
         first=first,
@@ -146,7 +146,7 @@ def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
         statistic=statistic,
         remaining=remaining,
         lessons=dict(sorted(lessons.items())),
-        versions=(min(made), max(made)) if made else None,
+        versions=(min(numbers), max(numbers)) if numbers else None,
     )
 
 
@@ -164,15 +164,15 @@ def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed
     config = state.manifest.get("adapter")
     current = version_now(state) if current is None else current
     with state.lock:
-        given = {number: (count, shift) for number, count, shift in state._read(_ANSWERS)}
+        usage = {number: (count, shift) for number, count, shift in state._read(_ANSWERS)}
         kept = [(0, None, None), *state._read(_KEPT)]
     return [
         VersionUsed(
             number=number,
             position=position,
             began=began,
-            answers=given.get(number, (0, None))[0],
-            shift=given.get(number, (0, None))[1],
+            answers=usage.get(number, (0, None))[0],
+            shift=usage.get(number, (0, None))[1],
             norm=0.0 if number == 0 else adapter_norm(state.weights(number), config) if config else None,
             current=number == current,
         )
@@ -186,10 +186,10 @@ def version_now(state: ServerStore) -> int:
     A rollback drops the lessons that wait, so an update after it belongs to a later question than any before it.
     """
     with state.lock:
-        made, position = next(
+        version, position = next(
             state._read("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1"), (0, -1)
         )
-    back = [event for event in state.events() if event.kind == "rollback"]
-    if back and (back[-1].position is None or back[-1].position >= position):
-        return back[-1].version
-    return int(made)
+    rollbacks = [event for event in state.events() if event.kind == "rollback"]
+    if rollbacks and (rollbacks[-1].position is None or rollbacks[-1].position >= position):
+        return rollbacks[-1].version
+    return int(version)

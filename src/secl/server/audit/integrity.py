@@ -1,4 +1,4 @@
-"""Whether what a state folder stores agrees with itself: the gate replayed, the tables compared; no model is needed."""
+"""Consistency of a state folder: the gate is replayed and the tables are compared; no model is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Finding:
 
     Attributes:
         check: "gate", "integrity" or "confidence".
-        position: of the record; None where it is about none in particular.
+        position: of the record; None if it is about no single one.
         detail: one sentence.
     """
 
@@ -30,7 +30,7 @@ class Finding:
     detail: str
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """A record with all that other tables say about it; None where they say nothing."""
 
     position: int
@@ -73,36 +73,36 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
         how many records were examined, and what does not agree.
     """
     replay = _Replay(Manifest.of(state).settings.build_gate())
-    found: list[Finding] = []
+    findings: list[Finding] = []
     count, latest, previous = 0, 0, -1
     with state.lock:
         for row in _rows(state):
             if row.position != previous + 1:
-                found.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
-            found += [Finding("integrity", row.position, detail) for detail in _unsound(row, latest)]
-            found += [Finding("gate", row.position, detail) for detail in replay.differences(row)]
+                findings.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
+            findings += [Finding("integrity", row.position, detail) for detail in _unsound(row, latest)]
+            findings += [Finding("gate", row.position, detail) for detail in replay.differences(row)]
             count, latest, previous = count + 1, max(latest, row.update or 0), row.position
         for table in ("decisions", "served", "updates", "feedback"):
-            found += [
+            findings += [
                 Finding("integrity", position, f"the table {table} speaks of a record that is not there")
                 for (position,) in state._read(_ORPHANS.format(table=table))
             ]
-    return count, found
+    return count, findings
 
 
-def _rows(state: ServerStore) -> Iterator[Row]:
-    return (Row(*values) for values in state._read(_ROWS))
+def _rows(state: ServerStore) -> Iterator[StoredRow]:
+    return (StoredRow(*values) for values in state._read(_ROWS))
 
 
 class _Replay:
-    """A gate on its way through stored entropies."""
+    """A gate that is fed the stored entropies."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate, self.state = gate, gate.start()
         self.stuck = False
 
-    def differences(self, row: Row) -> Iterator[str]:
-        """What the gate says otherwise than the stored decision."""
+    def differences(self, row: StoredRow) -> Iterator[str]:
+        """How the gate's decision differs from the stored one."""
         if self.stuck:
             return
         if row.entropy is None:
@@ -118,16 +118,16 @@ class _Replay:
             alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
         )
         if now != then:
-            yield f"the gate decides {_told(now)}, stored is {_told(then)}"
+            yield f"the gate decides {_describe(now)}, stored is {_describe(then)}"
 
 
-def _told(decision: Decision) -> str:
+def _describe(decision: Decision) -> str:
     what = "alarm" if decision.alarm else "burst" if decision.in_burst else "quiet"
     return f"{what} ({decision.remaining} to come, statistic {decision.statistic})"
 
 
-def _unsound(row: Row, latest: int) -> Iterator[str]:
-    """What is wrong with a record by itself and beside the other tables; `latest` is the last update before it."""
+def _unsound(row: StoredRow, latest: int) -> Iterator[str]:
+    """What is wrong with a record, alone and beside the other tables; `latest` is the last update before it."""
     if row.time is None:
         yield "when it was answered is missing"
     if (row.update is not None) != (row.outcome == "trained"):
@@ -156,7 +156,7 @@ def _unsound(row: Row, latest: int) -> Iterator[str]:
             yield f"its {name} is {inside} in the record and {beside} beside it"
 
 
-def _record(row: Row) -> Record:
+def _record(row: StoredRow) -> Record:
     update = {"version": row.update, "before": row.before, "target": row.target, "after": row.after}
     decision = {"alarm": False, "in_burst": False, "remaining": 0, "statistic": None}
     losses = None if row.losses is None else json.loads(row.losses)

@@ -1,9 +1,9 @@
-"""Whether a state folder holds together, and whether its confidences come out again.
+"""Verification of a state folder: is it consistent, and are its confidences reproducible?
 
-A reply is computed again from its question and the stored adapter version. One that was answered alone must come out
-the same to the last digit. A pass over several questions has another shape, so that sums inside it round differently:
-asked alone such a reply must come out within a tolerance, or else the same to the last digit once the questions of its
-pass are asked together again (rounding can tip a close choice between two words).
+A reply is computed again from its question and the stored adapter version. One that was answered alone must be the same
+to the last digit. A pass over several questions has another shape, so that sums inside it round differently: asked
+alone, such a reply must agree within a tolerance, or else be the same to the last digit once the questions of its pass
+are asked together again (rounding can tip a close choice between two words).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from secl.server.audit.store import ServerStore
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
 
-Verdict = Literal["same", "close", "together", "differs", "not kept"]
-"""Of a reply computed again: the same to the last digit; within the tolerance; the same once asked together with the
-questions of its pass; something else; impossible, because the question's text was not kept."""
+Match = Literal["same", "close", "together", "differs", "not kept"]
+"""How a reply computed again agrees: to the last digit; within the tolerance; to the last digit once asked together
+with the questions of its pass; not at all; unknown, because the question's text was not kept."""
 
 ROUNDING = 0.05
 """Largest difference of a confidence or of one of its bins that rounding in bfloat16 or float16 may make."""
@@ -65,7 +65,7 @@ class Rederived:
         position: of its record.
         version: that answered.
         batch: how many questions were answered in its pass.
-        verdict: how it came out.
+        match: how it agrees.
         difference: largest one of the confidence and of its ten bins, when asked alone; None if it was not asked.
         detail: what differs, in one sentence; empty where it agrees.
     """
@@ -73,13 +73,13 @@ class Rederived:
     position: int
     version: int
     batch: int
-    verdict: Verdict
+    match: Match
     difference: float | None
     detail: str = ""
 
 
 def rounding(dtype: str | None) -> float:
-    """How much of a confidence another shape of the pass may change, by the precision of the network's body.
+    """How much another shape of the pass may change a confidence, by the precision of the network's body.
 
     >>> rounding("float32"), rounding("bfloat16")
     (0.0001, 0.05)
@@ -129,11 +129,11 @@ def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
         near = state.latest(2 * batch - 1, until=position + batch - 1)
     except RunError:
         return False  # a damaged neighbour, which the examination names
-    mates = [other.record for other in near if other.time == served.time]
-    if len(mates) != batch:
+    batch_records = [other.record for other in near if other.time == served.time]
+    if len(batch_records) != batch:
         return False
-    again = _ask(model, [mate.question for mate in mates])
-    return _same(again[position - mates[0].position], served.record)
+    answers = _ask(model, [record.question for record in batch_records])
+    return _same(answers[position - batch_records[0].position], served.record)
 
 
 def _load_version(state: ServerStore, model: Model, version: int) -> None:
@@ -145,7 +145,7 @@ def _load_version(state: ServerStore, model: Model, version: int) -> None:
 
 
 def _ask(model: Model, questions: Sequence[Question]) -> list[ModelAnswer]:
-    """Just as a server asks."""
+    """Answer questions just as a server does."""
     model.prefetch(questions, [False] * len(questions), weights_fixed=True)
     return [model.answer(question) for question in questions]
 
@@ -166,13 +166,13 @@ def _distance(answered: ModelAnswer, record: Record) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What came of verifying a state folder.
+    """Result of verifying a state folder.
 
     Attributes:
         examined: how many records the gate was replayed and the tables compared over.
         rederived: replies that were computed again.
         tolerance: for those of a pass over several questions; None if nothing was computed again.
-        environment: what about machine and libraries differs from the server's; the tolerance then holds for all.
+        environment: how machine and libraries differ from the server's; the tolerance then holds for all.
         findings: what does not agree.
     """
 
@@ -183,13 +183,13 @@ class Verification:
     findings: tuple[Finding, ...]
 
     @property
-    def verdicts(self) -> dict[Verdict, int]:
-        """How many replies came out how."""
-        return dict(Counter(each.verdict for each in self.rederived))
+    def matches(self) -> dict[Match, int]:
+        """How many replies agree in which way."""
+        return dict(Counter(each.match for each in self.rederived))
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"agrees": not self.findings, **asdict(self), "verdicts": self.verdicts}
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
@@ -217,7 +217,7 @@ def verify(
         state: to be verified.
         chosen: records whose replies are computed again.
         model: the server's; needed where any record is chosen and its text was kept.
-        environment: what about machine and libraries differs from the server's.
+        environment: how machine and libraries differ from the server's.
         unread: findings of `choose`.
     """
     examined, findings = examine(state)
@@ -229,6 +229,11 @@ def verify(
             rederived.append(Rederived(record.position, record.reply.version, served.batch, "not kept", None))
         else:
             rederived.append(rederive(state, model, served, tolerance, exact=not environment))
-    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.verdict == "differs"]
-    found = (*findings, *unread, *wrong)
-    return Verification(examined, tuple(rederived), tolerance if rederived else None, tuple(environment), found)
+    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
+    return Verification(
+        examined=examined,
+        rederived=tuple(rederived),
+        tolerance=tolerance if rederived else None,
+        environment=tuple(environment),
+        findings=(*findings, *unread, *wrong),
+    )

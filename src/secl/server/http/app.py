@@ -14,7 +14,8 @@ from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
 from secl.server.http.dashboard.page import page_router
 from secl.server.http.errors import error_response, to_request_error
-from secl.server.http.metrics import Metrics, health_router
+from secl.server.http.health import health_router
+from secl.server.http.metrics import Metrics, metrics_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
 from secl.server.http.routes_admin import admin_router
 from secl.server.http.routes_chat import chat_router
@@ -52,7 +53,8 @@ def create_app(
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
-    app.include_router(health_router(service, metrics))
+    app.include_router(health_router(service))
+    app.include_router(metrics_router(metrics))
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
     app.include_router(chat_router(service, settings, metrics), dependencies=described)

@@ -1,19 +1,17 @@
-"""What Prometheus reads at /metrics, and the two questions of whoever runs the server: alive? ready?"""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from secl.server.http.errors import AsciiJson
 from secl.server.online.service import Answer, Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -26,7 +24,7 @@ class Metrics:
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.registry.register(Gauges(service))
+        self.registry.register(ServiceCollector(service))
         self._requests = Counter("secl_requests", "Requests.", ("route", "status"), registry=self.registry)
         self._seconds = Histogram(
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
@@ -57,56 +55,53 @@ class Metrics:
         self._feedback.labels(str(correct).lower()).inc()
 
 
-class Gauges(Collector):
-    """What the service is doing now, read when it is asked for."""
+class ServiceCollector(Collector):
+    """What the service is doing now, read when Prometheus asks."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
+        for name, (meaning, value) in self._gauges().items():
+            if value is not None:
+                yield GaugeMetricFamily(name, meaning, float(value))
+        service, learner = self.service, self.service.learner
+        errors = GaugeMetricFamily("secl_last_error", "Whether the latest attempt failed.", labels=("part",))
+        alive = GaugeMetricFamily("secl_thread_alive", "Whether the thread runs.", labels=("part",))
+        for part, worker in (("answers", service), ("lessons", learner)):
+            errors.add_metric((part,), float(worker.last_error is not None))
+            alive.add_metric((part,), float(worker.alive))
+        yield from (errors, alive)
+        counters = {
+            "secl_records": ("Answers on record, ever.", service.position),
+            "secl_unreadable": ("Answers that could not be read.", service.unreadable),
+            "secl_failed_requests": ("Questions that an unexpected exception left without answer.", service.failures),
+            "secl_failed_lessons": ("Lessons that failed.", learner.failures),
+        }
+        for name, (meaning, count) in counters.items():
+            yield CounterMetricFamily(name, meaning, count)
+
+    def _gauges(self) -> dict[str, tuple[str, float | None]]:
         service, learner = self.service, self.service.learner
         decision = service.decision
-        numbers = {
-            "secl_ready": ("Whether questions are taken.", service.ready),
+        storage_fails = service.storage_fails or learner.storage_fails
+        return {
+            "secl_ready": ("Whether questions are accepted.", service.ready),
             "secl_queue": ("Questions that wait for their answer.", service.waiting),
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
             "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
             "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.watch.shift),
             "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
-            "secl_gate_statistic": ("Of the gate.", decision.statistic if decision is not None else None),
-            "secl_learning": ("Whether questions of bursts get lessons.", learner.active),
+            "secl_gate_statistic": ("The gate's statistic.", decision.statistic if decision is not None else None),
+            "secl_learning": ("Whether questions of bursts get lessons.", learner.active and learner.alive),
             "secl_lessons_waiting": ("Questions that wait for their lesson.", learner.waiting),
-            "secl_storage_trouble": ("Whether the disk refuses.", bool(service.last_error or learner.last_error)),
+            "secl_storage_trouble": ("Whether the disk refuses.", storage_fails),
         }
-        for name, (meaning, value) in numbers.items():
-            if value is not None:
-                yield GaugeMetricFamily(name, meaning, float(value))
-        yield CounterMetricFamily("secl_records", "Answers on record, ever.", service.position)
-        yield CounterMetricFamily("secl_unreadable", "Answers that could not be read.", service.unreadable)
 
 
-def health_router(service: Service, metrics: Metrics) -> APIRouter:
-    """/healthz, /readyz and /metrics. The first two need no key, so they name no folder."""
+def metrics_router(metrics: Metrics) -> APIRouter:
+    """/metrics."""
     router = APIRouter(tags=["health"])
-
-    @router.get("/healthz")
-    def healthz() -> dict[str, Any]:
-        """The process works. What does not is named in words: answers go on where learning or the disk does not."""
-        learner = service.learner
-        learning = "paused" if learner.paused is not None else "on" if learner.active else "off"
-        last_error = []
-        if service.last_error is not None:
-            last_error.append("answers are not stored: the disk refuses")
-        if learner.last_error is not None:
-            last_error.append("lessons wait: the disk refuses")
-        if not service.ready:
-            last_error.append("no questions are taken")
-        return {"status": "last_error" if last_error else "ok", "learning": learning, "last_error": last_error}
-
-    @router.get("/readyz", responses={503: {"description": "No questions are taken."}})
-    def readyz() -> Response:
-        """Whether questions are taken."""
-        return AsciiJson({"ready": service.ready}, 200 if service.ready else 503)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def numbers() -> Response:

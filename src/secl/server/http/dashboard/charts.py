@@ -1,6 +1,6 @@
-"""The page's pictures as numbers and path data; the template makes SVG of them.
+"""The page's charts as numbers and path data; the template makes SVG of them.
 
-All plots are 1000 wide and 100 high and are stretched to the room there is, so that one drawing serves every screen;
+All plots are 1000 wide and 100 high and are stretched to the available space, so that one drawing serves every screen;
 strokes keep their width, and labels are text beside the plot.
 """
 
@@ -10,20 +10,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
+from secl.server.http.dashboard.view import FeedbackView, Point
 
 WIDTH, HEIGHT = 1000.0, 100.0
 
 WINDOW = 20
-"""Answers that a running mean looks back on."""
+"""Answers in a running mean."""
 
-SLOTS = 20
-"""Bars of the histogram."""
+HISTOGRAM_BINS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Axis:
 
     @property
     def labels(self) -> list[str]:
-        """What stands beside the plot, from the top down."""
+        """Labels beside the plot, from the top down."""
         return [f"{tick:.{self.digits}f}" for tick in reversed(self.ticks)]
 
     @property
@@ -55,7 +54,7 @@ class Axis:
 
 
 UNIT = Axis((0.0, 0.25, 0.5, 0.75, 1.0), 2)
-"""Of probabilities."""
+"""The axis of probabilities."""
 
 
 def axis_for(values: Iterable[float]) -> Axis:
@@ -68,8 +67,8 @@ def axis_for(values: Iterable[float]) -> Axis:
     >>> axis_for([]).ticks
     (0.0, 0.5, 1.0)
     """
-    known = list(values) or [0.0, 1.0]
-    low, high = min(known), max(known)
+    shown = list(values) or [0.0, 1.0]
+    low, high = min(shown), max(shown)
     extent = max(high - low, 0.01)
     power = 10.0 ** math.floor(math.log10(extent / 4))
     for step in (factor * power for factor in (1, 2, 5, 10, 20)):
@@ -91,8 +90,8 @@ class Timeline:
         stated_mean, frozen_mean, entropy_mean: lines.
         bursts: left end and width of each burst.
         alarms: where each alarm is.
-        places: positions at the left end, in the middle and at the right end.
-        told: what there is to see, in words.
+        positions: labels at the left end, in the middle and at the right end.
+        description: the chart in words.
     """
 
     confidence: Axis
@@ -104,12 +103,12 @@ class Timeline:
     entropy_mean: str
     bursts: list[tuple[float, float]]
     alarms: list[float]
-    places: list[int]
-    told: str
+    positions: list[int]
+    description: str
 
 
-def timeline(points: Sequence[dict[str, Any]]) -> Timeline:
-    """The picture of a view's timeline.
+def timeline(points: Sequence[Point]) -> Timeline:
+    """The chart of a view's timeline.
 
     Args:
         points: at least one, at consecutive positions.
@@ -121,10 +120,10 @@ def timeline(points: Sequence[dict[str, Any]]) -> Timeline:
     axis = axis_for(value for value in entropies if math.isfinite(value))
     bursts = []
     for inside, run in groupby(enumerate(points), key=lambda item: item[1]["in_burst"]):
-        places = [place for place, _ in run]
+        indices = [index for index, _ in run]
         if inside:
-            bursts.append((round(places[0] * step, 2), round(len(places) * step, 2)))
-    alarms = [round((place + 0.5) * step, 2) for place, point in enumerate(points) if point["alarm"]]
+            bursts.append((round(indices[0] * step, 2), round(len(indices) * step, 2)))
+    alarms = [round((index + 0.5) * step, 2) for index, point in enumerate(points) if point["alarm"]]
     first, last = points[0]["position"], points[-1]["position"]
     return Timeline(
         confidence=UNIT,
@@ -136,8 +135,8 @@ def timeline(points: Sequence[dict[str, Any]]) -> Timeline:
         entropy_mean=line(running_mean(entropies, WINDOW), axis),
         bursts=bursts,
         alarms=alarms,
-        places=[first, (first + last) // 2, last] if last - first > 1 else [first],
-        told=(
+        positions=[first, (first + last) // 2, last] if last - first > 1 else [first],
+        description=(
             f"Answers {first} to {last}: stated confidence {np.mean(stated):.2f} on average, frozen model "
             f"{np.mean(frozen):.2f}; {counted(len(alarms), 'alarm')}, "
             f"{counted(sum(point['in_burst'] for point in points), 'answer')} in bursts."
@@ -149,8 +148,8 @@ def dots(values: Sequence[float], axis: Axis) -> str:
     """Path data of one dot for each value; a dot is a line of no length with round ends."""
     step = WIDTH / len(values)
     return "".join(
-        f"M{(place + 0.5) * step:.1f} {axis.y(value):.1f}h0"
-        for place, value in enumerate(values)
+        f"M{(index + 0.5) * step:.1f} {axis.y(value):.1f}h0"
+        for index, value in enumerate(values)
         if math.isfinite(value)
     )
 
@@ -161,13 +160,13 @@ def line(values: Iterable[float], axis: Axis) -> str:
     >>> line([0.0, 0.5, float("nan"), 1.0], UNIT)
     'M125.0 100.0L375.0 50.0M875.0 0.0'
     """
-    known = list(values)
-    step, drawn, pen = WIDTH / max(1, len(known)), [], "M"
-    for place, value in enumerate(known):
+    heights = list(values)
+    step, path, pen = WIDTH / max(1, len(heights)), [], "M"
+    for index, value in enumerate(heights):
         if math.isfinite(value):
-            drawn.append(f"{pen}{(place + 0.5) * step:.1f} {axis.y(value):.1f}")
+            path.append(f"{pen}{(index + 0.5) * step:.1f} {axis.y(value):.1f}")
         pen = "L" if math.isfinite(value) else "M"
-    return "".join(drawn)
+    return "".join(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,70 +176,71 @@ class Histogram:
     Attributes:
         bars: left end, top, width and height of each bar.
         outline: path data.
-        most: answers at the top of the plot.
-        told: what there is to see, in words.
+        top_count: answers at the top of the plot.
+        description: the chart in words.
     """
 
     bars: list[tuple[float, float, float, float]]
     outline: str
-    most: int
-    told: str
+    top_count: int
+    description: str
 
 
-def histogram(points: Sequence[dict[str, Any]]) -> Histogram:
-    """The picture of the confidences in a view's timeline."""
+def histogram(points: Sequence[Point]) -> Histogram:
+    """The chart of the confidences in a view's timeline."""
     stated = [point["confidence"] for point in points]
     frozen = [point["frozen_confidence"] for point in points]
-    adapted, before = (np.histogram(values, SLOTS, (0, 1))[0] for values in (stated, frozen))
-    most = max(1, int(adapted.max()), int(before.max()))
-    width = WIDTH / SLOTS
+    adapted, before = (np.histogram(values, HISTOGRAM_BINS, (0, 1))[0] for values in (stated, frozen))
+    top_count = max(1, int(adapted.max()), int(before.max()))
+    width = WIDTH / HISTOGRAM_BINS
 
     def top(count: float) -> float:
-        return round(HEIGHT * (1 - float(count) / most), 2)
+        return round(HEIGHT * (1 - float(count) / top_count), 2)
 
     bars = [
         (round((k + 0.1) * width, 1), top(count), round(0.8 * width, 1), round(HEIGHT - top(count), 2))
         for k, count in enumerate(adapted)
         if count
     ]
-    there = np.flatnonzero(before)
-    first, last = int(there[0]), int(there[-1])
+    filled = np.flatnonzero(before)
+    first, last = int(filled[0]), int(filled[-1])
     steps = "".join(f"V{top(before[k])}H{(k + 1) * width:g}" for k in range(first, last + 1))
-    told = (
+    description = (
         f"Latest {len(points)}: the median of the stated confidence is {np.median(stated):.2f}, that of the frozen "
         f"model {np.median(frozen):.2f}."
     )
-    return Histogram(bars, f"M{first * width:g} {HEIGHT:g}{steps}V{HEIGHT:g}", most, told)
+    return Histogram(bars, f"M{first * width:g} {HEIGHT:g}{steps}V{HEIGHT:g}", top_count, description)
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Accuracy of the answers that people judged, over stated confidence.
+    """Accuracy of labelled answers, over stated confidence.
 
     Attributes:
         bars: left end, top, width and height of each bar, up to the bin's accuracy.
         stated: path data of a stroke at the mean confidence of each bin.
         counts: answers in each bin, lowest first.
-        told: what there is to see, in words.
+        description: the chart in words.
     """
 
     bars: list[tuple[float, float, float, float]]
     stated: str
     counts: list[int]
-    told: str
+    description: str
 
 
-def reliability_picture(feedback: dict[str, Any]) -> Reliability:
-    """The picture of a view's feedback."""
-    bars, strokes, told = [], [], []
+def reliability_chart(feedback: FeedbackView) -> Reliability:
+    """The chart of a view's feedback."""
+    bars, strokes, phrases = [], [], []
     for each in feedback["bins"]:
-        if each["accuracy"] is None:
+        accuracy, confidence = each["accuracy"], each["confidence"]
+        if accuracy is None or confidence is None:
             continue
         left, width = each["lo"] * WIDTH, (each["hi"] - each["lo"]) * WIDTH
-        height = each["accuracy"] * HEIGHT
+        height = accuracy * HEIGHT
         bars.append(
             (round(left + 0.08 * width, 1), round(HEIGHT - height, 2), round(0.84 * width, 1), round(height, 2))
         )
-        strokes.append(f"M{left + 0.08 * width:.1f} {UNIT.y(each['confidence']):.2f}h{0.84 * width:.1f}")
-        told.append(f"{each['count']} near {each['confidence']:.2f}, {each['accuracy']:.0%} of them right")
-    return Reliability(bars, "".join(strokes), [each["count"] for each in feedback["bins"]], f"{'; '.join(told)}.")
+        strokes.append(f"M{left + 0.08 * width:.1f} {UNIT.y(confidence):.2f}h{0.84 * width:.1f}")
+        phrases.append(f"{each['count']} near {confidence:.2f}, {accuracy:.0%} of them right")
+    return Reliability(bars, "".join(strokes), [each["count"] for each in feedback["bins"]], f"{'; '.join(phrases)}.")

@@ -1,16 +1,15 @@
-"""The page of a server: drawn here whole, and brought up to date by a small script that fetches it again.
+"""The page of a server: rendered here as a whole, and brought up to date by a small script that fetches it again.
 
-Nothing comes from outside, and nothing in it is executed but the one script beside it.
+Nothing comes from other hosts, and no script runs but the one beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from time import time
-from typing import Any
 
 import jinja2
 from fastapi import APIRouter, HTTPException, Request
@@ -18,12 +17,12 @@ from fastapi.responses import HTMLResponse, Response
 
 from secl.reports.formatting import counted, xml_text
 from secl.server.audit.entries import record_id
-from secl.server.http.dashboard.charts import histogram, reliability_picture, timeline
-from secl.server.http.dashboard.view import View, view
+from secl.server.http.dashboard.charts import histogram, reliability_chart, timeline
+from secl.server.http.dashboard.view import Point, View, view
 from secl.server.online.service import Service
 
 FILES = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
-"""What the page needs beside itself, with its type."""
+"""Files that the page loads, with their types."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -47,17 +46,17 @@ EVENTS = {
 }
 
 
-def everybody(_request: Request) -> bool:
-    """Whoever asks may see the page."""
+def anybody(_request: Request) -> bool:
+    """Every caller may see the page."""
     return True
 
 
-def page_router(service: Service, may_see: Callable[[Request], bool] = everybody) -> APIRouter:
+def page_router(service: Service, may_see: Callable[[Request], bool] = anybody) -> APIRouter:
     """Routes of the page, `/`, and of the files beside it, `/static/{name}`.
 
     Args:
-        service: what it shows.
-        may_see: whether a request may see what the server does; one that may not gets a page that asks for a key.
+        service: that the page shows.
+        may_see: whether a caller may see what the server does; others get a page that asks for a key.
     """
     router = APIRouter(include_in_schema=False)
 
@@ -76,42 +75,42 @@ def page_router(service: Service, may_see: Callable[[Request], bool] = everybody
     return router
 
 
-def render(seen: View | None, *, now: float | None = None) -> str:
+def render(state: View | None, *, now: float | None = None) -> str:
     """The page.
 
     Args:
-        seen: from `secl.server.http.dashboard.view.view`; None for somebody who may not see it.
+        state: from `secl.server.http.dashboard.view.view`; None for a caller who may not see it.
         now: seconds since 1970.
     """
     stamp = time() if now is None else now
-    if seen is None:
-        return _template().render(seen=None, now=stamp)
-    points = seen["timeline"]
+    if state is None:
+        return _template().render(state=None, now=stamp)
+    points = state["timeline"]
     return _template().render(
-        seen=seen,
+        state=state,
         now=stamp,
-        headline=headline(seen),
+        headline=headline(state),
         mean=_means(points),
         timeline=timeline(points) if points else None,
         histogram=histogram(points) if points else None,
-        reliability=reliability_picture(seen["feedback"]) if seen["feedback"]["n"] else None,
+        reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
         latest=points[: -LATEST - 1 : -1],
     )
 
 
-def headline(seen: View) -> str:
+def headline(state: View) -> str:
     """What the server does now, in one or two sentences."""
-    learning = seen["learning"]
+    learning = state["learning"]
     if not learning["on"]:
         return "It answers and states how sure it is; this server does not learn."
     if learning["paused"] is not None:
         return "It answers; learning is paused."
     lessons = f" {counted(learning['waiting'], 'lesson')} {'waits' if learning['waiting'] == 1 else 'wait'}."
     behind = lessons if learning["waiting"] else ""
-    if seen["in_burst"] and seen["remaining"]:
-        coming = "next question" if seen["remaining"] == 1 else f"next {seen['remaining']} questions"
-        return f"The gate has fired: it learns from the {coming}, behind the answers.{behind}"
-    if not seen["answers"]:
+    if state["in_burst"] and state["remaining"]:
+        questions = "next question" if state["remaining"] == 1 else f"next {state['remaining']} questions"
+        return f"The gate has fired: it learns from the {questions}, behind the answers.{behind}"
+    if not state["answers"]:
         return "It is ready. Nobody has asked anything yet."
     return f"The gate is quiet: it answers, and watches its uncertainty.{behind}"
 
@@ -125,9 +124,13 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _means(points: list[dict[str, Any]]) -> dict[str, float | None]:
-    names = ("confidence", "frozen_confidence")
-    return {name: sum(p[name] for p in points) / len(points) if points else None for name in names}
+def _means(points: Sequence[Point]) -> dict[str, float | None]:
+    if not points:
+        return {"confidence": None, "frozen_confidence": None}
+    return {
+        "confidence": sum(point["confidence"] for point in points) / len(points),
+        "frozen_confidence": sum(point["frozen_confidence"] for point in points) / len(points),
+    }
 
 
 def _number(value: float | None, digits: int = 2, sign: str = "") -> str:
@@ -140,7 +143,7 @@ def _packaged(name: str) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    def clean(value: Any) -> Any:
+    def printable(value: object) -> object:
         return xml_text(value) if type(value) is str else value
 
     environment = jinja2.Environment(
@@ -149,7 +152,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=clean,
+        finalize=printable,
     )
     environment.globals |= {"counted": counted, "event_names": EVENTS}
     environment.filters |= {"number": _number, "moment": moment, "record_id": record_id}

@@ -1,14 +1,17 @@
-"""What a server is doing now, as plain values: for the page, and for whoever asks over HTTP."""
+"""What a server is doing now, as plain values: for the page, and for `/v1/state`."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
 from secl.metrics.calibration import brier, ece, reliability
 from secl.server.audit.entries import Served
+from secl.server.http.health import problems
+from secl.server.online.learner import Learner
 from secl.server.online.service import Service
 
 VERSIONS = 8
@@ -17,8 +20,122 @@ VERSIONS = 8
 EVENTS = 20
 """Events that are listed, the latest ones."""
 
-View = dict[str, Any]
-"""Plain values that JSON can hold; what is undefined is None."""
+
+class Point(TypedDict):
+    """One answer in the timeline; `entropy` is None where it is not finite, `correct` where nobody said anything."""
+
+    position: int
+    time: float
+    confidence: float
+    frozen_confidence: float
+    entropy: float | None
+    alarm: bool
+    in_burst: bool
+    version: int
+    outcome: str
+    correct: bool | None
+
+
+class ReliabilityBin(TypedDict):
+    """Labelled answers with stated confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
+
+    lo: float
+    hi: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+
+
+class FeedbackView(TypedDict):
+    """What people's words say about the stated confidence, and ten bins, lowest first; None where n is 0."""
+
+    n: int
+    ece: float | None
+    brier: float | None
+    accuracy: float | None
+    bins: list[ReliabilityBin]
+
+
+class LearningView(TypedDict):
+    """Whether this server learns at all (`on`) and now (`active`), why it is paused, and its waiting lessons."""
+
+    on: bool
+    active: bool
+    paused: str | None
+    waiting: int
+    backlog: int
+
+
+class VersionView(TypedDict):
+    """A version: position and time of its first answer, whether it can be gone back to, whether it is in use."""
+
+    version: int
+    position: int | None
+    time: float | None
+    kept: bool
+    current: bool
+
+
+class EventView(TypedDict):
+    """Something that happened to learning, at which record and version, in one sentence."""
+
+    time: float
+    kind: str
+    position: int | None
+    version: int
+    detail: str
+
+
+class QueueView(TypedDict):
+    """Questions that wait, and the most that may."""
+
+    waiting: int
+    most: int
+
+
+class View(TypedDict):
+    """What a service is doing now.
+
+    Attributes:
+        model: its name.
+        started: when, in seconds since 1970.
+        answers: how many were ever given.
+        version: of the latest answer. `newest`: of the next one.
+        in_burst, remaining, statistic: the gate's decision on the latest answer.
+        problems: what does not work, one sentence each.
+        failed_requests, failed_lessons: unexpected exceptions since the start.
+        drift, shift: of the weights and of the stated confidence, each with the bound that pauses learning.
+        lessons: how many records there are with each outcome.
+        unreadable: answers since the start that could not be read.
+        timeline: the latest answers, the oldest first.
+        versions: the newest kept versions, the newest first and the untouched model last; `older` counts the rest.
+        events: the latest ones, the oldest first.
+    """
+
+    model: str
+    started: float
+    answers: int
+    version: int
+    newest: int
+    in_burst: bool
+    remaining: int
+    statistic: float | None
+    learning: LearningView
+    problems: list[str]
+    failed_requests: int
+    failed_lessons: int
+    drift: float | None
+    drift_bound: float
+    shift: float | None
+    shift_bound: float
+    lessons: dict[str, int]
+    unreadable: int
+    queue: QueueView
+    timeline: list[Point]
+    feedback: FeedbackView
+    versions: list[VersionView]
+    older: int
+    events: list[EventView]
 
 
 def view(service: Service, count: int = 300) -> View:
@@ -27,30 +144,13 @@ def view(service: Service, count: int = 300) -> View:
     Args:
         service: running or not.
         count: most answers in the timeline.
-
-    Returns:
-        model: its name.
-        answers: how many were ever given.
-        version: of the latest answer. `newest`: of the next one.
-        in_burst, remaining, statistic: what the gate made of the latest answer.
-        learning: `on` (this server learns at all), `active`, `paused` (the reason, or None), `waiting` lessons of
-            at most `backlog`.
-        last_error: what keeps answers or lessons from being written, in one sentence, or None.
-        drift, shift: of the weights and of the stated confidence, each with the bound that pauses learning.
-        lessons: how many records there are of each kind of lesson.
-        unreadable: answers since the start that could not be read.
-        queue: questions that wait, and the most that may.
-        timeline: the latest answers, the oldest first.
-        feedback: answers that people said something about: how many, their measures and ten reliability bins.
-        versions: the newest kept adapter versions, the newest first and the untouched model last; `older` counts the
-            rest.
-        events: the latest ones, the oldest first.
     """
-    state, learner = service.state, service.learner
-    decision = service.decision
-    with state.lock:  # one moment for all that is read
+    state, learner, decision = service.state, service.learner, service.decision
+    bounds = service.watch.bounds
+    with state.lock:  # one moment for everything that is read
         latest = state.latest(count, until=service.position - 1)
-        lessons, events, labelled = state.counts(), state.events(EVENTS), state.labelled()
+        lessons, labelled = state.counts(), state.labelled()
+        events = _events(service)
         versions, older = _versions(service)
     return {
         "model": service.model.name,
@@ -61,18 +161,14 @@ def view(service: Service, count: int = 300) -> View:
         "in_burst": decision is not None and decision.in_burst,
         "remaining": decision.remaining if decision is not None else 0,
         "statistic": defined(decision.statistic) if decision is not None else None,
-        "learning": {
-            "on": learner.calibrator.learns,
-            "active": learner.active,
-            "paused": learner.paused,
-            "waiting": learner.waiting,
-            "backlog": learner.backlog,
-        },
-        "last_error": service.last_error or learner.last_error,
+        "learning": _learning(learner),
+        "problems": problems(service, details=True),
+        "failed_requests": service.failures,
+        "failed_lessons": learner.failures,
         "drift": defined(learner.relative_norm),
-        "drift_bound": service.watch.bounds.drift,
+        "drift_bound": bounds.drift,
         "shift": defined(service.watch.shift),
-        "shift_bound": service.watch.bounds.shift,
+        "shift_bound": bounds.shift,
         "lessons": lessons,
         "unreadable": service.unreadable,
         "queue": {"waiting": service.waiting, "most": service.limits.queue},
@@ -80,10 +176,7 @@ def view(service: Service, count: int = 300) -> View:
         "feedback": feedback(labelled),
         "versions": versions,
         "older": older,
-        "events": [
-            {"time": e.time, "kind": e.kind, "position": e.position, "version": e.version, "detail": e.detail}
-            for e in events
-        ],
+        "events": events,
     }
 
 
@@ -96,21 +189,18 @@ def defined(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def feedback(labelled: list[tuple[float, bool]]) -> View:
-    """What people's judgements say about the stated confidence.
+def feedback(labelled: Sequence[tuple[float, bool]]) -> FeedbackView:
+    """What people's words say about the stated confidence.
 
     Args:
-        labelled: stated confidence and correctness of each judged answer.
+        labelled: stated confidence and correctness of each labelled answer.
 
-    Returns:
-        n, ece, brier and accuracy, and ten reliability bins, lowest first; measures of nothing are None.
-
-    >>> found = feedback([(0.75, True), (0.75, False)])
-    >>> found["n"], found["ece"], found["accuracy"], found["bins"][7]["count"], found["bins"][0]["accuracy"]
-    (2, 0.25, 0.5, 2, None)
+    >>> measures = feedback([(0.75, True), (0.75, False)])
+    >>> measures["n"], measures["ece"], measures["accuracy"], measures["bins"][7]["count"]
+    (2, 0.25, 0.5, 2)
     """
     confidence, correct = [stated for stated, _ in labelled], [right for _, right in labelled]
-    bins = [
+    bins: list[ReliabilityBin] = [
         {
             "lo": each.lo,
             "hi": each.hi,
@@ -129,7 +219,17 @@ def feedback(labelled: list[tuple[float, bool]]) -> View:
     }
 
 
-def _point(served: Served) -> View:
+def _learning(learner: Learner) -> LearningView:
+    return {
+        "on": learner.calibrator.learns,
+        "active": learner.active and learner.alive,
+        "paused": learner.paused,
+        "waiting": learner.waiting,
+        "backlog": learner.backlog,
+    }
+
+
+def _point(served: Served) -> Point:
     record = served.record
     return {
         "position": record.position,
@@ -145,25 +245,37 @@ def _point(served: Served) -> View:
     }
 
 
-def _versions(service: Service) -> tuple[list[View], int]:
+def _events(service: Service) -> list[EventView]:
+    return [
+        {
+            "time": event.time,
+            "kind": event.kind,
+            "position": event.position,
+            "version": event.version,
+            "detail": event.detail,
+        }
+        for event in service.state.events(EVENTS)
+    ]
+
+
+def _versions(service: Service) -> tuple[list[VersionView], int]:
     """The newest kept versions with their first answer, and how many older ones are kept."""
     state, newest = service.state, service.learner.model.version
     kept = state.versions()
     shown = kept[-VERSIONS:]
     # A version is kept with its first answer.
-    places = "r.position IN (SELECT position FROM versions ORDER BY version DESC LIMIT ?)"
-    first = {record.reply.version: record.position for record in state.records(places, VERSIONS)}
-    numbers = sorted({*shown, newest} - {0}, reverse=True)
-    found: list[View] = []
-    for number in [*numbers, 0]:
-        place = first.get(number)
-        found.append(
+    condition = "r.position IN (SELECT position FROM versions ORDER BY version DESC LIMIT ?)"
+    first_positions = {record.reply.version: record.position for record in state.records(condition, VERSIONS)}
+    versions: list[VersionView] = []
+    for number in [*sorted({*shown, newest} - {0}, reverse=True), 0]:
+        position = first_positions.get(number)
+        versions.append(
             {
                 "version": number,
-                "position": place,
-                "time": None if place is None else state.served(place).time,
+                "position": position,
+                "time": None if position is None else state.served(position).time,
                 "kept": number == 0 or number in shown,
                 "current": number == newest,
             }
         )
-    return found, len(kept) - len(shown)
+    return versions, len(kept) - len(shown)

@@ -1,0 +1,56 @@
+"""Health: what does not work now, in words; whether the process works, and whether questions are accepted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from secl.server.http.errors import AsciiJson
+from secl.server.online.service import Service
+
+
+def problems(service: Service, *, details: bool = False) -> list[str]:
+    """What does not work now, one sentence each; empty if all is well.
+
+    Args:
+        service: that is meant.
+        details: add the error behind each problem. It can name folders and addresses, so it is not for everybody.
+    """
+    learner = service.learner
+    answers_fail = service.last_error is not None and not service.storage_fails
+    lessons_fail = learner.last_error is not None and not learner.storage_fails
+    stopped = "the server is stopping" if service.alive else "the answering thread has ended"
+    checks = (
+        (not service.ready, f"no questions are accepted: {stopped}", None),
+        (service.storage_fails, "answers are not stored: the disk refuses", service.last_error),
+        (answers_fail, "the latest questions, or a new version, failed", service.last_error),
+        (service.ready and not learner.alive, "nothing is learned: the learning thread has ended", None),
+        (learner.storage_fails, "lessons wait: the disk refuses", learner.last_error),
+        (lessons_fail, "the latest lesson failed", learner.last_error),
+    )
+    return [f"{text} ({error})" if details and error else text for applies, text, error in checks if applies]
+
+
+def learning_state(service: Service) -> str:
+    """ "on", "paused", or "off" where this server does not learn or cannot."""
+    learner = service.learner
+    if learner.paused is not None:
+        return "paused"
+    return "on" if learner.active and learner.alive else "off"
+
+
+def health_router(service: Service) -> APIRouter:
+    """/healthz and /readyz. They need no key, so they name no folder and quote no question."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    def healthz() -> dict[str, str | list[str]]:
+        """The process works. What does not work is named: answers go on where learning or the disk fails."""
+        names = problems(service)
+        return {"status": "degraded" if names else "ok", "learning": learning_state(service), "problems": names}
+
+    @router.get("/readyz", responses={503: {"description": "No questions are accepted."}})
+    def readyz() -> Response:
+        """Whether questions are accepted."""
+        return AsciiJson({"ready": service.ready, "problems": problems(service)}, 200 if service.ready else 503)
+
+    return router

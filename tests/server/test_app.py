@@ -64,10 +64,10 @@ def error_of(reply: httpx.Response) -> dict[str, Any]:
 
 
 def test_a_question_with_options_gets_a_letter_an_option_and_a_confidence(client: httpx.Client) -> None:
-    said = client.post("/v1/ask", json=OPTIONS).json()
-    assert said["answer"] in "ABC"
-    assert said["option_text"] == OPTIONS["options"]["ABC".index(said["answer"])]
-    secl = said["secl"]
+    reply = client.post("/v1/ask", json=OPTIONS).json()
+    assert reply["answer"] in "ABC"
+    assert reply["option_text"] == OPTIONS["options"]["ABC".index(reply["answer"])]
+    secl = reply["secl"]
     assert math.isclose(sum(secl["bins"]), 1)
     assert math.isclose(secl["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(secl["bins"])))
     assert secl["source"] == "stated"
@@ -75,8 +75,8 @@ def test_a_question_with_options_gets_a_letter_an_option_and_a_confidence(client
 
 
 def test_an_open_question_gets_a_text_and_no_option(client: httpx.Client) -> None:
-    said = client.post("/v1/ask", json={"question": "Why?", "form": "sentence"}).json()
-    assert (said["answer"], said["option_text"]) == ("no idea", None)
+    reply = client.post("/v1/ask", json={"question": "Why?", "form": "sentence"}).json()
+    assert (reply["answer"], reply["option_text"]) == ("no idea", None)
 
 
 def test_a_context_stands_ahead_of_the_question_that_is_recorded(client: httpx.Client, service: Service) -> None:
@@ -129,19 +129,19 @@ def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Servic
 def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: MakeService) -> None:
     service = make_service(gate=Always())
     with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
-        seen: dict[int, float] = {}
-        while len(seen) < 3:
+        confidences: dict[int, float] = {}
+        while len(confidences) < 3:
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
-            seen[secl["adapter_version"]] = secl["confidence"]
-        assert len(set(seen.values())) == 3
+            confidences[secl["adapter_version"]] = secl["confidence"]
+        assert len(set(confidences.values())) == 3
         assert client.post("/v1/pause", json={}).status_code == 200
-        for version in sorted(seen):
+        for version in sorted(confidences):
             assert client.post("/v1/rollback", json={"version": version}).json() == {"adapter_version": version}
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
-            assert (secl["adapter_version"], secl["confidence"]) == (version, seen[version])
+            assert (secl["adapter_version"], secl["confidence"]) == (version, confidences[version])
         history = client.get("/v1/history").json()
         assert [event["kind"] for event in history["events"]] == ["pause", "rollback", "rollback", "rollback"]
-        assert set(seen) <= set(history["versions"])
+        assert set(confidences) <= set(history["versions"])
         assert history["answers"] == service.position
         assert [(burst["first"], burst["last"]) for burst in history["bursts"]] == [(0, service.position - 1)]
 
@@ -300,12 +300,12 @@ def test_more_requests_at_a_time_than_allowed_are_turned_away(make_service: Make
     service = make_service(model=model)
     with opened(create_app(service, settings=HttpSettings(max_concurrent=3))) as address:
         with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
-            asked = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
-            while sum(each.done() for each in asked) < 7:
+            requests = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
+            while sum(each.done() for each in requests) < 7:
                 time.sleep(0.01)
             assert client.get("/healthz").status_code == 200
             model.may.set()
-        assert sorted(each.result().status_code for each in asked) == [200] * 3 + [429] * 7
+        assert sorted(each.result().status_code for each in requests) == [200] * 3 + [429] * 7
 
 
 def test_a_question_that_the_model_cannot_answer_is_the_clients_fault(make_service: MakeService) -> None:

@@ -34,7 +34,7 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 
 
-def taught(service: Service, questions: Sequence[Question]) -> None:
+def ask_all(service: Service, questions: Sequence[Question]) -> None:
     """Ask one question after the other, each with its lesson held before the next."""
     for question in questions:
         service.ask(question, 10)
@@ -58,7 +58,7 @@ def close(service: Service) -> Path:
 def folder(make_service: MakeService) -> Path:
     """The state of a stopped server: 40 answers, one burst with 10 lessons."""
     service = make_service()
-    taught(service, toy_stream(40))
+    ask_all(service, toy_stream(40))
     service.state.add_feedback(3, True)
     return close(service)
 
@@ -104,30 +104,30 @@ def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
 
 def test_history_tells_what_the_records_tell(folder: Path) -> None:
     with ServerStore(folder) as state:
-        told = history.history(state)
+        past = history.history(state)
         records = list(state.records())
-    assert (told.answers, told.labelled, told.version, told.paused) == (40, 1, 10, None)
-    assert told.lessons == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
-    (burst,) = told.bursts
+    assert (past.answers, past.labelled, past.version, past.paused) == (40, 1, 10, None)
+    assert past.lessons == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
+    (burst,) = past.bursts
     assert (burst.first, burst.last, burst.alarm, burst.remaining) == (0, 9, True, 0)
     assert (burst.lessons, burst.versions) == ({"trained": 10}, (1, 10))
-    assert [used.number for used in told.versions] == list(range(11))
-    for used in told.versions:
+    assert [used.number for used in past.versions] == list(range(11))
+    for used in past.versions:
         mine = [record for record in records if record.reply.version == used.number]
         assert used.answers == len(mine)
         assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.frozen.confidence for r in mine]))
         assert used.position == (mine[0].position if used.number else None)
-    assert told.began is not None
-    assert told.ended is not None
-    assert 0 <= told.ended - told.began < 60
-    json.dumps(told.to_json(), allow_nan=False)
+    assert past.began is not None
+    assert past.ended is not None
+    assert 0 <= past.ended - past.began < 60
+    json.dumps(past.to_json(), allow_nan=False)
 
 
 def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: MakeService) -> None:
     service = make_service()
-    told = history.history(service.state)
-    assert (told.answers, told.began, told.ended, told.version, told.bursts, told.events) == (0, None, None, 0, (), ())
-    assert [(used.number, used.shift, used.current) for used in told.versions] == [(0, None, True)]
+    past = history.history(service.state)
+    assert (past.answers, past.began, past.ended, past.version, past.bursts, past.events) == (0, None, None, 0, (), ())
+    assert [(used.number, used.shift, used.current) for used in past.versions] == [(0, None, True)]
 
 
 def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
@@ -142,12 +142,12 @@ def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
 def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: MakeService) -> None:
     service = make_service()
     questions = toy_stream(20)
-    taught(service, questions[:6])
+    ask_all(service, questions[:6])
     assert history.version_now(service.state) == service.learner.model.version == 6
     service.rollback(2)
     assert history.version_now(service.state) == 2
     assert [used.number for used in history.versions(service.state) if used.current] == [2]
-    taught(service, questions[6:8])
+    ask_all(service, questions[6:8])
     assert history.version_now(service.state) == service.learner.model.version == 8
     service.rollback(0)
     assert history.version_now(service.state) == 0
@@ -155,21 +155,21 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
 
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> None:
     with ServerStore(folder) as state:
-        told, quiet = explain(state, 3), explain(state, 30)
+        explanation, quiet = explain(state, 3), explain(state, 30)
         record = state.served(3).record
-    assert told.served.record == record
-    assert told.served.correct is True
-    assert told.prompt is not None
-    assert [role for role, _ in told.prompt] == ["user", "assistant"]
-    assert told.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
-    assert told.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
+    assert explanation.served.record == record
+    assert explanation.served.correct is True
+    assert explanation.prompt is not None
+    assert [role for role, _ in explanation.prompt] == ["user", "assistant"]
+    assert explanation.prompt[0][1].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
+    assert explanation.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
     assert record.update is not None
     assert record.signal is not None
-    assert (told.stated_bin, told.signal_bin) == (int(record.update.before * 10), int(record.signal * 10))
-    assert "version 4" in told.reason
-    assert (told.threshold, told.bin_gate) == (8.0, 1)
+    assert (explanation.stated_bin, explanation.signal_bin) == (int(record.update.before * 10), int(record.signal * 10))
+    assert "version 4" in explanation.reason
+    assert (explanation.threshold, explanation.bin_gate) == (8.0, 1)
     assert (quiet.reason, quiet.stated_bin, quiet.signal_bin) == ("it lies outside the bursts", None, None)
-    plain = json.loads(json.dumps(told.to_json(), allow_nan=False))
+    plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
     assert plain["record_id"] == "rec_00000003"
     assert plain["reply"]["confidence"] == record.reply.confidence
 
@@ -186,11 +186,11 @@ def test_the_prompt_of_an_open_answer_ends_where_the_digit_is_read(make_service:
 def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeService) -> None:
     service = make_service()
     questions = toy_stream(6)
-    taught(service, questions[:2])
+    ask_all(service, questions[:2])
     service.pause("maintenance")
     service.ask(questions[2], 10)
     service.resume()
-    taught(service, questions[3:4])
+    ask_all(service, questions[3:4])
     assert explain(service.state, 2).reason == "learning was paused: maintenance"
     assert "taught version" in explain(service.state, 3).reason
 
@@ -198,10 +198,10 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
 @pytest.mark.parametrize("keep", ["hash", "none"])
 def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_service: MakeService, keep: Any) -> None:
     service = make_service(keep_text=keep)
-    taught(service, toy_stream(12))
-    told = explain(service.state, 3)
-    assert told.prompt is None
-    assert "plus" not in json.dumps(told.to_json())
+    ask_all(service, toy_stream(12))
+    explanation = explain(service.state, 3)
+    assert explanation.prompt is None
+    assert "plus" not in json.dumps(explanation.to_json())
     outcome = verify(service.state, service.state.latest(5), None)
     assert (outcome.matches, outcome.findings) == ({"not kept": 5}, ())
 
@@ -216,12 +216,12 @@ def test_a_state_is_examined_while_its_server_answers_and_learns(make_service: M
     questions = toy_stream(200)
     futures = [service.submit(question) for question in questions]
     with ServerStore(service.state.folder) as state:
-        seen: list[int] = []
-        while not seen or not all(future.done() for future in futures):
-            count, found = examine(state)
-            assert found == []
-            seen.append(count)
-    assert seen == sorted(seen)
+        counts: list[int] = []
+        while not counts or not all(future.done() for future in futures):
+            count, findings = examine(state)
+            assert findings == []
+            counts.append(count)
+    assert counts == sorted(counts)
     settle(service)
     assert examine(service.state) == (200, [])
 
@@ -256,8 +256,8 @@ def test_whatever_is_changed_in_the_tables_is_found(folder: Path, statement: str
         assert examine(state) == (40, [])
     spoil(folder, statement)
     with ServerStore(folder) as state:
-        _, found = examine(state)
-    assert any(finding.check == check and words in finding.detail for finding in found), found
+        _, findings = examine(state)
+    assert any(finding.check == check and words in finding.detail for finding in findings), findings
 
 
 class Rounding(ScriptedModel):
@@ -303,10 +303,10 @@ def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) 
 
 def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
     state = batched(make_service, Rounding(0.004))
-    found = outcome(state, Rounding(0.004))
-    assert found.matches == {"same": 1, "close": 12}
-    assert found.tolerance == 0.05
-    assert max(each.difference or 0 for each in found.rederived) == pytest.approx(0.004)
+    verification = outcome(state, Rounding(0.004))
+    assert verification.matches == {"same": 1, "close": 12}
+    assert verification.tolerance == 0.05
+    assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
 
 
 @pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
@@ -317,15 +317,15 @@ def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeServi
 
 def test_another_model_does_not_pass(make_service: MakeService) -> None:
     state = batched(make_service, ScriptedModel())
-    found = outcome(state, ScriptedModel(stated=0.6))
-    assert found.matches == {"differs": 13}
-    assert {finding.check for finding in found.findings} == {"confidence"}
-    assert found.to_json()["agrees"] is False
+    verification = outcome(state, ScriptedModel(stated=0.6))
+    assert verification.matches == {"differs": 13}
+    assert {finding.check for finding in verification.findings} == {"confidence"}
+    assert verification.to_json()["agrees"] is False
 
 
 def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService) -> None:
     service = make_service()
-    taught(service, toy_stream(20))
+    ask_all(service, toy_stream(20))
     folder = close(service)
     with ServerStore(folder) as state:
         served = state.served(15)
@@ -345,7 +345,7 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeSe
 
 def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(make_service: MakeService) -> None:
     service = make_service()
-    taught(service, toy_stream(3))
+    ask_all(service, toy_stream(3))
     served = service.state.served(1)
     near = ScriptedModel(stated=0.85 + 1e-6)
     assert rederive(service.state, near, served, 1e-4, exact=True).match == "differs"

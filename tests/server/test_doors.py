@@ -229,8 +229,8 @@ def test_keys_that_come_and_go_under_load_never_open_the_door(service: Service, 
     with opened(create_app(service)) as address:
         thread = threading.Thread(target=change)
         thread.start()
-        seen = set()
+        statuses = set()
         while not ended.is_set():
-            seen.add(httpx.get(f"{address}/v1/models").status_code)
+            statuses.add(httpx.get(f"{address}/v1/models").status_code)
         thread.join()
-    assert seen == {401}
+    assert statuses == {401}

@@ -16,9 +16,9 @@ from secl.server.http.api_keys import FILE, Keys
 def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "state")
     token = keys.add("ops", "admin")
-    found = keys.find(token)
-    assert found is not None
-    assert (found.name, found.role) == ("ops", "admin")
+    key = keys.find(token)
+    assert key is not None
+    assert (key.name, key.role) == ("ops", "admin")
     text = (tmp_path / "state" / FILE).read_text()
     assert token not in text
     assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()

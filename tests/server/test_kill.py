@@ -62,8 +62,8 @@ class Server:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/ask", body, headers)
         with urllib.request.urlopen(request, timeout=60) as reply:
-            found: dict[str, Any] = json.load(reply)
-            return found
+            answer: dict[str, Any] = json.load(reply)
+            return answer
 
 
 def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: threading.Lock) -> None:
@@ -71,14 +71,14 @@ def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: 
     count = 0
     while True:
         try:
-            said = server.ask(f"Is {number} times {count} an even number?")
+            answer = server.ask(f"Is {number} times {count} an even number?")
         except (OSError, http.client.HTTPException, json.JSONDecodeError):  # it was killed
             return
         count += 1
         with lock:
-            position = position_of(said["secl"]["record_id"])
+            position = position_of(answer["secl"]["record_id"])
             assert position not in replies, "one record for two replies"
-            replies[position] = said
+            replies[position] = answer
 
 
 @pytest.mark.slow
@@ -111,14 +111,14 @@ def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:
     with ServerStore(folder) as state:
         records = list(state.records())
         assert [record.position for record in records] == list(range(len(records)))
-        for position, said in replies.items():
+        for position, answer in replies.items():
             reply = records[position].reply
-            assert said["secl"]["bins"] == list(reply.bins)
-            assert said["secl"]["adapter_version"] == reply.version
+            assert answer["secl"]["bins"] == list(reply.bins)
+            assert answer["secl"]["adapter_version"] == reply.version
         gate = Manifest.of(state).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
-        kept = {0, *state.versions()}
-        assert {record.reply.version for record in records} <= kept
+        stored_versions = {0, *state.versions()}
+        assert {record.reply.version for record in records} <= stored_versions
         updates = [record.update.version for record in records if record.update is not None]
         assert sorted(updates) == list(range(1, len(updates) + 1))
         assert len(updates) >= before, "an update was lost"

@@ -39,30 +39,30 @@ def client(address: str) -> Iterator[openai.OpenAI]:
 
 
 def test_a_chat_is_answered_with_the_answer_alone(client: openai.OpenAI, service: Service) -> None:
-    said = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert said.choices[0].message.role == "assistant"
-    assert said.choices[0].message.content == "no idea"
-    assert said.choices[0].finish_reason == "stop"
-    assert said.id == "chatcmpl-rec_00000000"
-    assert said.usage is not None
-    assert said.usage.total_tokens == said.usage.prompt_tokens + said.usage.completion_tokens == 10
+    completion = client.chat.completions.create(model="scripted", messages=ASKED)
+    assert completion.choices[0].message.role == "assistant"
+    assert completion.choices[0].message.content == "no idea"
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.id == "chatcmpl-rec_00000000"
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens == 10
     question = service.state.served(0).record.question
     assert (question.text, question.form) == (ASKED[0]["content"], "sentence")
 
 
 def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
-    said: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert set(said.secl) == {
+    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    assert set(completion.secl) == {
         "confidence", "source", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version", "adapting",
         "record_id", "stored",
     }  # fmt: skip
-    assert said.secl["confidence"] == pytest.approx(0.85)
-    assert len(said.secl["bins"]) == 10
+    assert completion.secl["confidence"] == pytest.approx(0.85)
+    assert len(completion.secl["bins"]) == 10
 
 
 def test_options_make_it_multiple_choice(client: openai.OpenAI, service: Service) -> None:
-    said = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=CITIES)
-    assert said.choices[0].message.content in ("A. Rome", "B. Paris", "C. Bern")
+    completion = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=CITIES)
+    assert completion.choices[0].message.content in ("A. Rome", "B. Paris", "C. Bern")
     assert service.state.served(0).record.question.options == ("Rome", "Paris", "Bern")
 
 
@@ -117,8 +117,8 @@ def test_connections_that_close_in_mid_stream_harm_nobody(
             connection.sendall(whole[:sent])
             if sent == len(whole):
                 connection.recv(20)
-    said: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert said.secl["record_id"] == "rec_00000002"
+    completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    assert completion.secl["record_id"] == "rec_00000002"
     assert caplog.text == ""
 
 

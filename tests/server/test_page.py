@@ -35,10 +35,10 @@ TIMEOUT = 30_000
 
 def served(service: Service, count: int = 40) -> Service:
     """The service after some answers, lessons and judgements."""
-    for place, question in enumerate(toy_stream(count)):
+    for number, question in enumerate(toy_stream(count)):
         service.ask(question, 20)
-        if place % 4 == 0:
-            service.state.add_feedback(place, place % 8 == 0)
+        if number % 4 == 0:
+            service.state.add_feedback(number, number % 8 == 0)
     settled(service)
     return service
 
@@ -61,16 +61,16 @@ class Page(HTMLParser):
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     service = served(make_service())
-    seen = view(service)
-    text = render(seen, now=0.0)
+    state = view(service)
+    text = render(state, now=0.0)
     page = Page(text)
-    said = " ".join(page.text.split())
-    assert "1970-01-01 00:00:00" in said
-    assert f"Version {seen['newest']}" in said
-    assert f"ECE {seen['feedback']['ece']:.3f}" in said
-    assert f"Trained {seen['lessons']['trained']}" in said
-    for point in seen["timeline"][-8:]:
-        assert f"rec_{point['position']:08d}" in said
+    words = " ".join(page.text.split())
+    assert "1970-01-01 00:00:00" in words
+    assert f"Version {state['newest']}" in words
+    assert f"ECE {state['feedback']['ece']:.3f}" in words
+    assert f"Trained {state['lessons']['trained']}" in words
+    for point in state["timeline"][-8:]:
+        assert f"rec_{point['position']:08d}" in words
     pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
     assert len(pictures) == 6
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
@@ -136,23 +136,23 @@ def test_who_may_not_see_gets_a_page_that_asks_for_a_key_and_says_nothing(make_s
 
 
 def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> None:
-    said = " ".join(Page(render(view(make_service()))).text.split())
-    assert "Nobody has asked anything yet." in said
-    assert "The first answers will be drawn here." in said
-    assert "Nobody has said yet whether an answer was right." in said
-    assert "nan" not in said
-    assert "None" not in said
+    words = " ".join(Page(render(view(make_service()))).text.split())
+    assert "Nobody has asked anything yet." in words
+    assert "The first answers will be drawn here." in words
+    assert "Nobody has said yet whether an answer was right." in words
+    assert "nan" not in words
+    assert "None" not in words
 
 
 def test_the_headline_says_what_the_server_does() -> None:
     learning = {"on": True, "active": True, "paused": None, "waiting": 0, "backlog": 9}
-    seen: Any = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
-    assert headline(seen) == "The gate is quiet: it answers, and watches its uncertainty."
-    burst: Any = {**seen, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
+    state: Any = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
+    assert headline(state) == "The gate is quiet: it answers, and watches its uncertainty."
+    burst: Any = {**state, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
     assert headline(burst).endswith("learns from the next question, behind the answers. 1 lesson waits.")
     assert headline(burst | {"remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
-    assert headline(seen | {"learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
-    assert "does not learn" in headline(seen | {"learning": {**learning, "on": False}})
+    assert headline(state | {"learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
+    assert "does not learn" in headline(state | {"learning": {**learning, "on": False}})
 
 
 def test_pictures_put_values_where_they_belong() -> None:
@@ -235,7 +235,7 @@ def tab(browser: Any) -> Iterator[Any]:
     page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda problem: problems.append(str(problem)))
-    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.problems = problems
     yield page
     context.close()

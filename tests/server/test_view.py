@@ -22,50 +22,54 @@ judgements = st.lists(st.tuples(st.floats(0.05, 0.95), st.booleans()), max_size=
 
 @given(judgements)
 def test_measures_of_feedback_are_those_of_an_independent_computation(labelled: list[tuple[float, bool]]) -> None:
-    found = feedback(labelled)
-    assert found["n"] == len(labelled) == sum(each["count"] for each in found["bins"])
-    assert len(found["bins"]) == 10
+    measures = feedback(labelled)
+    assert measures["n"] == len(labelled) == sum(each["count"] for each in measures["bins"])
+    assert len(measures["bins"]) == 10
     if not labelled:
-        assert found["ece"] is found["brier"] is found["accuracy"] is None
+        assert measures["ece"] is measures["brier"] is measures["accuracy"] is None
         return
     stated, right = np.array([s for s, _ in labelled]), np.array([float(r) for _, r in labelled])
-    assert found["brier"] == pytest.approx(brier_score_loss(right, stated, pos_label=1))
-    assert found["accuracy"] == pytest.approx(right.mean())
-    gaps = [abs(each["count"] * (each["confidence"] - each["accuracy"])) for each in found["bins"] if each["count"]]
-    assert found["ece"] == pytest.approx(sum(gaps) / len(labelled))
+    assert measures["brier"] == pytest.approx(brier_score_loss(right, stated, pos_label=1))
+    assert measures["accuracy"] == pytest.approx(right.mean())
+    gaps = [abs(each["count"] * (each["confidence"] - each["accuracy"])) for each in measures["bins"] if each["count"]]
+    assert measures["ece"] == pytest.approx(sum(gaps) / len(labelled))
 
 
 def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: MakeService) -> None:
     service = make_service()
     questions = toy_stream(40)
-    said = [service.ask(question, 20) for question in questions]
+    answers = [service.ask(question, 20) for question in questions]
     settled(service)
     service.state.add_feedback(3, True)
     service.state.add_feedback(4, False)
-    seen = view(service, 25)
-    assert json.loads(json.dumps(seen, allow_nan=False)) == seen
-    assert (seen["model"], seen["answers"], seen["problems"]) == ("scripted", 40, [])
-    assert [point["position"] for point in seen["timeline"]] == list(range(15, 40))
-    for point in seen["timeline"]:
-        record = said[point["position"]].record
+    state = view(service, 25)
+    assert json.loads(json.dumps(state, allow_nan=False)) == state
+    assert (state["model"], state["answers"], state["problems"]) == ("scripted", 40, [])
+    assert [point["position"] for point in state["timeline"]] == list(range(15, 40))
+    for point in state["timeline"]:
+        record = answers[point["position"]].record
         assert point["confidence"] == record.reply.confidence
         assert point["frozen_confidence"] == record.frozen.confidence
         assert (point["entropy"], point["version"]) == (record.reply.entropy, record.reply.version)
         assert (point["alarm"], point["in_burst"]) == (record.decision.alarm, record.decision.in_burst)
-    assert seen["lessons"] == service.state.counts()
-    assert seen["feedback"]["n"] == 2
-    assert seen["newest"] == service.learner.model.version == sum(s.record.outcome == "waiting" for s in said)
-    last = said[-1].record.decision
-    assert (seen["in_burst"], seen["remaining"], seen["statistic"]) == (last.in_burst, last.remaining, last.statistic)
-    assert view(service, 25) == seen
+    assert state["lessons"] == service.state.counts()
+    assert state["feedback"]["n"] == 2
+    assert state["newest"] == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
+    last = answers[-1].record.decision
+    assert (state["in_burst"], state["remaining"], state["statistic"]) == (
+        last.in_burst,
+        last.remaining,
+        last.statistic,
+    )
+    assert view(service, 25) == state
 
 
 def test_a_view_of_nothing_has_no_numbers_and_only_the_untouched_model(make_service: MakeService) -> None:
-    seen = view(make_service())
-    assert (seen["answers"], seen["timeline"], seen["events"]) == (0, [], [])
-    assert seen["statistic"] is seen["shift"] is seen["feedback"]["ece"] is None
-    assert seen["versions"] == [{"version": 0, "position": None, "time": None, "kept": True, "current": True}]
-    json.dumps(seen, allow_nan=False)
+    state = view(make_service())
+    assert (state["answers"], state["timeline"], state["events"]) == (0, [], [])
+    assert state["statistic"] is state["shift"] is state["feedback"]["ece"] is None
+    assert state["versions"] == [{"version": 0, "position": None, "time": None, "kept": True, "current": True}]
+    json.dumps(state, allow_nan=False)
 
 
 def test_numbers_that_are_not_finite_become_none(make_service: MakeService) -> None:
@@ -74,29 +78,29 @@ def test_numbers_that_are_not_finite_become_none(make_service: MakeService) -> N
 
     service = make_service(twin=Lost(), gate=Never())
     service.ask(toy_stream(1)[0], 20)
-    seen = view(service)
-    assert seen["drift"] is None
-    assert seen["statistic"] is None
+    state = view(service)
+    assert state["drift"] is None
+    assert state["statistic"] is None
 
 
 def test_the_newest_versions_are_listed_with_the_answer_they_first_gave(make_service: MakeService) -> None:
     service = make_service(limits=Limits(batch=1))
     first: dict[int, int] = {}
-    for place, question in enumerate(toy_stream(60)):
-        first.setdefault(service.ask(question, 20).record.reply.version, place)
+    for position, question in enumerate(toy_stream(60)):
+        first.setdefault(service.ask(question, 20).record.reply.version, position)
         settled(service)
-    kept = service.state.versions()
-    assert len(kept) > VERSIONS
-    seen = view(service)
-    *listed, untouched = seen["versions"]
-    assert [each["version"] for each in listed if each["kept"]] == sorted(kept, reverse=True)[:VERSIONS]
-    assert seen["older"] == len(kept) - VERSIONS
+    stored_versions = service.state.versions()
+    assert len(stored_versions) > VERSIONS
+    state = view(service)
+    *listed, untouched = state["versions"]
+    assert [each["version"] for each in listed if each["kept"]] == sorted(stored_versions, reverse=True)[:VERSIONS]
+    assert state["older"] == len(stored_versions) - VERSIONS
     for each in listed:
         if each["kept"]:
             assert each["position"] == first[each["version"]]
             assert each["time"] == service.state.served(each["position"]).time
     assert untouched["version"] == 0
-    assert [each["version"] for each in seen["versions"] if each["current"]] == [service.learner.model.version]
+    assert [each["version"] for each in state["versions"] if each["current"]] == [service.learner.model.version]
 
 
 def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_service: MakeService) -> None:
@@ -106,10 +110,10 @@ def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_ser
     settled(service)
     version = service.state.versions()[0]
     service.rollback(version)
-    seen = view(service)
-    assert seen["newest"] == version != seen["version"]
-    assert [each["version"] for each in seen["versions"] if each["current"]] == [version]
-    assert (seen["events"][-1]["kind"], seen["events"][-1]["version"]) == ("rollback", version)
+    state = view(service)
+    assert state["newest"] == version != state["version"]
+    assert [each["version"] for each in state["versions"] if each["current"]] == [version]
+    assert (state["events"][-1]["kind"], state["events"][-1]["version"]) == ("rollback", version)
     assert service.ask(toy_stream(1)[0], 20).record.reply.version == version
     service.pause("a look first")
     assert view(service)["learning"] == {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from secl.errors import ParameterError
 
@@ -16,7 +17,7 @@ TIMEOUT = 60.0
 Command = Literal["rollback", "pause", "resume"]
 
 
-def send_command(server: str, command: Command, values: dict[str, Any], key_file: Path | None = None) -> None:
+def send_command(server: str, command: Command, values: Mapping[str, object], key_file: Path | None = None) -> None:
     """Have a running server change its learning.
 
     Args:

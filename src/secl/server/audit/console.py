@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from secl.records import Record, Reply
 from secl.reports.console import BAR, listing
@@ -107,7 +107,7 @@ def _events(history: History) -> RenderableType:
     return listing(("time", "what", "after record", "version", ""), rows)
 
 
-def _section(title: str, rows: Sequence[Any], table: RenderableType) -> list[RenderableType]:
+def _section(title: str, rows: Sequence[object], table: RenderableType) -> list[RenderableType]:
     from rich.text import Text
 
     if not rows:

@@ -143,7 +143,7 @@ async def wait_for_answer(service: Service, question: Question, request: Request
     """
     future = asyncio.wrap_future(service.submit(question))
     disconnect = asyncio.ensure_future(_disconnected(request))
-    pending: set[asyncio.Future[Any]] = {future, disconnect}
+    pending: set[asyncio.Future[Answer] | asyncio.Future[None]] = {future, disconnect}
     try:
         await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if future.done():

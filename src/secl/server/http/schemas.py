@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
@@ -39,7 +39,7 @@ class Message(BaseModel):
 
     role: str
     content: str | list[Part] | None = None
-    tool_calls: list[Any] | None = None
+    tool_calls: list[object] | None = None
 
 
 class SeclOptions(BaseModel):
@@ -68,11 +68,11 @@ class ChatRequest(BaseModel):
     stream: bool = False
     stream_options: StreamOptions | None = None
     n: int | None = None
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
+    tools: list[object] | None = None
+    functions: list[object] | None = None
     logprobs: bool | None = None
     modalities: list[str] | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: dict[str, object] | None = None
     secl: SeclOptions | None = None
 
 
@@ -258,12 +258,12 @@ def completion(answer: Answer, identifier: str, model: str, created: int) -> Com
     return Completion(id=identifier, created=created, model=model, choices=[choice], usage=usage, secl=secl)
 
 
-def chunks(reply: Completion, *, with_usage: bool) -> Iterator[dict[str, Any]]:
+def chunks(reply: Completion, *, with_usage: bool) -> Iterator[dict[str, object]]:
     """A reply as the chunks of a stream: role, content, end with our object, and usage if the request asks for it."""
     shared = {"id": reply.id, "object": "chat.completion.chunk", "created": reply.created, "model": reply.model}
     no_usage = {"usage": None} if with_usage else {}
 
-    def chunk(delta: dict[str, str], reason: str | None) -> dict[str, Any]:
+    def chunk(delta: dict[str, str], reason: str | None) -> dict[str, object]:
         choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
         return {**shared, "choices": [choice], **no_usage}
 
@@ -274,7 +274,7 @@ def chunks(reply: Completion, *, with_usage: bool) -> Iterator[dict[str, Any]]:
         yield {**shared, "choices": [], "usage": reply.usage.model_dump()}
 
 
-def served_json(served: Served) -> dict[str, Any]:
+def served_json(served: Served) -> dict[str, object]:
     """A record with the circumstances of its reply."""
     return {
         "record_id": record_id(served.record.position),
@@ -285,7 +285,7 @@ def served_json(served: Served) -> dict[str, Any]:
     }
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> dict[str, object]:
     """Something that happened to learning."""
     latest = None if event.position is None else record_id(event.position)
     return {

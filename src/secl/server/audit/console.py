@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from secl.records import Record, Reply
 from secl.reports.console import BAR, listing
-from secl.reports.formatting import UNDEFINED
+from secl.reports.formatting import UNDEFINED, counted, terminal_text
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
@@ -36,25 +36,24 @@ def moment(seconds: float | None) -> str:
     return UNDEFINED if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def visible(text: str) -> str:
-    """A text of unknown origin without control sequences: terminal escapes, controls, changes of direction.
+def terminal_lines(text: str) -> str:
+    """A text of unknown origin whose lines a terminal shows and does not obey.
 
-    >>> visible("red: \\x1b[31m, done")
-    'red: \\\\x1b[31m, done'
+    >>> terminal_lines("red:\n\x1b[31m, done")
+    'red:\n\\x1b[31m, done'
     """
-    plain = text.expandtabs(4)
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in plain)
+    return "\n".join(map(terminal_text, text.expandtabs(4).split("\n")))
 
 
 def history_page(history: History) -> list[RenderableType]:
     """A summary and three tables: bursts, versions, events."""
-    learning = "learning is on" if history.paused is None else f"learning is paused: {visible(history.paused)}"
+    learning = "learning is on" if history.paused is None else f"learning is paused: {terminal_lines(history.paused)}"
     lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in OUTCOMES if name in history.lessons)
     period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
     return [
-        f"{history.model}: {_count(history.answers, 'answer')}{period}",
+        f"{history.model}: {counted(history.answers, 'answer')}{period}",
         f"adapter version {history.version}; {learning}",
-        f"lessons: {lessons or 'none'}; {_count(history.labelled, 'answer')} labelled by people",
+        f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *_section("Events", history.events, _events(history)),
@@ -100,7 +99,7 @@ def _events(history: History) -> RenderableType:
             event.kind,
             UNDEFINED if event.position is None else str(event.position),
             str(event.version),
-            visible(event.detail),
+            terminal_lines(event.detail),
         )
         for event in history.events[-SHOWN:]
     ]
@@ -127,7 +126,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     reply, frozen = record.reply, record.frozen
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     title = f"{record_id(record.position)}, answered {moment(served.time)} {alone} by adapter version {reply.version}"
-    lesson = visible(explanation.reason)
+    lesson = terminal_lines(explanation.reason)
     if record.update is None:
         lesson = f"{_words(record.outcome)}, because {lesson}"
     return [
@@ -135,7 +134,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         "",
         _prompt(explanation),
         "",
-        Text(visible(_answer(record)), style="bold"),
+        Text(terminal_lines(_answer(record)), style="bold"),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
@@ -167,7 +166,7 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
 
     table = Table.grid(padding=(0, 2))
     for role, text in prompt:
-        table.add_row(Text(role, style="dim"), Text(visible(text)))
+        table.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
     return table
 
 
@@ -182,7 +181,7 @@ def _bins(reply: Reply, frozen: Reply) -> RenderableType:
 def _gate(explanation: Explanation) -> str:
     decision = explanation.served.record.decision
     what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
-    to_come = f", {_count(decision.remaining, 'question')} to come" if decision.in_burst else ""
+    to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
     if decision.statistic is None:
         return f"{what}{to_come}; nothing was tested"
     threshold = "" if explanation.threshold is None else f" against the threshold {explanation.threshold:g}"
@@ -197,7 +196,7 @@ def _evidence(explanation: Explanation) -> list[RenderableType]:
     if p_true is not None:
         pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
         heading = f"candidate ({p_true.distractor_source}; the first is the answer when the lesson was held)"
-        parts.append(listing(("P(True)", heading), [(f"{p:.4f}", visible(text)) for text, p in pairs]))
+        parts.append(listing(("P(True)", heading), [(f"{p:.4f}", terminal_lines(text)) for text, p in pairs]))
     if record.signal is not None:
         stated_bin, bin_gate = explanation.stated_bin, explanation.bin_gate
         stated = "" if stated_bin is None else f"; stated confidence then in bin {stated_bin}"
@@ -209,7 +208,7 @@ def _evidence(explanation: Explanation) -> list[RenderableType]:
 def verification_page(outcome: Verification) -> list[RenderableType]:
     """What was verified and how it came out, the findings last."""
     counts = Counter(finding.check for finding in outcome.findings)
-    records = _count(outcome.examined, "record")
+    records = counted(outcome.examined, "record")
     parts: list[RenderableType] = [
         f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
@@ -236,7 +235,7 @@ def _confidence(outcome: Verification) -> str:
         "differs": "different",
     }
     phrases = [f"{count} {meanings[name]}{_worst(outcome, name)}" for name, count in outcome.matches.items()]
-    return f"{_count(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
+    return f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
 
 
 def _worst(outcome: Verification, name: str) -> str:
@@ -246,15 +245,11 @@ def _worst(outcome: Verification, name: str) -> str:
 
 
 def _differences(count: int) -> str:
-    return _count(count, "difference") if count else ""
+    return counted(count, "difference") if count else ""
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _number(value: float | None, form: str) -> str:

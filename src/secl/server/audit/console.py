@@ -37,10 +37,11 @@ def moment(seconds: float | None) -> str:
 
 
 def terminal_lines(text: str) -> str:
-    """A text of unknown origin whose lines a terminal shows and does not obey.
+    r"""A text of unknown origin whose lines a terminal shows and does not obey.
 
-    >>> terminal_lines("red:\n\x1b[31m, done")
-    'red:\n\\x1b[31m, done'
+    >>> print(terminal_lines("red:\n\x1b[31m, done"))
+    red:
+    \x1b[31m, done
     """
     return "\n".join(map(terminal_text, text.expandtabs(4).split("\n")))
 

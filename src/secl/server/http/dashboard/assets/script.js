@@ -1,12 +1,12 @@
-// Brings the page up to date, asks, and gives feedback and orders. The server draws; nothing here is made from text.
+// Keeps the page up to date, asks, and sends feedback and commands. The server renders; nothing here is made from text.
 "use strict";
 
-const EVERY = 2000; // milliseconds between two looks
+const INTERVAL = 2000; // milliseconds between two updates
 const KEY = "secl-key"; // in sessionStorage, which ends with the tab
 const $ = (id) => document.getElementById(id);
-let record = null; // the name of the record whose answer is shown
-let looking = Promise.resolve(); // the latest look
-let looks = 0; // how many are not over
+let record = null; // id of the record whose answer is shown
+let updating = Promise.resolve(); // the latest update
+let pendingUpdates = 0;
 
 class Refused extends Error {
   constructor(status, message) {
@@ -24,7 +24,7 @@ async function request(path, body) {
   return fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-// The server's answer to an order or a question; what it refuses is thrown with its own words.
+// The server's reply to a command or a question; a refusal is thrown with the server's own message.
 async function post(path, body) {
   let reply;
   try {
@@ -32,22 +32,22 @@ async function post(path, body) {
   } catch {
     throw new Refused(0, "The server does not answer.");
   }
-  const said = await reply.json().catch(() => ({}));
-  if (reply.ok) return said;
-  const words = said.error?.message ?? (typeof said.detail === "string" ? said.detail : null);
+  const content = await reply.json().catch(() => ({}));
+  if (reply.ok) return content;
+  const message = content.error?.message ?? (typeof content.detail === "string" ? content.detail : null);
   if (reply.status === 401 || reply.status === 403) $("key-box")?.setAttribute("open", "");
-  throw new Refused(reply.status, words ?? `The server refused with status ${reply.status}.`);
+  throw new Refused(reply.status, message ?? `The server refused with status ${reply.status}.`);
 }
 
-// One look at a time, each after what was ordered before it.
+// One update at a time, each after the commands before it.
 function refresh() {
-  looks += 1;
-  looking = looking.then(look).finally(() => (looks -= 1));
-  return looking;
+  pendingUpdates += 1;
+  updating = updating.then(update).finally(() => (pendingUpdates -= 1));
+  return updating;
 }
 
-// Exchange the parts that have changed; what is being typed, opened or read stays.
-async function look() {
+// Replace the parts that have changed; what is being typed, opened or read stays.
+async function update() {
   let fresh;
   try {
     const reply = await request("./");
@@ -63,12 +63,12 @@ async function look() {
     $("main").replaceWith(fresh.getElementById("main"));
     document.title = fresh.title;
   } else {
-    for (const part of fresh.querySelectorAll("[data-live]")) exchange($(part.id), part);
+    for (const part of fresh.querySelectorAll("[data-live]")) replacePart($(part.id), part);
   }
   unlock();
 }
 
-function exchange(old, part) {
+function replacePart(old, part) {
   unhide(part);
   if (!old || old.isEqualNode(part)) return;
   const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
@@ -127,7 +127,7 @@ function show(reply) {
   });
   $("bins-desc").textContent = bins.map((p, k) => `${k / 10} to ${(k + 1) / 10}: ${Math.round(100 * p)}%`).join(", ");
   const version = reply.secl.adapter_version;
-  $("origin").textContent = `Percent of each tenth. Version ${version}, ${record ?? "not stored, so it cannot be judged"}.`;
+  $("origin").textContent = `Percent of each tenth. Version ${version}, ${record ?? "not stored, so it takes no feedback"}.`;
   $("feedback-buttons").hidden = record === null;
   document.querySelectorAll("[data-correct]").forEach((button) => button.setAttribute("aria-pressed", "false"));
   $("thanks").textContent = "";
@@ -135,7 +135,7 @@ function show(reply) {
   $("answer").scrollIntoView({ block: "nearest" });
 }
 
-async function judge(button) {
+async function sendFeedback(button) {
   $("trouble").textContent = "";
   try {
     await post("v1/feedback", { record_id: record, correct: button.dataset.correct === "true" });
@@ -148,8 +148,8 @@ async function judge(button) {
   refresh();
 }
 
-// An order of an admin, after a second thought where it changes what is answered.
-async function order(path, body, done, question) {
+// A command of an admin, confirmed first where it changes what is answered.
+async function command(path, body, done, question) {
   if (question && !window.confirm(question)) return;
   try {
     await post(path, body);
@@ -177,12 +177,12 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   const { version, correct } = button.dataset;
-  if (correct !== undefined) judge(button);
-  if (button.id === "pause") order("v1/pause", { reason: "by hand, on the page" }, "Learning is paused.");
-  if (button.id === "resume") order("v1/resume", {}, "Learning goes on.");
+  if (correct !== undefined) sendFeedback(button);
+  if (button.id === "pause") command("v1/pause", { reason: "by hand, on the page" }, "Learning is paused.");
+  if (button.id === "resume") command("v1/resume", {}, "Learning goes on.");
   if (version !== undefined) {
     const question = `Go back to version ${version}? Questions that wait for their lesson are dropped.`;
-    order("v1/rollback", { version: Number(version) }, `Answers come from version ${version} now.`, question);
+    command("v1/rollback", { version: Number(version) }, `Answers come from version ${version} now.`, question);
   }
   if (button.id === "key-forget") {
     sessionStorage.removeItem(KEY);
@@ -196,5 +196,5 @@ document.addEventListener("keydown", (event) => {
 
 unlock();
 if (sessionStorage.getItem(KEY)) refresh();
-setInterval(() => document.hidden || looks > 0 || refresh(), EVERY);
+setInterval(() => document.hidden || pendingUpdates > 0 || refresh(), INTERVAL);
 document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -189,7 +189,9 @@ def test_verify_names_what_is_not_as_it_was(
     assert "has changed since" in shell("verify", "--state", state).err
 
 
-def test_rollback_brings_back_what_a_version_said(shell: Shell, state: Path, loads: None, make_service: Any) -> None:
+def test_rollback_brings_back_what_a_version_said(
+    shell: Shell, state: Path, loads_nothing: None, make_service: Any
+) -> None:
     with ServerStore(state) as opened:
         said = {place: opened.served(place).record for place in (3, 30)}
     ended = shell("rollback", 3, "--state", state)
@@ -220,7 +222,7 @@ def test_a_version_after_a_rollback_takes_a_new_number(
 
 @pytest.mark.parametrize("command", [("pause", "stop it"), ("rollback", "0")])
 def test_lessons_that_wait_are_dropped_by_freeze_and_rollback(
-    shell: Shell, make_service: serving.MakeService, loads: None, command: tuple[str, ...]
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None, command: tuple[str, ...]
 ) -> None:
     service = make_service(start=False)
     service._thread.start()  # it answers and holds no lessons

@@ -144,12 +144,12 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
     questions = toy_stream(20)
     ask_all(service, questions[:6])
     assert history.version_now(service.state) == service.learner.model.version == 6
-    service.rollback(2)
+    service.learner.rollback(2)
     assert history.version_now(service.state) == 2
     assert [used.number for used in history.versions(service.state) if used.current] == [2]
     ask_all(service, questions[6:8])
     assert history.version_now(service.state) == service.learner.model.version == 8
-    service.rollback(0)
+    service.learner.rollback(0)
     assert history.version_now(service.state) == 0
 
 
@@ -187,9 +187,9 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     service = make_service()
     questions = toy_stream(6)
     ask_all(service, questions[:2])
-    service.pause("maintenance")
+    service.learner.pause("maintenance")
     service.ask(questions[2], 10)
-    service.resume()
+    service.learner.resume()
     ask_all(service, questions[3:4])
     assert explain(service.state, 2).reason == "learning was paused: maintenance"
     assert "taught version" in explain(service.state, 3).reason

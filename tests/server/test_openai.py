@@ -73,7 +73,7 @@ def test_the_form_of_the_answer_can_be_wished_for(client: openai.OpenAI, service
 
 
 def test_a_stream_says_the_same_in_pieces(client: openai.OpenAI, service: Service) -> None:
-    service.pause("so that both are answered alike")
+    service.learner.pause("so that both are answered alike")
     whole: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     pieces: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"

@@ -44,10 +44,10 @@ def test_each_reply_is_that_of_the_version_that_it_names(service: Service) -> No
     for question in asked:
         service.ask(question, 60)
         settled(service)
-    service.pause("to compare")
+    service.learner.pause("to compare")
     for served in service.state.latest(6)[1:]:
         record = served.record
-        service.rollback(record.reply.version)
+        service.learner.rollback(record.reply.version)
         again = service.ask(record.question, 60).record
         assert again.reply == record.reply
         assert again.frozen == record.frozen

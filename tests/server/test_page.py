@@ -112,7 +112,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     model = ScriptedModel()
     model.name = HOSTILE
     service = served(make_service(model=model))
-    service.pause(HOSTILE)
+    service.learner.pause(HOSTILE)
     text = render(view(service))
     assert "<script>" not in text
     assert text.count("<script ") == 1
@@ -385,7 +385,7 @@ def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
     model = ScriptedModel()
     model.name = "a-very-long-name-of-a-model-without-any-place-to-break-" * 3
     service = served(make_service(model=model))
-    service.pause("x" * 300)
+    service.learner.pause("x" * 300)
     context = browser.new_context(viewport={"width": width, "height": 800}, java_script_enabled=False)
     context.set_default_timeout(TIMEOUT)
     tab = context.new_page()

@@ -244,19 +244,19 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
         settled(service)
         before[said.record.reply.version] = said.record.reply
     latest, chosen = max(before), sorted(before)[4]
-    service.pause("to compare")
-    service.rollback(chosen)
+    service.learner.pause("to compare")
+    service.learner.rollback(chosen)
     assert service.ask(asked, 60).record.reply == before[chosen]
     assert [event.kind for event in service.state.events()] == ["pause", "rollback"]
-    service.resume()
+    service.learner.resume()
     service.ask(asked, 60)
     settled(service)
     # Numbers are never given twice: what version 13 was stays what it was.
     assert service.learner.model.version > latest
-    service.rollback(0)
+    service.learner.rollback(0)
     assert service.ask(asked, 60).record.reply.version == 0
     with pytest.raises(RunError, match="does not keep adapter version 999"):
-        service.rollback(999)
+        service.learner.rollback(999)
 
 
 def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(make_service: MakeService) -> None:
@@ -268,7 +268,7 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
         service.pace._answering = True  # that reply has ended its own turn
         service.learner.take([said.record] * 5)
         until(lambda: service.learner._model_free.locked())
-        service.rollback(0)
+        service.learner.rollback(0)
         assert service.learner.waiting == 0
     settled(service)
     assert service.learner.model.version == 0
@@ -277,14 +277,14 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
 
 def test_frozen_learning_stays_frozen_after_a_restart(make_service: MakeService) -> None:
     service = make_service(gate=Always())
-    service.pause("an audit")
+    service.learner.pause("an audit")
     service.ask(toy_stream(1)[0], 60)
     assert service.state.counts() == {"idle": 1}
     service.stop()
     service.state.close()
     again = make_service(gate=Always())
     assert again.learner.paused == "an audit"
-    again.resume()
+    again.learner.resume()
     again.ask(toy_stream(1)[0], 60)
     settled(again)
     assert again.state.counts() == {"idle": 1, "trained": 1}

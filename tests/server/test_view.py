@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ judgements = st.lists(st.tuples(st.floats(0.05, 0.95), st.booleans()), max_size=
 
 @given(judgements)
 def test_measures_of_feedback_are_those_of_an_independent_computation(labelled: list[tuple[float, bool]]) -> None:
-    measures = feedback(labelled)
+    measures: Any = feedback(labelled)
     assert measures["n"] == len(labelled) == sum(each["count"] for each in measures["bins"])
     assert len(measures["bins"]) == 10
     if not labelled:
@@ -109,13 +110,13 @@ def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_ser
         service.ask(question, 20)
     settled(service)
     version = service.state.versions()[0]
-    service.rollback(version)
+    service.learner.rollback(version)
     state = view(service)
     assert state["newest"] == version != state["version"]
     assert [each["version"] for each in state["versions"] if each["current"]] == [version]
     assert (state["events"][-1]["kind"], state["events"][-1]["version"]) == ("rollback", version)
     assert service.ask(toy_stream(1)[0], 20).record.reply.version == version
-    service.pause("a look first")
+    service.learner.pause("a look first")
     assert view(service)["learning"] == {
         "on": True,
         "active": False,

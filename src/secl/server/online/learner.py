@@ -38,6 +38,7 @@ class Learner:
         paused: why learning is paused; None if it is not.
         last_error: why the latest lesson failed, in one sentence; None after a success.
         failures: lessons that failed.
+        storage_fails: whether the disk refused the latest lesson, which is then repeated.
         relative_norm: of the model, kept because it is read often and takes a while to compute.
     """
 
@@ -48,7 +49,7 @@ class Learner:
         self.last_error: str | None = None
         self.failures = 0
         self.relative_norm = self.model.relative_norm
-        self._storage_fails = False
+        self.storage_fails = False
         self._waiting: deque[Record] = deque()
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
@@ -90,7 +91,7 @@ class Learner:
     @property
     def active(self) -> bool:
         """Whether questions of bursts get lessons."""
-        return self.paused is None and not self._storage_fails and self.calibrator.learns
+        return self.paused is None and not self.storage_fails and self.calibrator.learns
 
     @property
     def waiting(self) -> int:
@@ -188,7 +189,7 @@ class Learner:
             with self._model_free:
                 if self._waiting:  # a rollback may have emptied it
                     self._train(self._waiting[0])
-            if self._storage_fails:
+            if self.storage_fails:
                 with self._changed:
                     self._changed.wait(RETRY)
 
@@ -202,7 +203,7 @@ class Learner:
             self._go_back(before)
             return
         except StorageError as problem:  # the lesson is repeated when the disk accepts it
-            self._storage_fails, self.last_error = True, str(problem)
+            self.storage_fails, self.last_error = True, str(problem)
             self._go_back(before)
             return
         except Exception as problem:  # neither in the lesson nor in `failure`: before or behind it
@@ -251,7 +252,7 @@ class Learner:
 
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
-        self._storage_fails = False
+        self.storage_fails = False
         if record.outcome != "failed":
             self.last_error = None
 

@@ -74,6 +74,7 @@ class Service:
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
         failures: questions that were refused because of an unexpected exception.
+        storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
     """
 
@@ -92,6 +93,7 @@ class Service:
         self.started = time.time()
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
+        self.storage_fails = False
         calibrator.resume(state.entropies())
         for served in state.latest(self.watch.bounds.window):
             self.watch.see(served.record)
@@ -121,6 +123,8 @@ class Service:
         with self._changed:
             if self._closing:
                 raise ClosingError("the server is stopping; ask again when it is back.")
+            if self._thread.ident is not None and not self.alive:
+                raise ClosingError("the thread that answers has ended; restart the server.")
             if len(self._queue) >= self.limits.queue:  # drop cancelled requests
                 self._queue = deque(each for each in self._queue if not each.future.cancelled())
             if len(self._queue) >= self.limits.queue:
@@ -143,9 +147,14 @@ class Service:
         self.learner.stop()
 
     @property
+    def alive(self) -> bool:
+        """Whether the thread that answers runs."""
+        return self._thread.is_alive()
+
+    @property
     def ready(self) -> bool:
         """Whether questions are accepted."""
-        return self._thread.is_alive() and not self._closing
+        return self.alive and not self._closing
 
     @property
     def waiting(self) -> int:
@@ -161,31 +170,6 @@ class Service:
     def decision(self) -> Decision | None:
         """The gate's latest decision."""
         return self.calibrator.state.decision
-
-    def rollback(self, version: int) -> None:
-        """Go back to a kept adapter version, 0 for the untouched model; lessons that wait are dropped.
-
-        Raises:
-            RunError: that version was not kept.
-            StorageError: it cannot be written down; nothing changes.
-        """
-        self.learner.rollback(version)
-
-    def pause(self, reason: str) -> None:
-        """Learn no more, until `resume`; answers go on.
-
-        Raises:
-            StorageError: it cannot be written down.
-        """
-        self.learner.pause(reason)
-
-    def resume(self) -> None:
-        """Learn again.
-
-        Raises:
-            StorageError: it cannot be written down.
-        """
-        self.learner.resume()
 
     def _answer_all(self) -> None:
         while True:
@@ -251,8 +235,9 @@ class Service:
         try:
             self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
         except StorageError as problem:
-            self.last_error = str(problem)
+            self.storage_fails, self.last_error = True, str(problem)
             return False
+        self.storage_fails = False
         if self._next_snapshot is None:
             self.last_error = None
         self._stored_versions.add(number)

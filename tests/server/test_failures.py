@@ -1,0 +1,188 @@
+"""Any exception, anywhere in answering or learning: one request or lesson fails, and everybody can see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.gates import Always
+from secl.records import Question
+from secl.server.http.app import create_app
+from secl.server.http.dashboard.page import render
+from secl.server.http.dashboard.view import view
+from secl.server.online.service import Service
+from secl.testing import ScriptedModel
+from tests.server.conftest import MakeService
+from tests.server.test_service import settled, until
+
+SECRET = "My secret is 4711."
+
+
+class TokenizerError(Exception):
+    """Like those of libraries: no subclass of anything that this package knows."""
+
+
+class Failing(ScriptedModel):
+    """A model of which one method raises, until it is mended."""
+
+    def __init__(self, method: str, error: type[Exception]) -> None:
+        super().__init__()
+        self.broken = True
+        works: Callable[..., Any] = getattr(self, method)
+
+        def fails(*args: Any, **named: Any) -> Any:
+            if self.broken:
+                raise error(SECRET)
+            return works(*args, **named)
+
+        setattr(self, method, fails)
+
+
+ERRORS = (RuntimeError, MemoryError, TokenizerError)
+OK = {"status": "ok", "learning": "on", "problems": []}
+
+
+def client_of(service: Service) -> TestClient:
+    return TestClient(create_app(service), base_url="http://127.0.0.1")
+
+
+def ask(client: TestClient, question: str = SECRET) -> Any:
+    return client.post("/v1/ask", json={"question": question, "options": ["yes", "no"]})
+
+
+def metric(client: TestClient, line: str) -> float:
+    lines = dict(text.rsplit(" ", 1) for text in client.get("/metrics").text.splitlines() if text[0] != "#")
+    return float(lines[line])
+
+
+def check_nothing_is_quoted(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/"):
+        assert SECRET not in client.get(path).text
+    assert "4711" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("method", ["check", "prefetch", "answer"])
+def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture, method: str, error: type[Exception]
+) -> None:
+    model = Failing(method, error)
+    service = make_service(model=model)
+    client = client_of(service)
+    response = ask(client)
+    assert response.status_code == 500
+    assert response.json() == {
+        "error": {
+            "message": "the model failed on this request.",
+            "type": "server_error",
+            "param": None,
+            "code": "model_failed",
+        }
+    }
+    assert client.get("/healthz").json()["problems"] == ["the latest questions, or a new version, failed"]
+    assert client.get("/readyz").json()["ready"] is True
+    assert metric(client, "secl_failed_requests_total") == metric(client, 'secl_last_error{part="answers"}') == 1
+    page = client.get("/").text
+    assert error.__name__ in page
+    assert "Failed requests" in page
+    check_nothing_is_quoted(client, caplog)
+
+    model.broken = False
+    assert ask(client).status_code == 200
+    assert client.get("/healthz").json() == OK
+    assert metric(client, "secl_failed_requests_total") == 1
+    assert metric(client, 'secl_last_error{part="answers"}') == 0
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("method", ["answer", "score_p_true", "learn", "snapshot"])
+def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture, method: str, error: type[Exception]
+) -> None:
+    twin = Failing(method, error)
+    service = make_service(twin=twin, gate=Always())
+    client = client_of(service)
+    assert ask(client).status_code == 200
+    until(lambda: service.state.counts().get("failed") == 1)
+    until(lambda: service.learner.waiting == 0)
+    assert client.get("/healthz").json() == {**OK, "status": "degraded", "problems": ["the latest lesson failed"]}
+    assert metric(client, "secl_failed_lessons_total") == metric(client, 'secl_last_error{part="lessons"}') == 1
+    assert metric(client, 'secl_thread_alive{part="lessons"}') == 1
+    assert error.__name__ in client.get("/").text
+    check_nothing_is_quoted(client, caplog)
+
+    twin.broken = False
+    assert ask(client).status_code == 200
+    settled(service)
+    assert service.state.counts() == {"failed": 1, "trained": 1}
+    assert client.get("/healthz").json() == OK
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(
+    make_service: MakeService, caplog: pytest.LogCaptureFixture, error: type[Exception]
+) -> None:
+    model = Failing("restore", error)
+    service = make_service(model=model, gate=Always())
+    client = client_of(service)
+    assert ask(client).status_code == 200
+    settled(service)
+    reply = ask(client).json()["secl"]
+    assert reply["adapter_version"] == 0
+    assert client.get("/healthz").json()["status"] == "degraded"
+    assert error.__name__ in client.get("/").text
+    check_nothing_is_quoted(client, caplog)
+    model.broken = False
+    assert ask(client).json()["secl"]["adapter_version"] > 0
+    assert client.get("/healthz").json() == OK
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+    client = client_of(service)
+
+    def end(_requests: Any) -> None:
+        raise SystemExit  # ends a thread, and nothing catches it
+
+    monkeypatch.setattr(service, "_answer", end)
+    service.submit(Question("Why?"))
+    until(lambda: not service.alive)
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json() == {
+        "ready": False,
+        "problems": ["no questions are accepted: the answering thread has ended"],
+    }
+    assert client.get("/healthz").json()["status"] == "degraded"
+    assert metric(client, 'secl_thread_alive{part="answers"}') == metric(client, "secl_ready") == 0
+    assert "the answering thread has ended" in render(view(service))
+    assert ask(client).status_code == 503  # at once, and not after the timeout
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_learning_thread_is_shown_and_answers_go_on(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate=Always())
+    client = client_of(service)
+
+    def end(_record: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(service.learner, "_train", end)
+    assert ask(client).status_code == 200
+    until(lambda: not service.learner.alive)
+    assert client.get("/readyz").status_code == 200
+    health = client.get("/healthz").json()
+    assert (health["learning"], health["problems"]) == ("off", ["nothing is learned: the learning thread has ended"])
+    assert metric(client, 'secl_thread_alive{part="lessons"}') == metric(client, "secl_learning") == 0
+    assert view(service)["learning"]["active"] is False
+    assert "the learning thread has ended" in client.get("/").text
+    assert ask(client).status_code == 200

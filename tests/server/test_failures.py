@@ -88,7 +88,7 @@ def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
     assert metric(client, "secl_failed_requests_total") == metric(client, 'secl_last_error{part="answers"}') == 1
     page = client.get("/").text
     assert error.__name__ in page
-    assert "Failed requests" in page
+    assert "in the queue, 1 failed" in page
     check_nothing_is_quoted(client, caplog)
 
     model.broken = False

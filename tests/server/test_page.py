@@ -356,7 +356,7 @@ def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done
     assert tab.evaluate("document.cookie") == ""
     tab.click("#key-box summary")
     tab.click("#key-forget")
-    shown(tab, ".verdict", "to those who have a key")
+    shown(tab, ".headline", "to those who have a key")
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def _split(value: Any) -> Any:
     return value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split), Parameter(show_default=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == OFF else value)]
 
@@ -78,7 +78,7 @@ class Settings(BaseModel):
 
 
 FLAT = Parameter(name="*")
-"""Makes a flag of every field of a group."""
+"""Makes a flag of every field of a group, each under its own name."""
 
 
 class ModelSettings(Settings):
@@ -239,14 +239,21 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
     alpha is 2; it must be a finite number above 0 and at most 1.
     """
     error = problem.errors(include_url=False)[0]
+    value = error["input"]
     if not error["loc"]:
-        return f"{error['input']!r} is not a table of settings; they are {', '.join(group.model_fields)}."
+        return f"{value!r} is not a table of settings; they are {', '.join(group.model_fields)}."
     key = str(error["loc"][0])
     if key not in group.model_fields:
         return f"there is no setting {key!r} among {', '.join(group.model_fields)}."
     field = group.model_fields[key]
-    flat = next((name for name, path in FLAT_NAMES.items() if path[1:] == (key,) and _group(path[0]) is group), key)
-    return f"{flat} is {error['input']!r}; it must be {allowed(field)}."
+    number = error["type"].startswith(("greater_than", "less_than", "finite"))  # flags give numbers as text
+    return f"{_typed_name(key, field)} is {value if number else repr(value)}; it must be {allowed(field)}."
+
+
+def _typed_name(key: str, field: FieldInfo) -> str:
+    """What a user calls a setting: its flag, with underscores."""
+    flags = [next(iter(part.name)) for part in field.metadata if isinstance(part, Parameter) and part.name]
+    return flags[0].lstrip("-").replace("-", "_") if flags else key
 
 
 def _group(key: str) -> Any:

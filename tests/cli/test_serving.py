@@ -51,18 +51,18 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--host", "0.0.0.0", "--port", 0), "no API keys"),
     (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
     (("--host", "192.0.2.1", "--port", 0), "cannot listen at 192.0.2.1"),
-    (("--gate", "revolving"), "no gate 'revolving'"),
+    (("--gate", "revolving"), "gate is 'revolving'"),
     (("--gate", "always", "--threshold", 2), "has no threshold"),
-    (("--burst", 0), "burst"),
-    (("--tau", -1), "tau"),
+    (("--burst", 0), "burst is 0"),
+    (("--tau", -1), "tau is -1"),
     (("--method", "magic"), "magic"),
-    (("--share", 1), "share of learning"),
-    (("--queue", 0), "length of the queue"),
-    (("--batch", -1), "largest batch"),
-    (("--drift", 0), "drift"),
-    (("--shift", 2), "shift"),
-    (("--patience", 0), "timeout"),
-    (("--body", 0), "max_body_bytes"),
+    (("--learning-share", 1), "learning_share is 1"),
+    (("--max-queue", 0), "max_queue is 0"),
+    (("--max-batch-size", -1), "max_batch_size is -1"),
+    (("--max-drift", 0), "max_drift is 0"),
+    (("--max-shift", 2), "max_shift is 2"),
+    (("--timeout", 0), "timeout is 0"),
+    (("--max-body-bytes", 0), "max_body_bytes is 0"),
     (("--keep-text", "some"), "keep-text is 'some'"),
     (("--model", "no-such-folder/x"), "no-such-folder"),
 ]
@@ -151,7 +151,7 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
 ) -> None:
     folder = tmp_path / "state"
     token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
-    with serving(folder, tiny_llama, "--pause", "--name", "tiny", host="0.0.0.0") as (process, address):
+    with serving(folder, tiny_llama, "--pause", "--served-model-name", "tiny", host="0.0.0.0") as (process, address):
         assert address.startswith("http://0.0.0.0:")
         local = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{local}/v1/models").status_code == 401

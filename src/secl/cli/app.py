@@ -1,62 +1,87 @@
-"""The shell's front door itself: the application, what its commands share, and how mistakes end."""
+"""The command line itself: the application, what its commands share, and how mistakes end."""
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
-from typer.core import TyperGroup
+from cyclopts import App, CycloptsError, Parameter
 
 from secl.errors import SeclError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
-class Commands(TyperGroup):
-    """All commands: Ctrl-C in any of them ends in one sentence, where typer would end without a word."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            fail("stopped.")
-
-
-app = typer.Typer(
-    cls=Commands,
+app = App(
+    name="secl",
     help="Make a language model's stated confidence mean what it says, without labels, while it works.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    help_format="plaintext",
+    default_parameter=Parameter(negative_iterable=()),
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
+app["--version"].show = False
 
-RUN = Annotated[Path, typer.Argument(help="A run folder.", show_default=False)]
-MODEL = Annotated[str | None, typer.Option(help="Preset, hub id, folder or GGUF file.", show_default="smollm2")]
-DEVICE = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default="auto")]
-DTYPE = Annotated[str | None, typer.Option(help="Body of the network: auto, bf16, fp16 or fp32.", show_default="auto")]
-
-
-def flag(text: str, default: str | bool = False) -> Any:
-    return typer.Option(help=text, show_default=default)
+RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
+Flag = Parameter(negative=())
+"""A switch without an opposite."""
 
 
 def main() -> None:
-    """Entry point: a mistake of the user ends in one sentence and exit code 2, a warning is one line."""
+    """Run the command line: a mistake of the user ends in one sentence and exit code 2, a warning is one line."""
     warnings.showwarning = lambda message, *_args, **_kwargs: print(f"secl: {message}", file=sys.stderr)  # noqa: T201
     try:
-        app(standalone_mode=True)
+        code = app(sys.argv[1:], exit_on_error=False, print_error=False)
     except SeclError as problem:
         fail(str(problem))
+    except CycloptsError as problem:
+        fail(" ".join(str(problem).split()))
+    except KeyboardInterrupt:
+        fail("stopped.")
+    raise SystemExit(code or 0)
 
 
 def fail(sentence: str) -> NoReturn:
+    """Print why and end with the code for mistakes."""
     print(f"secl: {sentence}", file=sys.stderr)  # noqa: T201
     raise SystemExit(2)
 
 
-def console() -> Any:
+def echo(text: str, *, error: bool = False) -> None:
+    """Print a text as it is."""
+    print(text, file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """Print one JSON object."""
+    echo(json.dumps(values, allow_nan=False, ensure_ascii=False, indent=2))
+
+
+def console(*, stderr: bool = False) -> Console:
     """Where tables and paths are printed."""
     from rich.console import Console
 
-    return Console(markup=False)  # paths and domains may hold brackets
+    return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets
+
+
+def progress_bar(
+    screen: Console, *, hidden: bool = False, transient: bool = False, remaining: bool = False
+) -> Progress:
+    """A bar with a description, a count and a clock; `remaining` adds the time to go."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    columns += [TimeRemainingColumn()] if remaining else []
+    return Progress(*columns, console=screen, transient=transient, disable=hidden)

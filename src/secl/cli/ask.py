@@ -5,33 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from secl.cli.app import app, console
+from secl.settings import FLAT, ModelSettings
 
-from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, flag
 
-
-@app.command()
+@app.command
 def ask(
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
-    option: Annotated[list[str] | None, flag("An answer to choose from; give two or more, or none.")] = None,
-    model: MODEL = None,
-    adapter: Annotated[Path | None, flag("A run whose learned adapter to use.")] = None,
-    dtype: DTYPE = None,
-    device: DEVICE = None,
+    question: str,
+    /,
+    *,
+    option: list[str] | None = None,
+    adapter: Path | None = None,
+    model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
-    """Ask one question and see answer, confidence and its ten bins."""
+    """Ask one question and see answer, confidence and its ten bins.
+
+    Args:
+        question: The question.
+        option: An answer to choose from; give two or more, or none.
+        adapter: A run whose learned adapter to use.
+    """
     from secl.records import Question
     from secl.reports.console import answer_panel
     from secl.runs.runner import load_for_asking
 
-    changes = {key: value for key, value in {"model": model, "dtype": dtype, "device": device}.items() if value}
+    changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     asked = Question(question, tuple(option or ()))
     local, normalise = load_for_asking(changes, adapter)
     answered = local.answer(asked, score_next=True)
     console().print(answer_panel(asked, answered, local.score_p_true(asked, answered.reply), normalise))
 
 
-@app.command()
+@app.command
 def models() -> None:
     """List the models with settings of their own."""
     from secl.backends.local.presets import PRESETS
@@ -42,7 +47,7 @@ def models() -> None:
     console().print("Any other chat model: a hub id, a folder, or a GGUF file.")
 
 
-@app.command()
+@app.command
 def methods() -> None:
     """List the methods that a run can use."""
     from secl.methods import METHODS
@@ -52,7 +57,7 @@ def methods() -> None:
     console().print(listing(("name", "gate", "what"), rows))
 
 
-@app.command()
+@app.command
 def benchmarks() -> None:
     """List the benchmarks that a stream can be made of."""
     from secl.data.benchmarks import BENCHMARKS

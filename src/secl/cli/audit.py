@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from secl.cli.app import app, console, flag
+from secl.cli.app import AsJson, app, console, print_json
 from secl.errors import ParameterError
 
-STATE = Annotated[Path, flag("The server's state folder; it may be running.", False)]
-STOPPED = Annotated[Path | None, flag("The state folder of a server that is not running.", False)]
-SERVER = Annotated[str | None, flag("A running server in its place, for example http://127.0.0.1:8080.", False)]
-KEY = Annotated[Path | None, flag("File with the key of an administrator, for --server.", False)]
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
+StoppedState = Annotated[Path | None, Parameter(help="The state folder of a server that is not running.")]
+Server = Annotated[
+    str | None, Parameter(help="A running server in place of --state, for example http://127.0.0.1:8080.")
+]
+KeyFile = Annotated[Path | None, Parameter(help="File with the key of an administrator, for --server.")]
 
 DIFFERS = 1
 """Exit code of `secl verify` where something does not agree; 2 is a mistake, as everywhere."""
 
 
-@app.command()
-def history(state: STATE, as_json: JSON = False) -> None:
+@app.command
+def history(*, state: StateFolder, as_json: AsJson = False) -> None:
     """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
     from secl.server.audit import history
     from secl.server.audit.console import history_page
@@ -33,13 +33,13 @@ def history(state: STATE, as_json: JSON = False) -> None:
     _print(found.to_json() if as_json else history_page(found))
 
 
-@app.command()
-def show(
-    record: Annotated[str, typer.Argument(help="Its id or position.", show_default=False)],
-    state: STATE,
-    as_json: JSON = False,
-) -> None:
-    """Why an answer got its number: prompt, bins, gate, lesson, versions."""
+@app.command
+def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None:
+    """Why an answer got its number: prompt, bins, gate, lesson, versions.
+
+    Args:
+        record: Its id or position.
+    """
     from secl.server.audit.console import explanation_page
     from secl.server.audit.entries import position_of
     from secl.server.audit.explain import explain
@@ -50,19 +50,18 @@ def show(
     _print(told.to_json() if as_json else explanation_page(told))
 
 
-@app.command()
-def verify(
-    state: STATE,
-    last: Annotated[int | None, flag("Compute so many of the latest answers again; 0 for none.", "20")] = None,
-    record: Annotated[str | None, flag("Compute this answer again instead.", False)] = None,
-    as_json: JSON = False,
-) -> None:
+@app.command
+def verify(*, state: StateFolder, last: int | None = None, record: str | None = None, as_json: AsJson = False) -> int:
     """Replay the gate, compare the tables, and compute answers again from the stored adapter versions.
 
     An answer that was computed alone must come out the same to the last digit; one of a pass over several questions
     within a tolerance, because passes of another shape round differently.
 
     Exit codes: 0 all agrees, 1 something does not, 2 a mistake.
+
+    Args:
+        last: How many of the latest answers to compute again; 20 by default, 0 for none.
+        record: The answer to compute again instead.
     """
     from secl.server.audit import replay
     from secl.server.audit.console import verification_page
@@ -82,17 +81,16 @@ def verify(
             changes = replay.environment_changes(opened, model)
         outcome = replay.verify(opened, chosen, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
-    raise typer.Exit(DIFFERS if outcome.findings else 0)
+    return DIFFERS if outcome.findings else 0
 
 
-@app.command()
-def rollback(
-    version: Annotated[int, typer.Argument(help="A kept version; 0 is the untouched model.", show_default=False)],
-    state: STOPPED = None,
-    server: SERVER = None,
-    key_file: KEY = None,
-) -> None:
-    """Go back to a kept adapter version; lessons that wait are dropped."""
+@app.command
+def rollback(version: int, /, *, state: StoppedState = None, server: Server = None, key_file: KeyFile = None) -> None:
+    """Go back to a kept adapter version; lessons that wait are dropped.
+
+    Args:
+        version: A kept version; 0 is the untouched model.
+    """
     from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
@@ -103,14 +101,15 @@ def rollback(
     console().print(f"back to version {version}; {dropped} lessons that waited are dropped.")
 
 
-@app.command()
+@app.command
 def pause(
-    reason: Annotated[str, typer.Argument(help="Why, for the history.")] = "by hand",
-    state: STOPPED = None,
-    server: SERVER = None,
-    key_file: KEY = None,
+    reason: str = "by hand", /, *, state: StoppedState = None, server: Server = None, key_file: KeyFile = None
 ) -> None:
-    """Learn no more until a resume; answers go on, and lessons that wait are dropped."""
+    """Learn no more until a resume; answers go on, and lessons that wait are dropped.
+
+    Args:
+        reason: Why, for the history.
+    """
     from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
@@ -121,8 +120,8 @@ def pause(
     console().print(f"learning is paused; {dropped} lessons that waited are dropped.")
 
 
-@app.command()
-def resume(state: STOPPED = None, server: SERVER = None, key_file: KEY = None) -> None:
+@app.command
+def resume(*, state: StoppedState = None, server: Server = None, key_file: KeyFile = None) -> None:
     """Learn again."""
     from secl.server.audit import client, control
 
@@ -146,7 +145,7 @@ def _to_server(state: Path | None, server: str | None, key_file: Path | None) ->
 def _print(what: Any) -> None:
     """One JSON object, or the parts of a page."""
     if isinstance(what, dict):
-        typer.echo(json.dumps(what, allow_nan=False, ensure_ascii=False, indent=2))
+        print_json(what)
         return
     screen = console()
     for part in what:

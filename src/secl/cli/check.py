@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from pydantic import Field
 
-from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
+from secl.cli.app import AsJson, app, console, fail, print_json, progress_bar
+from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, Settings, StreamSettings
 
 if TYPE_CHECKING:
     from secl.evaluation.adaptation_check import Gap
@@ -19,57 +19,51 @@ CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
 """Exit codes by verdict; 2 is a mistake, as everywhere."""
 
 
-@app.command()
+class CheckSettings(Settings):
+    """The settings that a check can have."""
+
+    model: Annotated[ModelSettings, FLAT] = ModelSettings()
+    stream: Annotated[StreamSettings, FLAT] = StreamSettings()
+    seed: Seed = Field(42, description="Seed of everything random.")
+
+
+@app.command
 def check(
-    model: MODEL = None,
-    questions: Annotated[str | None, flag("Your own questions with right answers, JSONL or CSV.")] = None,
-    benchmarks: Annotated[str | None, flag("Benchmarks in place of --questions, for example mmlu,arc.")] = None,
-    per_domain: Annotated[int | None, flag("Questions of each benchmark.", "all")] = None,
-    data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
-    tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
-    dtype: DTYPE = None,
-    device: DEVICE = None,
-    seed: Annotated[int | None, flag("Of everything random.", "42")] = None,
-    out: Annotated[
-        Path | None, flag("Keep the answers as a run in this folder; go on with it, or reuse it.", "kept nowhere")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-) -> None:
+    *,
+    flags: Annotated[CheckSettings | None, FLAT] = None,
+    tau: float | None = None,
+    out: Path | None = None,
+    as_json: AsJson = False,
+) -> int:
     """Check on labelled questions whether adapting can help: is normalised P(True) better than what is stated?
 
     Exit codes: 0 adapt, 3 do not adapt, 4 cannot tell, 2 a mistake.
+
+    Args:
+        tau: Temperature of normalised P(True); the model's own by default.
+        out: Folder that keeps the answers as a run, to continue or to reuse it; they are kept nowhere by default.
     """
     from secl.evaluation.adaptation_check import measure_gap
-    from secl.validation import check_finite
 
-    if tau is not None:
-        check_finite("temperature tau", tau, tau > 0, "be above 0")
-    names = ("model", "questions", "per_domain", "data", "dtype", "device", "seed")
-    given = locals()
-    settings: dict[str, Any] = {name: given[name] for name in names if given[name] is not None}
-    if benchmarks is not None:
-        settings["benchmarks"] = [benchmarks]
+    tau = EvidenceSettings(tau=tau).tau
+    settings = flags.model_dump(exclude_unset=True) if flags else {}
     if out is None:
         with TemporaryDirectory(prefix="secl-check-") as place:
-            asked = _ask(settings, Path(place) / "run", "nothing is kept without --out.")
+            answers = _ask(settings, Path(place) / "run", "nothing is kept without --out.")
     else:
-        asked = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
-    run = asked.manifest.settings
-    gap = measure_gap(asked.records, tau or asked.manifest.tau, run.evidence.formula, seed=run.seed)
+        answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
+    run = answers.manifest.settings
+    gap = measure_gap(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
     _print(gap, run.model.name, as_json)
-    raise typer.Exit(CODES[gap.verdict])
+    return CODES[gap.verdict]
 
 
 def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
     """Get the answers, with a progress bar on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from secl.runs.check_run import ask
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    screen = Console(stderr=True, markup=False)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    screen = console(stderr=True)
+    with progress_bar(screen, transient=True, hidden=not screen.is_terminal) as bar:
         task = bar.add_task("loading model and questions", total=None)
 
         def show(done: int, total: int, _record: Any) -> None:
@@ -91,8 +85,7 @@ def _print(gap: Gap, model: str, as_json: bool) -> None:
     from secl.reports.table import to_rich
 
     if as_json:
-        plain = {"model": model, **gap_json(gap), "exit_code": CODES[gap.verdict]}
-        typer.echo(json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2))
+        print_json({"model": model, **gap_json(gap), "exit_code": CODES[gap.verdict]})
         return
     screen = console()
     for table in (sweep_table(gap), gap_table(gap)) if gap.n else ():

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from secl.cli.app import app, console, flag
+from secl.cli.app import AsJson, app, console, print_json
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -16,16 +13,15 @@ if TYPE_CHECKING:
     from secl.runs.store import Store
 
 
-@app.command()
-def compare(
-    run_a: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN_A", show_default=False)],
-    run_b: Annotated[Path, typer.Argument(help="Another, or the same.", metavar="RUN_B", show_default=False)],
-    reading: Annotated[
-        str | None, flag("Confidence to compare, or one for each run: stated:secl.", "each method's own")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-) -> None:
-    """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals."""
+@app.command
+def compare(run_a: Path, run_b: Path, /, *, reading: str | None = None, as_json: AsJson = False) -> None:
+    """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals.
+
+    Args:
+        run_a: A run folder.
+        run_b: Another, or the same.
+        reading: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
+    """
     from secl.evaluation.compare import compare as compare_sides
     from secl.evaluation.compare import comparison_json
     from secl.reports.comparison_report import comparison_table, remarks
@@ -51,7 +47,7 @@ def compare(
             for key, (run, side) in runs.items()
         }
         told |= {"settings": settings, "notes": notes}
-        typer.echo(json.dumps(told | comparison_json(comparison), allow_nan=False, ensure_ascii=False, indent=2))
+        print_json(told | comparison_json(comparison))
         return
     screen = console()
     for key, (run, side) in runs.items():

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from secl.cli.app import RUN, app, console, flag
+from secl.cli.app import RunFolder, app, console
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -23,15 +23,17 @@ REPORT = Path("report")
 """Where the report of several runs goes."""
 
 
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", show_default=False)],
-    out: Annotated[Path | None, flag("Folder of the report.", "RUN; for several runs: report")] = None,
-) -> None:
-    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables."""
+@app.command
+def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None:
+    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables.
+
+    Args:
+        out: Folder of the report; by default the run's own, or report for several runs.
+    """
     from secl.reports.folder import check_folder
     from secl.runs.store import Store
 
+    runs = (run, *more)
     places = [folder.resolve() for folder in runs]
     for folder, place in zip(runs, places, strict=True):
         if places.count(place) > 1:
@@ -51,23 +53,29 @@ def report(
         tell(found, out)
 
 
-@app.command()
+@app.command
 def export(
-    folder: RUN,
-    format: Annotated[str | None, typer.Option("--format", help="jsonl, csv or parquet.", show_default="jsonl")] = None,
-    adapter: Annotated[int | None, flag("Write this kept adapter version, as a folder for PEFT, instead.")] = None,
-    out: Annotated[
-        Path | None, flag("File (- for standard output) or folder.", "RUN/records.FORMAT, RUN/adapter-N")
-    ] = None,
+    run: RunFolder,
+    /,
+    *,
+    format: str | None = None,
+    adapter: int | None = None,
+    out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
-    """Write a run's records (complete in jsonl, flat rows in csv and parquet), or one of its adapter versions."""
+    """Write a run's records (complete in jsonl, flat rows in csv and parquet), or one of its adapter versions.
+
+    Args:
+        format: jsonl, csv or parquet; jsonl by default.
+        adapter: Kept adapter version to write instead, as a folder for PEFT.
+        out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
+    """
     from secl.runs.adapters import write_version
     from secl.runs.export import write
     from secl.runs.store import Store
 
     if adapter is not None and format is not None:
         raise ParameterError("an adapter has only the format of PEFT; leave --format or --adapter away.")
-    with Store(folder) as store:
+    with Store(run) as store:
         path = write(store, format or "jsonl", out) if adapter is None else write_version(store, adapter, out)
     if path is not None:
         console().print(str(path), soft_wrap=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from secl.cli.app import DEVICE, DTYPE, MODEL, app, console, fail, flag
+from secl.cli.app import app, console, fail, progress_bar
+from secl.settings import FLAT
+from secl_paper.setup import Setup
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,51 +17,27 @@ if TYPE_CHECKING:
     from secl_paper.reproduce import Reproduction
 
 
-@app.command()
-def reproduce(
-    table: Annotated[
-        list[str] | None, typer.Argument(help="Tables by name, or Python files with your own; all if none is named.")
-    ] = None,
-    model: MODEL = None,
-    per_domain: Annotated[int | None, flag("Questions of each benchmark.", "500")] = None,
-    data: Annotated[str | None, flag("Folder with the benchmarks' official files.", "SECL_DATA, else the hub")] = None,
-    benchmarks: Annotated[str | None, flag("Benchmarks in order.", "gsm8k,mmlu,arc,truthfulqa")] = None,
-    dtype: DTYPE = None,
-    device: DEVICE = None,
-    tau: Annotated[float | None, flag("Temperature of normalised P(True).", "the model's")] = None,
-    nli: Annotated[str | None, flag("NLI model of DINCO: hub id or folder.", "the model itself")] = None,
-    gate: Annotated[str | None, flag("For SECL where a table names no gate.", "the paper's, page-hinkley")] = None,
-    against: Annotated[str | None, flag("The paper's model to compare with.", "the same, else llama-3.2-3b")] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder of runs and tables; what is finished there is not repeated.")
-    ] = Path("runs/reproduce"),
-) -> None:
-    """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference."""
-    from secl_paper.reproduce import Reproduction, find
-    from secl_paper.setup import Setup
+@app.command
+def reproduce(*table: str, setup: Annotated[Setup | None, FLAT] = None, out: Path = Path("runs/reproduce")) -> None:
+    """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference.
 
-    common: dict[str, Any] = {"data": data, "tau": tau, "nli": nli, "gate": gate, "against": against}
-    common |= {"per_domain": per_domain, "benchmarks": None if benchmarks is None else [benchmarks]}
-    common |= {"model": _without_none({"name": model, "dtype": dtype, "device": device})}
-    setup = Setup.model_validate(_without_none(common))
-    reproduction = Reproduction.plan(find(table or []), setup, out)
+    Args:
+        table: Tables by name, or Python files with your own; all if none is named.
+        out: Folder of runs and tables; what is finished there is not repeated.
+    """
+    from secl_paper.reproduce import Reproduction, find
+
+    reproduction = Reproduction.plan(find(table), setup or Setup(), out)
     try:
         _show(reproduction)
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
 
 
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _show(reproduction: Reproduction) -> None:
     """Print every table when it is ready, under it what is being asked."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     screen, missing = console(), reproduction.missing()
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, disable=not missing) as bar:
+    with progress_bar(screen, hidden=not missing) as bar:
         overall = bar.add_task(f"{len(missing)} runs", total=sum(missing.values()))
         current = bar.add_task("", total=None)
         done_of: dict[str, int] = {}

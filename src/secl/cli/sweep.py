@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from secl.cli.app import app, console, fail, flag
+from secl.cli.app import Flag, app, console, fail, progress_bar
 from secl.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -20,17 +18,25 @@ if TYPE_CHECKING:
 HERE, RAY = "here", "ray"
 
 
-@app.command()
+@app.command
 def sweep(
-    recipe: Annotated[
-        Path, typer.Argument(help="A TOML recipe with a grid of lists, runs of their own, or both.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="Folder that holds the run folders.", show_default=False)],
-    on: Annotated[str, flag("here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.", HERE)] = HERE,
-    workers: Annotated[int | None, flag("Processes at work at a time, on Ray.", "2, or what the cluster has")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+    recipe: Path,
+    /,
+    *,
+    out: Path,
+    on: str = HERE,
+    workers: int | None = None,
+    dry_run: Annotated[bool, Flag] = False,
 ) -> None:
-    """Do all runs of a grid that are not done yet, here or on a Ray cluster, and compare them."""
+    """Do all runs of a grid that are not done yet, here or on a Ray cluster, and compare them.
+
+    Args:
+        recipe: A TOML recipe with a grid of lists, runs of their own, or both.
+        out: Folder that holds the run folders.
+        on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
+        workers: Processes at work at a time, on Ray; 2 by default, or what the cluster has.
+        dry_run: Only show what would run.
+    """
     from secl.runs.sweep import is_finished, plan, read_sweep
 
     if on not in (HERE, RAY) and not on.startswith("ray://"):
@@ -127,16 +133,13 @@ def _print(table: Table, screen: Any) -> None:
 
 def _perform(jobs: Sequence[Job], on: str, workers: int | None, screen: Any) -> None:
     """Do the jobs with a progress bar over all their questions."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from secl.runs.ray_sweep import run_on_ray
     from secl.runs.sweep import progress_of, question_counts, run_in_sequence
 
     # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen) as bar:
+    with progress_bar(screen) as bar:
         task = bar.add_task("loading", total=sum(totals.values()) or None, completed=sum(done.values()))
 
         def show(job: Job, asked_now: int, total: int) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
-Load = Callable[[RunSettings], Any]
+Load = Callable[[RunSettings], Model]
 """Loads the model that settings name."""
 
 Progress = Callable[[int, int, Record | None], None]
@@ -45,7 +45,7 @@ class Run:
 
     store: Store
     calibrator: Calibrator
-    model: Any
+    model: Model
     questions: Sequence[Question]
     records: list[Record]
 
@@ -113,7 +113,7 @@ class Run:
     def keep(self) -> None:
         """Keep the last adapter, and write it in the PEFT format if there is a configuration for PEFT."""
         self._keep_version()
-        if self.model.version:
+        if self.model.version and self.manifest.adapter:
             with storage_errors(self.store.folder):
                 write_folder(self.store.folder / ADAPTER, self.store, self.model.version)
 
@@ -210,7 +210,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load = 
     return Run(store, calibrator, model, questions, records)
 
 
-def _check_same(manifest: Manifest, model: Any, folder: Path) -> None:
+def _check_same(manifest: Manifest, model: Model, folder: Path) -> None:
     """Check that a model and where it computes are those that a run began with."""
     if model.fingerprint != manifest.model:
         prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
@@ -252,7 +252,7 @@ def load_questions(settings: RunSettings) -> list[Question]:
 
 def load_for_asking(
     changes: Mapping[str, Any], run: Path | None, load: Load = load_model
-) -> tuple[Any, NormalisedPTrue]:
+) -> tuple[Model, NormalisedPTrue]:
     """A model to ask by hand, untouched or with what a run has learned, and how its P(True) is normalised.
 
     Args:

@@ -1,6 +1,6 @@
 """One SQLite file per run: what was asked, answered, decided and learned, one transaction per question.
 
-    manifest   key -> JSON: recipe, fingerprints, environment, configuration of the adapter
+    manifest   key -> JSON: settings, fingerprints, environment, configuration of the adapter
     records    one row per question; decisions and updates are tables of their own, joined by position
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
@@ -119,7 +119,7 @@ class Store:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """RunSettings, fingerprints, environment and the configuration of the adapter."""
+        """Settings, fingerprints, environment and the configuration of the adapter."""
         rows = list(self._read("SELECT key, value FROM manifest"))
         try:
             return {key: json.loads(value) for key, value in rows}

@@ -5,29 +5,27 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic import Field
 
 from secl.records import Record, Update
-from secl.validation import check_finite, check_whole
+from secl.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How far learning may go before it is frozen and somebody is told.
+class Bounds(Settings):
+    """How far learning may go before it is paused and somebody is told."""
 
-    Attributes:
-        drift: of the weights: norm of the change over norm of what was changed.
-        shift: mean of stated less frozen confidence over the latest answers, in either direction, in [0, 1].
-        window: how many answers that is.
-    """
-
-    drift: float = 0.1
-    shift: float = 0.4
-    window: int = 200
-
-    def __post_init__(self) -> None:
-        check_finite("bound on the adapter's drift", self.drift, self.drift > 0, "be above 0")
-        check_finite("bound on the shift of confidence", self.shift, 0 < self.shift <= 1, "be above 0 and at most 1")
-        check_whole("number of answers in the window", self.window, 1)
+    drift: Annotated[float, Parameter("--max-drift")] = Field(
+        0.1, gt=0, description="Largest norm of the adapter's change, over the norm of what it changes."
+    )
+    shift: Annotated[float, Parameter("--max-shift")] = Field(
+        0.4, gt=0, le=1, description="Largest mean difference of stated and frozen confidence, in either direction."
+    )
+    window: Annotated[int, Parameter("--shift-window")] = Field(
+        200, ge=1, description="Latest answers that --max-shift is about."
+    )
 
 
 @dataclass

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from secl.validation import check_finite, check_whole
+from cyclopts import Parameter
+from pydantic import Field
+
+from secl.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the service takes on.
+class Limits(Settings):
+    """What the service takes on."""
 
-    Attributes:
-        batch: most questions in one pass.
-        queue: most questions that wait.
-        backlog: most questions that wait for their lesson; the oldest are dropped beyond it.
-        share: while questions keep coming, how long learning may go on between two batches, as a part of the time that
-            the last one took, in [0, 1).
-    """
-
-    batch: int = 16
-    queue: int = 256
-    backlog: int = 1000
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_whole("largest batch", self.batch, 1)
-        check_whole("length of the queue", self.queue, 1)
-        check_whole("length of the backlog", self.backlog, 1)
-        check_finite("share of learning", self.share, 0 <= self.share < 1, "be 0 or more and below 1")
+    batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
+    queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
+    backlog: Annotated[int, Parameter("--max-backlog")] = Field(
+        1000, ge=1, description="Most questions that wait for their lesson; the oldest are dropped beyond it."
+    )
+    share: Annotated[float, Parameter("--learning-share")] = Field(
+        0.2, ge=0, lt=1, description="Time of learning between two batches under load, as a fraction of the last batch."
+    )

@@ -80,7 +80,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("main", "--per-domain", 0), ("per_domain is 0", "at least 1")),
         (("main", "--gate", "fence"), ("'fence'", "page-hinkley")),
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
-        (("main", "--tau", -1), ("tau is -1.0", "above 0")),
+        (("main", "--tau", -1), ("tau is -1", "above 0")),
         (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
         (("main", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
         (("main", "--benchmarks", ","), ("either a stream",)),

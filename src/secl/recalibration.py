@@ -156,8 +156,8 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
 
     # Newton's steps are exact to rounding; the trust region holds them where right and wrong are nearly separable.
     options = {"gtol": 1e-9, "max_trust_radius": 1e6}
-    found = minimize(loss_and_gradient, np.zeros(2), jac=True, hess=hessian, method="trust-exact", options=options)
-    a, level = found.x
+    solution = minimize(loss_and_gradient, np.zeros(2), jac=True, hess=hessian, method="trust-exact", options=options)
+    a, level = solution.x
     return Platt(float(a), float(level - a * centre))
 
 
@@ -263,9 +263,9 @@ def label_free(
     mapped = confidences.copy()
     scored = np.flatnonzero(~unscored)
     for count in range(least, scored.size + 1):
-        known = scored[:count]
-        later = slice(known[-1] + 1, None)  # until the next signal brings the next map
-        mapped[later] = fit(confidences[known], targets[known])(confidences[later])
+        earlier = scored[:count]
+        later = slice(earlier[-1] + 1, None)  # until the next signal brings the next map
+        mapped[later] = fit(confidences[earlier], targets[earlier])(confidences[later])
     return mapped
 
 

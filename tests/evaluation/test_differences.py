@@ -46,8 +46,8 @@ def runs(make_record: MakeRecord) -> tuple[list[Record], list[Record]]:
     first, second = [], []
     for i in range(60):
         right, domain = i % 3 == 0, "late" if i >= 40 else "early"
-        first.append(make_record(i, said=8 + i % 2, correct=right, domain=domain))
-        second.append(make_record(i, said=6 if right else 3, correct=right, domain=domain))
+        first.append(make_record(i, digit=8 + i % 2, correct=right, domain=domain))
+        second.append(make_record(i, digit=6 if right else 3, correct=right, domain=domain))
     turned = [dataclasses.replace(record, position=59 - record.position) for record in reversed(second)]
     return first, turned
 
@@ -55,31 +55,33 @@ def runs(make_record: MakeRecord) -> tuple[list[Record], list[Record]]:
 def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
     runs: tuple[list[Record], list[Record]],
 ) -> None:
-    found = compare(side(runs[0]), side(runs[1]))
+    comparison = compare(side(runs[0]), side(runs[1]))
     by_id = {record.question.id: record for record in runs[1]}
     pairs = [(record, by_id[record.question.id]) for record in runs[0]]
-    assert found.measures == expected(pairs)
-    assert (found.shared, found.graded, found.unfinished) == (60, 60, False)
-    assert found.measures["ece"].falls
+    assert comparison.measures == expected(pairs)
+    assert (comparison.shared, comparison.graded, comparison.unfinished) == (60, 60, False)
+    assert comparison.measures["ece"].falls
     early = [(a, b) for a, b in pairs if a.question.domain == "early"]
-    assert {domain: n for domain, (n, _) in found.domains.items()} == {"early": 40, "late": 20}
-    assert found.domains["early"][1] == expected(early)["ece"]
+    assert {domain: n for domain, (n, _) in comparison.domains.items()} == {"early": 40, "late": 20}
+    assert comparison.domains["early"][1] == expected(early)["ece"]
 
 
 def test_before_is_compared_with_after_in_one_run(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(30)]
-    found = compare(side(records, "stated"), side(records, "secl"))
-    assert (found.measures["ece"].a, found.measures["ece"].b) == pytest.approx((0.45, 0.05))
-    assert found.measures["accuracy"].interval == Interval(0.0, 0.0)
-    assert found.answers_differ == 0
+    records = [
+        make_record(i, digit=5, frozen_digit=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(30)
+    ]
+    comparison = compare(side(records, "stated"), side(records, "secl"))
+    assert (comparison.measures["ece"].a, comparison.measures["ece"].b) == pytest.approx((0.45, 0.05))
+    assert comparison.measures["accuracy"].interval == Interval(0.0, 0.0)
+    assert comparison.answers_differ == 0
 
 
 def test_an_unfinished_run_is_compared_as_far_as_it_has_come_and_it_says_so(
     runs: tuple[list[Record], list[Record]],
 ) -> None:
-    found = compare(side(runs[0]), side(runs[1][:25], total=60))
-    assert (found.shared, found.graded, found.unfinished) == (25, 25, True)
-    assert "25 questions that both runs have answered so far" in remarks(found)[0]
+    comparison = compare(side(runs[0]), side(runs[1][:25], total=60))
+    assert (comparison.shared, comparison.graded, comparison.unfinished) == (25, 25, True)
+    assert "25 questions that both runs have answered so far" in remarks(comparison)[0]
     assert compare(side(runs[0][:45], total=60), side(runs[1][:25], total=60)).shared == 10
     with pytest.raises(RunError, match="no answered question in common"):
         compare(side(runs[0][:30], total=60), side(runs[1][:30], total=60))
@@ -103,9 +105,9 @@ def test_runs_over_different_questions_are_refused_with_their_numbers(
 def test_ungraded_questions_are_left_out_and_nothing_graded_is_an_error(make_record: MakeRecord) -> None:
     first = [make_record(i, correct=None if i < 4 else i % 2 == 0) for i in range(12)]
     second = [make_record(i, correct=None if i == 11 else i % 2 == 0) for i in range(12)]
-    found = compare(side(first), side(second))
-    assert (found.shared, found.graded) == (12, 7)
-    assert "5 of 12 questions are not graded on both sides." in remarks(found)
+    comparison = compare(side(first), side(second))
+    assert (comparison.shared, comparison.graded) == (12, 7)
+    assert "5 of 12 questions are not graded on both sides." in remarks(comparison)
     unlabelled = [make_record(i, correct=None) for i in range(12)]
     with pytest.raises(RunError, match="none of the 12 questions"):
         compare(side(first), side(unlabelled))
@@ -116,12 +118,12 @@ def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) ->
         question = Question("Which?", options=options, reference="A")
         return [
             dataclasses.replace(
-                made,
+                plain,
                 question=dataclasses.replace(question, id=str(i)),
-                frozen=dataclasses.replace(made.frozen, answer=answer),
+                frozen=dataclasses.replace(plain.frozen, answer=answer),
             )
             for i, answer in enumerate(answers)
-            for made in [make_record(i)]
+            for plain in [make_record(i)]
         ]
 
     first = side(asked(("Rome", "Bern"), ["A", "B", "A", None]), "stated")
@@ -133,30 +135,35 @@ def test_answers_count_as_different_by_what_they_say(make_record: MakeRecord) ->
 
 
 def test_one_class_is_shown_with_a_dash_and_said(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, frozen_correct=True) for i in range(20)]
-    found = compare(side(records, "stated"), side(records, "secl"))
-    assert math.isnan(found.measures["auroc"].difference)
-    assert "AUROC is undefined" in remarks(found)[-1]
-    row = next(line for line in screen(comparison_table(found)).splitlines() if line.startswith("AUROC"))
+    records = [make_record(i, digit=5, frozen_digit=9, frozen_correct=True) for i in range(20)]
+    comparison = compare(side(records, "stated"), side(records, "secl"))
+    assert math.isnan(comparison.measures["auroc"].difference)
+    assert "AUROC is undefined" in remarks(comparison)[-1]
+    row = next(line for line in screen(comparison_table(comparison)).splitlines() if line.startswith("AUROC"))
     assert row.split() == ["AUROC", *["–"] * 4]  # noqa: RUF001
-    assert comparison_json(found)["measures"]["auroc"] == {"a": None, "b": None, "difference": None, "interval": None}
+    assert comparison_json(comparison)["measures"]["auroc"] == {
+        "a": None,
+        "b": None,
+        "difference": None,
+        "interval": None,
+    }
 
 
 def test_the_json_is_strict_and_complete(runs: tuple[list[Record], list[Record]]) -> None:
-    found = compare(side(runs[0]), side(runs[1]))
-    plain = json.loads(json.dumps(comparison_json(found), allow_nan=False))
+    comparison = compare(side(runs[0]), side(runs[1]))
+    plain = json.loads(json.dumps(comparison_json(comparison), allow_nan=False))
     assert list(plain["measures"]) == list(MEASURES)
     for name, each in plain["measures"].items():
         assert each["difference"] == pytest.approx(each["b"] - each["a"])
-        assert each["interval"] == [found.measures[name].interval.low, found.measures[name].interval.high]
+        assert each["interval"] == [comparison.measures[name].interval.low, comparison.measures[name].interval.high]
     assert plain["domains"]["late"]["n"] == 20
 
 
 def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list[Record], list[Record]]) -> None:
-    said = screen(comparison_table(compare(side(runs[0]), side(runs[1]))))
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said
-    rows = {line.split("  ")[0]: line for line in said.splitlines()}
+    text = screen(comparison_table(compare(side(runs[0]), side(runs[1]))))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    rows = {line.split("  ")[0]: line for line in text.splitlines()}
     for label in TITLES.values():
         assert label in rows
     assert rows["ECE"].rstrip().endswith("*")
@@ -166,35 +173,37 @@ def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list
 
 def test_a_long_name_wraps_and_numbers_do_not() -> None:
     far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
-    said = screen(difference_table(("A", "B"), {"a [red]section": {"a/very/long/domain/" * 8: far}}, "note"))
-    assert max(map(len, said.splitlines())) <= 80
-    assert "-0.111 to +0.777" in said
-    assert "a [red]section" in said
+    text = screen(difference_table(("A", "B"), {"a [red]section": {"a/very/long/domain/" * 8: far}}, "note"))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "-0.111 to +0.777" in text
+    assert "a [red]section" in text
 
 
 @pytest.mark.parametrize("width", [80, 60, 52])
 def test_a_narrow_terminal_loses_no_name_and_no_number(width: int) -> None:
     far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
-    said = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(TITLES.values(), far)}, "note"), width)
-    assert max(map(len, said.splitlines())) <= width
-    assert "…" not in said
-    first = " ".join(line[:10].strip() for line in said.splitlines())
+    text = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(TITLES.values(), far)}, "note"), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    first = " ".join(line[:10].strip() for line in text.splitlines())
     assert all(label.split()[0] in first for label in TITLES.values())
-    assert all(said.count(value) == len(TITLES) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
+    assert all(text.count(value) == len(TITLES) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
 
 
 def test_control_characters_of_the_data_do_not_reach_the_terminal(make_record: MakeRecord) -> None:
     assert terminal_text("a\x1b[31m\u202e\ud800\nb – 日本 [x]") == "a\\x1b[31m\\u202e\\ud800\\nb – 日本 [x]"  # noqa: RUF001
     records = [make_record(i, domain=f"\x1b[2J\x07{i % 2}") for i in range(8)]
-    said = screen(comparison_table(compare(side(records, "stated"), side(records, "secl"))))
-    assert "\x1b" not in said
-    assert "\x07" not in said
-    assert "\\x1b[2J\\x071 (4)" in said
+    text = screen(comparison_table(compare(side(records, "stated"), side(records, "secl"))))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\\x1b[2J\\x071 (4)" in text
 
 
 def test_a_handful_of_questions_has_no_interval_and_no_star(make_record: MakeRecord) -> None:
-    records = [make_record(i, said=5, shadow_said=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(19)]
-    found = compare(side(records, "stated"), side(records, "secl"))
-    row = next(line for line in screen(comparison_table(found)).splitlines() if line.startswith("ECE"))
+    records = [
+        make_record(i, digit=5, frozen_digit=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(19)
+    ]
+    comparison = compare(side(records, "stated"), side(records, "secl"))
+    row = next(line for line in screen(comparison_table(comparison)).splitlines() if line.startswith("ECE"))
     assert row.split()[-1] == "–"  # noqa: RUF001
-    assert comparison_json(found)["measures"]["ece"]["interval"] is None
+    assert comparison_json(comparison)["measures"]["ece"]["interval"] is None

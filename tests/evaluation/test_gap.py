@@ -57,9 +57,9 @@ def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Recor
         scores = generator.normal([0.5, 0.0, 0.0, 0.0], 1.0)
         p_true = tuple(np.exp(scores - scores.max() - 0.2).tolist())
         stated, right = rule(generator, normalised_p_true(p_true, tau))
-        said = stating(min(max(stated, 0.05), 0.95))
-        made = record(i, correct=right, frozen_correct=right, p_true=p_true)
-        records.append(dataclasses.replace(made, reply=said, frozen=said))
+        answer = stating(min(max(stated, 0.05), 0.95))
+        plain = record(i, correct=right, frozen_correct=right, p_true=p_true)
+        records.append(dataclasses.replace(plain, reply=answer, frozen=answer))
     return records
 
 
@@ -128,10 +128,10 @@ def test_a_constant_at_the_base_rate_does_not_beat_a_confidence_that_knows_somet
 
     flat = [
         dataclasses.replace(
-            made,
+            plain,
             evidence=Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options")),
         )
-        for made in simulated(400, knowing, 2)
+        for plain in simulated(400, knowing, 2)
     ]
     gap = measure_gap(flat, 0.7)
     assert gap.fitted["ece"].b < gap.fitted["ece"].a
@@ -157,8 +157,10 @@ def test_a_fold_s_own_grades_do_not_choose_its_tau() -> None:
     records = simulated(60, overconfident, 5)
     fold = np.random.default_rng(0).permutation(60) % FOLDS
     turned = [
-        dataclasses.replace(made, correct=not made.correct, frozen_correct=not made.correct) if fold[i] == 2 else made
-        for i, made in enumerate(records)
+        dataclasses.replace(plain, correct=not plain.correct, frozen_correct=not plain.correct)
+        if fold[i] == 2
+        else plain
+        for i, plain in enumerate(records)
     ]
     before, after = measure_gap(records, 1.0).folds, measure_gap(turned, 1.0).folds
     assert before[2] == after[2]
@@ -170,21 +172,21 @@ def test_the_sweep_is_the_signal_at_every_tau_over_the_usable_questions() -> Non
     gap = measure_gap(records, 0.7)
     assert (TAUS[0], TAUS[-1], len(TAUS)) == (0.05, 5.0, 21)
     assert [row.tau for row in gap.sweep] == sorted([*TAUS, 0.7])
-    grades = [bool(made.correct) for made in records]
-    p_true = [made.evidence.p_true.probabilities for made in records if made.evidence.p_true]
+    grades = [bool(plain.correct) for plain in records]
+    p_true = [plain.evidence.p_true.probabilities for plain in records if plain.evidence.p_true]
     signals = {row.tau: np.array([normalised_p_true(each, row.tau) for each in p_true]) for row in gap.sweep}
     for row in gap.sweep:
         assert row.brier == pytest.approx(np.mean((signals[row.tau] - grades) ** 2))
     assert gap.best == min(gap.sweep, key=lambda row: row.brier).tau
-    stated = [made.frozen.confidence for made in records]
+    stated = [plain.frozen.confidence for plain in records]
     assert gap.used == paired_differences(stated, grades, signals[0.7], grades)
 
 
 def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     records = simulated(60, overconfident, 7)
     silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), distractor_source="none"))
-    holed = [dataclasses.replace(made, correct=None, frozen_correct=None) for made in records[:5]]
-    holed += [dataclasses.replace(made, evidence=silent if i < 7 else alone) for i, made in enumerate(records[5:14])]
+    holed = [dataclasses.replace(plain, correct=None, frozen_correct=None) for plain in records[:5]]
+    holed += [dataclasses.replace(plain, evidence=silent if i < 7 else alone) for i, plain in enumerate(records[5:14])]
     holed += records[14:]
     gap = measure_gap(holed, 1.0)
     assert (gap.questions, gap.unlabelled, gap.unrated, gap.n) == (60, 5, 9, 46)
@@ -226,7 +228,7 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     def gap(right: int) -> Gap:
         grades = iter([True] * right + [False] * (40 - right))
         records = simulated(40, lambda g, s: (0.9, next(grades)), 3)
-        return measure_gap([dataclasses.replace(made, evidence=flat) for made in records], 1.0)
+        return measure_gap([dataclasses.replace(plain, evidence=flat) for plain in records], 1.0)
 
     assert [gap(right).verdict for right in (2, 4, 5)] == ["cannot tell", "cannot tell", "adapt"]
     assert "4 of 40 usable answers are right" in sentence(gap(4))
@@ -273,12 +275,12 @@ def test_the_questions_needed_grow_with_the_square_of_what_is_missing() -> None:
 def test_the_sentence_names_the_verdict_the_taus_and_the_numbers() -> None:
     for rule, seed in ((overconfident, 1), (honest, 1), (even, 3)):
         gap = measure_gap(simulated(80, rule, seed), 1.0, resamples=200)
-        said = sentence(gap)
-        assert said.startswith(f"{gap.verdict}: ")
-        assert said.endswith(".")
-        assert f"tau {gap.best:g} (1 is in use)" in said
-        assert fold_taus(gap) in said
-        assert ("about" in said or "hardly" in said) == (gap.verdict == "cannot tell")
+        text = sentence(gap)
+        assert text.startswith(f"{gap.verdict}: ")
+        assert text.endswith(".")
+        assert f"tau {gap.best:g} (1 is in use)" in text
+        assert fold_taus(gap) in text
+        assert ("about" in text or "hardly" in text) == (gap.verdict == "cannot tell")
     assert "19 usable questions are too few" in sentence(measure_gap(simulated(19, even, 0), 1.0))
 
 
@@ -286,7 +288,7 @@ def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
     """All P(True) are equal, and so is what is stated: 0.9 where 0.25 would be right."""
     flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
     records = simulated(80, lambda g, s: (0.9, bool(g.random() < 0.25)), 3)
-    gap = measure_gap([dataclasses.replace(made, evidence=flat) for made in records], 1.0)
+    gap = measure_gap([dataclasses.replace(plain, evidence=flat) for plain in records], 1.0)
     assert gap.verdict == "adapt"
     assert any("does not tell right from wrong (AUROC 0.500)" in note for note in notes(gap))
 
@@ -303,10 +305,10 @@ def test_notes_say_when_the_tau_in_use_is_not_the_one_to_use() -> None:
 
 def test_the_tables_fit_80_columns_and_mark_the_taus() -> None:
     gap = measure_gap(simulated(60, overconfident, 1), 0.7)
-    said = screen(sweep_table(gap)) + screen(gap_table(gap))
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said
-    lines = {line.split()[0]: line for line in said.splitlines() if line.strip()}
+    text = screen(sweep_table(gap)) + screen(gap_table(gap))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert lines["0.7"].split()[-2:] == ["in", "use"]
     assert lines[f"{gap.best:g}"].split()[-1] == "best"
     longest = max(line.count("█") for line in lines.values())

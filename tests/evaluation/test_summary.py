@@ -31,24 +31,24 @@ def made(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_measures_are_those_of_the_maths_with_their_bootstrap_intervals() -> None:
     confidence, correct = made(120)
-    found = measure(confidence, correct, resamples=60, seed=3)
-    assert found.n == 120
-    assert found.accuracy == correct.mean()
-    assert found.mean_confidence == confidence.mean()
-    assert found.intervals is not None
+    measures = measure(confidence, correct, resamples=60, seed=3)
+    assert measures.n == 120
+    assert measures.accuracy == correct.mean()
+    assert measures.mean_confidence == confidence.mean()
+    assert measures.intervals is not None
     values = resampled_measures(confidence, correct, resamples=60, seed=3)
     for name, metric in (("ece", ece), ("ada_ece", ada_ece), ("brier", brier), ("auroc", auroc)):
-        assert getattr(found, name) == metric(confidence, correct)
-        assert getattr(found.intervals, name) == percentile_interval(values[name])
-    assert measure(confidence, correct, resamples=60, seed=3) == found
+        assert getattr(measures, name) == metric(confidence, correct)
+        assert getattr(measures.intervals, name) == percentile_interval(values[name])
+    assert measure(confidence, correct, resamples=60, seed=3) == measures
 
 
 def test_the_measures_of_nothing_are_undefined_and_not_zero() -> None:
-    found = measure([], [])
-    assert found.n == 0
-    assert all(math.isnan(getattr(found, name)) for name in MEASURES)
-    assert found.intervals is not None
-    assert all(math.isnan(getattr(found.intervals, name).high) for name in MEASURES)
+    measures = measure([], [])
+    assert measures.n == 0
+    assert all(math.isnan(getattr(measures, name)) for name in MEASURES)
+    assert measures.intervals is not None
+    assert all(math.isnan(getattr(measures.intervals, name).high) for name in MEASURES)
 
 
 def test_measure_refuses_negative_resamples() -> None:
@@ -58,9 +58,9 @@ def test_measure_refuses_negative_resamples() -> None:
 
 def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: MakeRecord) -> None:
     records = [
-        make_record(0, said=3, shadow_said=9, correct=True, frozen_correct=False, p_true=(0.7, 0.1), signal=0.8),
-        make_record(1, said=4, shadow_said=8, correct=False, frozen_correct=True),
-        make_record(2, said=5, shadow_said=7, correct=None, frozen_correct=None, p_true=(0.2, 0.3), signal=None),
+        make_record(0, digit=3, frozen_digit=9, correct=True, frozen_correct=False, p_true=(0.7, 0.1), signal=0.8),
+        make_record(1, digit=4, frozen_digit=8, correct=False, frozen_correct=True),
+        make_record(2, digit=5, frozen_digit=7, correct=None, frozen_correct=None, p_true=(0.2, 0.3), signal=None),
     ]
 
     def pairs(name: str) -> list[tuple[float, bool | None]]:
@@ -127,7 +127,7 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
 @pytest.mark.parametrize(("trained", "passes"), [(512, 9168), (251, 5514), (119, 3666), (160, 4240)])
 def test_the_paper_s_own_costs_come_out(trained: int, passes: int, make_record: MakeRecord) -> None:
     """Table cost: forward passes for 2,000 questions of each model."""
-    records = [make_record(place, outcome="trained" if place < trained else "idle") for place in range(2000)]
+    records = [make_record(position, outcome="trained" if position < trained else "idle") for position in range(2000)]
     summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
     assert summary.cost_paper * 2000 == pytest.approx(passes)
     assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
@@ -160,7 +160,7 @@ def test_an_evaluation_computes_every_estimator_once(make_stream: Callable[[int]
 
 
 def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: MakeRecord) -> None:
-    whole = summarise([make_record(place, correct=None, frozen_correct=True) for place in range(3)])
+    whole = summarise([make_record(position, correct=None, frozen_correct=True) for position in range(3)])
     summary = whole.to_json()["estimators"]
     costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
     assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES), **costs}

@@ -26,8 +26,8 @@ def reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9
 def record(
     position: int = 0,
     *,
-    said: int = 8,
-    shadow_said: int = 9,
+    digit: int = 8,
+    frozen_digit: int = 9,
     correct: bool | None = True,
     frozen_correct: bool | None = False,
     p_true: tuple[float, ...] | None = None,
@@ -49,8 +49,8 @@ def record(
     return Record(
         position=position,
         question=Question(f"question {position}", domain=domain, id=str(position)),
-        reply=reply(said, answer, digit_mass, entropy),
-        frozen=reply(shadow_said),
+        reply=reply(digit, answer, digit_mass, entropy),
+        frozen=reply(frozen_digit),
         decision=decision or Decision(alarm=False, in_burst=False, remaining=0, statistic=None),
         evidence=Evidence(
             None
@@ -79,23 +79,23 @@ def make_stream() -> Callable[[int], list[Record]]:
     def stream(questions: int = 160) -> list[Record]:
         generator, gate = np.random.default_rng(0), EntropyShift(warmup=10, burst=20)
         state, records = gate.start(), []
-        for place in range(questions):
-            late = place >= questions // 2
-            entropy = float(generator.gamma(8.0, 0.2 if late else 0.05))
+        for position in range(questions):
+            second_half = position >= questions // 2
+            entropy = float(generator.gamma(8.0, 0.2 if second_half else 0.05))
             state, decision = gate.step(state, entropy)
-            judged: dict[str, Any] = (
+            evidence: dict[str, Any] = (
                 {"p_true": (0.7, 0.2), "signal": 0.6, "outcome": "trained"} if decision.in_burst else {}
             )
-            made = record(
-                place,
-                said=int(generator.integers(10)),
+            plain = record(
+                position,
+                digit=int(generator.integers(10)),
                 correct=bool(generator.random() < 0.6),
-                domain="truthful_qa" if late else "arc $challenge$",
+                domain="truthful_qa" if second_half else "arc $challenge$",
                 decision=decision,
                 entropy=entropy,
-                **judged,
+                **evidence,
             )
-            records.append(made)
+            records.append(plain)
         return records
 
     return stream

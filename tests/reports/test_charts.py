@@ -44,14 +44,14 @@ def test_distributions_of_one_class_and_of_nothing_are_drawn(tmp_path: Path) -> 
 
 def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable[[int], list[Record]]) -> None:
     summary = summarise(make_stream(80), intervals=False)
-    found = {point.estimator.name: point for point in cost_points([summary])}
-    for name, point in found.items():
+    by_name = {point.estimator.name: point for point in cost_points([summary])}
+    for name, point in by_name.items():
         row = summary.estimators[name]
         assert (point.ece, point.measured, point.paper) == (row.ece, row.cost_measured, row.cost_paper)
         assert point.cost == point.measured
-    assert set(found) == set(summary.estimators)
-    assert found["p_true"].label.endswith(f", n={summary.estimators['p_true'].n}")
-    assert "n=" not in found["secl"].label
+    assert set(by_name) == set(summary.estimators)
+    assert by_name["p_true"].label.endswith(f", n={summary.estimators['p_true'].n}")
+    assert "n=" not in by_name["secl"].label
 
 
 def test_readings_without_an_error_have_no_point_and_shared_ones_a_single_one(make_record: Any) -> None:
@@ -65,12 +65,12 @@ def test_readings_without_an_error_have_no_point_and_shared_ones_a_single_one(ma
 
 
 def test_what_needs_right_answers_is_hollow_and_every_name_is_there(make_stream: Any) -> None:
-    made = cost_points([summarise(make_stream(80), intervals=False)])
-    (axes,) = cost_figure(made).axes
-    assert sorted(text.get_text() for text in axes.texts) == sorted(point.label for point in made)
+    points = cost_points([summarise(make_stream(80), intervals=False)])
+    (axes,) = cost_figure(points).axes
+    assert sorted(text.get_text() for text in axes.texts) == sorted(point.label for point in points)
     marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
     faces = {(line.get_xdata()[0], line.get_ydata()[0]): line.get_markerfacecolor() for line in marks}  # type: ignore[index]
-    for point in made:
+    for point in points:
         assert (faces[point.cost, point.ece] == WHITE) == point.estimator.needs_labels, point
 
 
@@ -104,7 +104,7 @@ def test_names_lie_inside_the_axes_and_on_no_other_name_or_marker() -> None:
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in axes.texts]
     markers = axes.transData.transform(spots)
-    for place, box in enumerate(boxes):
-        assert all(axes.bbox.contains(*corner) for corner in box.corners()), place
-        assert not any(box.contains(*marker) for marker in markers), place
-        assert not any(box.overlaps(other) for other in boxes[:place]), place
+    for index, box in enumerate(boxes):
+        assert all(axes.bbox.contains(*corner) for corner in box.corners()), index
+        assert not any(box.contains(*marker) for marker in markers), index
+        assert not any(box.overlaps(other) for other in boxes[:index]), index

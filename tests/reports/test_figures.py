@@ -45,12 +45,12 @@ def test_a_reliability_figure_has_four_panels_to_a_row(count: int) -> None:
 def test_a_bar_is_the_accuracy_of_its_bin_and_an_empty_bin_has_none() -> None:
     confidence, correct = [0.12, 0.15, 0.55, 0.95, 1.0], [0, 1, 1, 1, 0]
     top, strip = reliability_figure([("some", confidence, correct)]).axes
-    full = [found for found in reliability(confidence, correct) if found.count]
+    full = [group for group in reliability(confidence, correct) if group.count]
     bars = [patch for patch in top.patches if isinstance(patch, Rectangle)]
-    assert [bar.get_height() for bar in bars] == [found.accuracy for found in full]
-    assert [bar.get_x() for bar in bars] == pytest.approx([found.lo + 0.005 for found in full])
+    assert [bar.get_height() for bar in bars] == [group.accuracy for group in full]
+    assert [bar.get_x() for bar in bars] == pytest.approx([group.lo + 0.005 for group in full])
     counts = [patch.get_height() for patch in strip.patches if isinstance(patch, Rectangle)]
-    assert counts == [found.count for found in full] == [2, 1, 2]
+    assert counts == [group.count for group in full] == [2, 1, 2]
     assert [text.get_text() for text in strip.texts] == ["2", "1", "2"]
 
 
@@ -69,7 +69,7 @@ def test_empty_and_single_panels_are_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["$broken{", "日本語 🦜", "bell\x07 \ufffe", "a\nb", "<b>&\"'"])
 def test_a_domain_may_be_called_anything(tmp_path: Path, make_record: MakeRecord, name: str) -> None:
-    records = [make_record(place, domain=name) for place in range(12)]
+    records = [make_record(index, domain=name) for index in range(12)]
     text = write_picture(timeline_figure(records), tmp_path / "figure")
     shown = "".join(ET.fromstring(text).itertext())
     assert all(part in shown for part in xml_text(name).splitlines())
@@ -80,9 +80,9 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     top = timeline_figure(records).axes[0]
     bursts = [patch for patch in top.patches if patch.get_label() in ("burst", "_another burst")]
     starts = [
-        place for place, r in enumerate(records) if r.decision.in_burst and not records[place - 1].decision.in_burst
+        index for index, r in enumerate(records) if r.decision.in_burst and not records[index - 1].decision.in_burst
     ]
-    assert len(bursts) == len([place for place in starts if place]) + records[0].decision.in_burst
+    assert len(bursts) == len([index for index in starts if index]) + records[0].decision.in_burst
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
     assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
@@ -92,7 +92,7 @@ def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
     tmp_path: Path, make_record: MakeRecord
 ) -> None:
     one = timeline_figure([make_record(correct=None, frozen_correct=None)])
-    mixed = timeline_figure([make_record(place, domain=f"domain {place % 2}") for place in range(40)])
+    mixed = timeline_figure([make_record(index, domain=f"domain {index % 2}") for index in range(40)])
     for figure in (one, mixed):
         write_picture(figure, tmp_path / "figure")
         assert (tmp_path / "figure.png").stat().st_size > 1000
@@ -134,8 +134,8 @@ def test_what_cannot_be_drawn_or_written_is_said(tmp_path: Path, make_record: Ma
 
 @given(st.lists(st.one_of(st.floats(0.0, 1.0), st.just(math.nan)), max_size=40), st.integers(1, 12))
 def test_a_running_mean_looks_back_and_skips_what_is_undefined(values: list[float], window: int) -> None:
-    found = running_mean(values, window)
-    assert len(found) == len(values)
-    for place, mean in enumerate(found):
-        seen = [value for value in values[max(0, place - window + 1) : place + 1] if not math.isnan(value)]
-        assert mean == pytest.approx(np.mean(seen) if seen else math.nan, abs=1e-12, nan_ok=True)
+    means = running_mean(values, window)
+    assert len(means) == len(values)
+    for index, mean in enumerate(means):
+        defined = [value for value in values[max(0, index - window + 1) : index + 1] if not math.isnan(value)]
+        assert mean == pytest.approx(np.mean(defined) if defined else math.nan, abs=1e-12, nan_ok=True)

@@ -49,15 +49,15 @@ def text_of(element: ET.Element) -> str:
 @pytest.fixture
 def hostile(make_record: MakeRecord) -> list[Record]:
     """Records in which everything that a user or a model writes tries to break out."""
-    made = []
-    for place in range(6):
-        plain = make_record(place, said=9 - place, correct=bool(place % 2), domain=f"{HOSTILE}\ud800")
-        question = Question(HOSTILE, (HOSTILE, f"{HOSTILE} 2"), "B", domain=f"{HOSTILE}\ud800", id=str(place))
-        if place == 2:
+    records = []
+    for position in range(6):
+        plain = make_record(position, digit=9 - position, correct=bool(position % 2), domain=f"{HOSTILE}\ud800")
+        question = Question(HOSTILE, (HOSTILE, f"{HOSTILE} 2"), "B", domain=f"{HOSTILE}\ud800", id=str(position))
+        if position == 2:
             question = Question(HOSTILE, reference=References((HOSTILE,), ("x",)), form="sentence")
-        reply = replace(plain.reply, text=HOSTILE, answer=None if place == 4 else "A" if question.options else HOSTILE)
-        made.append(replace(plain, question=question, reply=reply))
-    return made
+        answer = None if position == 4 else "A" if question.options else HOSTILE
+        records.append(replace(plain, question=question, reply=replace(plain.reply, text=HOSTILE, answer=answer)))
+    return records
 
 
 def test_the_page_needs_nothing_from_outside_and_no_script(
@@ -135,8 +135,8 @@ def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream
     page = without_pictures(run)
     body = next(page.iter(f"{XHTML}tbody"))
     plain = run.summary.to_json()["estimators"]
-    for found, row in zip(plain.values(), body.iter(f"{XHTML}tr"), strict=True):
-        ranges = [found["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
+    for numbers, row in zip(plain.values(), body.iter(f"{XHTML}tr"), strict=True):
+        ranges = [numbers["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
         small = [text_of(part) for cell in row.iter(f"{XHTML}td") for part in cell.iter(f"{XHTML}small")]
         assert len(small) == len([each for each in ranges if each]) >= 4
     low, high = plain["secl"]["intervals"]["brier"]
@@ -147,20 +147,20 @@ def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(
     make_record: MakeRecord, make_account: MakeAccount
 ) -> None:
     records = [
-        make_record(0, said=9, correct=True, frozen_correct=False),
-        make_record(1, said=3, shadow_said=9, correct=False, frozen_correct=False),
-        make_record(2, said=7, shadow_said=2, correct=False, frozen_correct=True, p_true=(0.625, 0.1)),
-        make_record(3, said=9, correct=None, frozen_correct=None),
-        make_record(4, said=7, shadow_said=9, correct=False, frozen_correct=None),
+        make_record(0, digit=9, correct=True, frozen_correct=False),
+        make_record(1, digit=3, frozen_digit=9, correct=False, frozen_correct=False),
+        make_record(2, digit=7, frozen_digit=2, correct=False, frozen_correct=True, p_true=(0.625, 0.1)),
+        make_record(3, digit=9, correct=None, frozen_correct=None),
+        make_record(4, digit=7, frozen_digit=9, correct=False, frozen_correct=None),
     ]
     learned = wrong_answers(make_account(records))
-    assert [found["position"] for found in learned] == [2, 4, 1]
+    assert [wrong["position"] for wrong in learned] == [2, 4, 1]
     assert (learned[0]["before"], learned[0]["after"], learned[0]["p_true"]) == ("0.250", "0.750", "0.625")
     frozen = wrong_answers(make_account(records, learned=False))
-    assert [found["position"] for found in frozen] == [0, 1]
+    assert [wrong["position"] for wrong in frozen] == [0, 1]
     assert (frozen[0]["before"], frozen[0]["after"]) == ("0.950", "")
-    many = [make_record(place, correct=False) for place in range(30)]
-    assert [found["position"] for found in wrong_answers(make_account(many))] == list(range(10))
+    many = [make_record(position, correct=False) for position in range(30)]
+    assert [wrong["position"] for wrong in wrong_answers(make_account(many))] == list(range(10))
 
 
 def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
@@ -168,13 +168,13 @@ def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
 ) -> None:
     plain = make_record(correct=False)
     question = Question("word " * 200, ("yes", "no"), "B")
-    (found,) = wrong_answers(
+    (wrong,) = wrong_answers(
         make_account([replace(plain, question=question, frozen=replace(plain.frozen, answer="B"))])
     )
-    assert len(found["text"]) <= 302
-    assert found["text"].endswith("word …")
-    assert found["before_of"] == "B. no"
-    assert (found["answered"], found["right"]) == ("A. yes", "B. no")
+    assert len(wrong["text"]) <= 302
+    assert wrong["text"].endswith("word …")
+    assert wrong["before_of"] == "B. no"
+    assert (wrong["answered"], wrong["right"]) == ("A. yes", "B. no")
 
 
 def test_the_verdict_says_what_adapting_did_or_what_came_closest(
@@ -198,23 +198,23 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
 def test_no_confidence_is_called_closest_that_is_worse_than_what_is_stated(
     make_record: MakeRecord, make_account: MakeAccount
 ) -> None:
-    records = [make_record(place, frozen_correct=True, p_true=(0.2, 0.7)) for place in range(30)]
+    records = [make_record(position, frozen_correct=True, p_true=(0.2, 0.7)) for position in range(30)]
     run = make_account(records, learned=False)
     assert verdict(run.summary).endswith("; none of the confidences that need no right answers came closer.")
-    said = text_of(without_pictures_but(run))
-    assert "came closest" not in said
-    assert "none of which came closer" in said
+    text = text_of(without_pictures_but(run))
+    assert "came closest" not in text
+    assert "none of which came closer" in text
     assert overview(run)[5] == "Normalised P(True), the best of 2 on these answers"
     assert overview(make_account(records))[5] == "SECL"
 
 
 def test_too_few_questions_to_tell_are_called_that(make_record: MakeRecord, make_account: MakeAccount) -> None:
-    def told(count: int, said: int, intervals: bool = True) -> bool:
-        records = [make_record(place, said=said, correct=False) for place in range(count)]
+    def distinguished(count: int, digit: int, intervals: bool = True) -> bool:
+        records = [make_record(position, digit=digit, correct=False) for position in range(count)]
         return "(too few questions to tell)." not in verdict(make_account(records, intervals=intervals).summary)
 
-    assert (told(19, 9), told(20, 9)) == (False, True)
-    assert (told(18, 0), told(18, 0, intervals=False)) == (True, False)
+    assert (distinguished(19, 9), distinguished(20, 9)) == (False, True)
+    assert (distinguished(18, 0), distinguished(18, 0, intervals=False)) == (True, False)
 
 
 def test_the_gate_statistic_is_promised_only_where_there_is_one(
@@ -222,33 +222,33 @@ def test_the_gate_statistic_is_promised_only_where_there_is_one(
 ) -> None:
     records = make_stream(40)
     blind = [replace(each, decision=replace(each.decision, statistic=None, in_burst=True)) for each in records]
-    for stream, there in ((records, True), (blind, False)):
+    for stream, promised in ((records, True), (blind, False)):
         run = make_account(stream)
-        said = text_of(ET.fromstring(render([run], [{"timeline": "<svg></svg>"}], None)))
-        assert "The gate over the stream" in said
-        assert ("the statistic that the gate tests" in said) == there
+        text = text_of(ET.fromstring(render([run], [{"timeline": "<svg></svg>"}], None)))
+        assert "The gate over the stream" in text
+        assert ("the statistic that the gate tests" in text) == promised
 
 
 def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
     tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount, sketched: None
 ) -> None:
-    unlabelled = [make_record(place, correct=None, frozen_correct=None) for place in range(3)]
-    said = text_of(written(tmp_path / "a", make_account(unlabelled)))
-    assert "has a right answer to compare with, so there is nothing to draw" in said
-    assert "No confidence could be graded" in said
-    assert "No graded answer was wrong." in said
+    unlabelled = [make_record(position, correct=None, frozen_correct=None) for position in range(3)]
+    text = text_of(written(tmp_path / "a", make_account(unlabelled)))
+    assert "has a right answer to compare with, so there is nothing to draw" in text
+    assert "No confidence could be graded" in text
+    assert "No graded answer was wrong." in text
     assert {path.name for path in (tmp_path / "a").glob("*.png")} == {"timeline.png"}
-    right = [make_record(place, correct=True, frozen_correct=True) for place in range(6)]
-    said = text_of(written(tmp_path / "b", make_account(right)))
-    assert "AUROC is undefined (–) where all answers are right or all are wrong" in said  # noqa: RUF001
+    right = [make_record(position, correct=True, frozen_correct=True) for position in range(6)]
+    text = text_of(written(tmp_path / "b", make_account(right)))
+    assert "AUROC is undefined (–) where all answers are right or all are wrong" in text  # noqa: RUF001
 
 
 def test_an_unfinished_run_says_so_at_the_top_and_a_finished_one_does_not(
     make_stream: MakeStream, make_account: MakeAccount
 ) -> None:
     records = make_stream(20)
-    said = text_of(without_pictures(make_account(records, total=50)))
-    assert 0 < said.index("Unfinished: 20 of 50 questions are answered") < said.index("Summary")
+    text = text_of(without_pictures(make_account(records, total=50)))
+    assert 0 < text.index("Unfinished: 20 of 50 questions are answered") < text.index("Summary")
     assert "Unfinished" not in text_of(without_pictures(make_account(records)))
 
 
@@ -257,10 +257,10 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
 ) -> None:
     records = make_stream(20)
     page = without_pictures(make_account(records))
-    said = text_of(page)
+    text = text_of(page)
     for words in ("ffffffffffff", "eeeeeeeeeeee", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3"):
-        assert words in said
-    assert "f" * 13 not in said
+        assert words in text
+    assert "f" * 13 not in text
     assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW"
     assert ledger(records) == [
         ("answering, frozen model", "2,000", "100.0", "100.0%"),

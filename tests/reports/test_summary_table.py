@@ -90,7 +90,7 @@ def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRe
     assert "n = 0" in reasons
     assert "all answers are right or all are wrong" in reasons
     assert all(note in lines for note in footnotes(summary))
-    both = [make_record(0, correct=True, said=9), make_record(1, correct=False, said=1)]
+    both = [make_record(0, correct=True, digit=9), make_record(1, correct=False, digit=1)]
     assert footnotes(summarise(both, {"secl": ESTIMATORS["secl"]})) == []
 
 
@@ -156,14 +156,18 @@ def test_csv_keeps_every_digit_of_every_run_domain_and_estimator(make_stream: Ma
         (domain, key) for domain, part in parts.items() for key in ESTIMATORS if key in part["estimators"]
     ]
     for row in rows:
-        found = parts[row["domain"]]["estimators"][row["estimator"]]
+        plain_row = parts[row["domain"]]["estimators"][row["estimator"]]
         low_high = {
-            f"{m}{end}": (found["intervals"][m] or (None, None))[k]
+            f"{m}{end}": (plain_row["intervals"][m] or (None, None))[k]
             for m in MEASURES
             for k, end in ((0, "_low"), (1, "_high"))
         }
-        for column, value in {**{m: found[m] for m in MEASURES}, **low_high, "cost_paper": found["cost_paper"]}.items():
+        for column, value in {
+            **{m: plain_row[m] for m in MEASURES},
+            **low_high,
+            "cost_paper": plain_row["cost_paper"],
+        }.items():
             assert row[column] == ("" if value is None else repr(value)), column
-        assert int(row["n"]) == found["n"]
+        assert int(row["n"]) == plain_row["n"]
         assert (row["needs_right_answers"] == "1") == ESTIMATORS[row["estimator"]].needs_labels
         assert not row["confidence"].endswith("*")

@@ -75,10 +75,10 @@ class Gap:
 
     Attributes:
         questions: asked.
-        unlabelled: of these without a reference.
-        unrated: with a reference but without a signal: the answer could not be read, or has no distractor.
+        unlabelled: questions without a reference.
+        unrated: questions with a reference but without a signal: the answer could not be read, or has no distractor.
         n: the rest, which everything below is about.
-        right: of these n answered right.
+        right: right answers among the n.
         tau: the one in use: the model's own, or another that was asked for.
         best: the tau with the least Brier score over all n; nan for n = 0.
         folds: the tau that each fold was scored with; empty below `MIN_QUESTIONS` questions or `MIN_PER_CLASS` right or
@@ -111,11 +111,11 @@ def measure_gap(
     """Whether normalised P(True) is better calibrated than the stated confidence; nothing is asked again.
 
     Args:
-        records: of a model that stands still, with P(True) of every answer.
+        records: questions answered by a model that does not learn, with P(True) of every answer.
         tau: the temperature in use, above 0; it joins the sweep.
-        formula: of normalised P(True).
+        formula: formula of normalised P(True).
         resamples: bootstrap draws.
-        seed: of the folds and of the bootstrap.
+        seed: seed of the folds and of the bootstrap.
 
     Raises:
         DataError: no question has a reference.
@@ -207,9 +207,9 @@ def cross_fitted(
     Args:
         signals: a row for each tau, a column for each question, in [0, 1].
         correct: the grades.
-        taus: in rising order.
+        taus: temperatures in rising order.
         tau: the one in use, which wins a tie, else the nearest to it.
-        seed: of the folds.
+        seed: seed of the folds.
 
     Returns:
         The tau of each fold, and the signal of each question.
@@ -233,11 +233,11 @@ def _usable_answers(
     """Stated confidence (n,), signal at each tau (taus, n) and grade (n,) of the questions that have all of them."""
     stated = [each for each in ESTIMATORS["stated"].estimate(records).estimates if each.correct is not None]
     signals = [make_estimators(tau, formula)["norm_p_true"].estimate(records).estimates for tau in taus]
-    column = {each.position: place for place, each in enumerate(signals[0])}
+    column = {each.position: index for index, each in enumerate(signals[0])}
     usable = [each for each in stated if each.position in column]
     columns = [column[each.position] for each in usable]
     return (
         np.array([each.confidence for each in usable]),
-        np.array([[estimates[place].confidence for place in columns] for estimates in signals]),
+        np.array([[estimates[index].confidence for index in columns] for estimates in signals]),
         np.array([float(bool(each.correct)) for each in usable]),
     )

@@ -23,9 +23,9 @@ class Side:
     """One of the two confidences.
 
     Attributes:
-        records: of its run, in order.
+        records: records of its run, in order.
         total: questions of the whole run; more than the records where it is unfinished.
-        estimator: of the confidence.
+        estimator: estimator of the confidence.
     """
 
     records: Sequence[Record]
@@ -91,7 +91,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
     Args:
         a, b: the sides; differences are b - a.
         resamples: bootstrap draws of the intervals.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         RunError: the runs do not ask the same questions, have none in common so far, or no question that they share

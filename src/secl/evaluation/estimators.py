@@ -50,10 +50,10 @@ class Estimate:
     """One confidence.
 
     Attributes:
-        position: of the question in the stream.
-        confidence: in [0, 1].
+        position: place of the question in the stream, from 0.
+        confidence: probability that the answer is right, in [0, 1].
         correct: whether the answer that it is about is right; None without a reference.
-        tokens: that went through the network for it.
+        tokens: tokens that went through the network for it.
     """
 
     position: int
@@ -67,7 +67,7 @@ class Series:
     """One confidence along a stream.
 
     Attributes:
-        estimates: of the questions that have it, in order.
+        estimates: one for each question that has it, in order.
         fitted: what was fitted, in words, for example "T=1.8"; None where nothing was.
     """
 
@@ -86,14 +86,14 @@ class Estimator:
 
     Attributes:
         name: short and unique, for files and flags.
-        title: for people; ends in a star if it needs labels.
+        title: name for people; ends in a star if it needs labels.
         family: its kind.
-        estimate: from all records of a run to the series.
+        estimate: maps all records of a run to the series.
         paper_passes: cost of one question in forward passes, as the paper counts.
-        answers: which answer the confidence is about.
+        answers: the answer that the confidence is about.
         needs: evidence without which there is no confidence; None for the reply alone.
-        learned: whether it rates what the adapted model reports, which a run without learning does not have.
-        needs_labels: whether it is fitted to right answers, as no method of ours is.
+        learned: true if it rates what the adapted model reports, which a run without learning does not have.
+        needs_labels: true if it is fitted to right answers, as no method of ours is.
         signal: chooses the answer where `answers` is "own".
     """
 
@@ -120,7 +120,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
 
     Args:
         tau: temperature of normalised P(True), above 0.
-        formula: of normalised P(True).
+        formula: formula of normalised P(True).
     """
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
@@ -165,10 +165,10 @@ def _of_evidence(
     """What the frozen model was asked about the reply.
 
     Args:
-        name: of the estimator.
-        title: for people.
+        name: name of the estimator.
+        title: name for people.
         signal: the confidence.
-        passes: that the paper counts for a question.
+        passes: forward passes that the paper counts for a question.
         tokens: spent on the evidence; those of the answer are added.
         answers: "own" if the signal chooses the answer.
     """

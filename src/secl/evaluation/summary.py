@@ -65,7 +65,7 @@ class EstimatorSummary(Measures):
     """The measures of an estimator over a run, or over one of its domains, and what it cost.
 
     Attributes:
-        estimator: which one.
+        estimator: the estimator.
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering; nan without any.
         fitted: what was fitted, in words; None where nothing was.
@@ -82,13 +82,13 @@ class Summary:
     """Counts over all questions, and a row of measures for each estimator that gives anything.
 
     Attributes:
-        questions: asked.
-        unlabelled: of these without a reference, so in no measure.
-        trained: that received an update.
+        questions: number of questions.
+        unlabelled: questions without a reference, so in no measure.
+        trained: questions that received an update.
         trained_share: their share; nan without questions.
-        burst: inside bursts.
-        alarms: that fired the gate.
-        agreed: stopped by the bin gate.
+        burst: questions inside bursts.
+        alarms: questions that fired the gate.
+        agreed: questions whose update the bin gate stopped.
         unparsed: replies without a readable answer.
         low_digit_mass: replies that gave the ten digits together less than 0.5.
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
@@ -123,7 +123,7 @@ class Evaluation:
 
     Attributes:
         series: by the name of the estimator, in the order of reports.
-        summary: of the series.
+        summary: measures of the series.
     """
 
     series: Mapping[str, Series]
@@ -139,7 +139,7 @@ def measure(
         confidence: n probabilities.
         correct: n grades.
         resamples: bootstrap draws for the intervals; 0 for no intervals.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
         ParameterError: lists of different lengths, values outside their range, or resamples below 0.
@@ -171,7 +171,7 @@ def evaluate(
     """Compute every estimator over the records of a run, and its measures over all of them and over each domain.
 
     Args:
-        records: of one run, in order.
+        records: records of one run, in order.
         estimators: by name; all of `make_estimators` unless given.
         intervals: whether to compute 95% bootstrap intervals (about a second per estimator and 2000 questions).
     """

@@ -44,7 +44,7 @@ def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[s
     Names and intervals take several lines where it is narrow, and no number is cut down to 52 columns.
 
     Args:
-        headings: of a and of b.
+        headings: headings of a and of b.
         sections: {heading of a group of rows: {name of a row: difference}}; an empty heading is left out.
         note: stands below the table.
     """

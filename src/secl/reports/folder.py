@@ -62,7 +62,7 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
     Raises:
         StorageError: a file cannot be written.
     """
-    prefixes = [""] if len(runs) == 1 else [f"{place}-" for place in range(1, len(runs) + 1)]
+    prefixes = [""] if len(runs) == 1 else [f"{number}-" for number in range(1, len(runs) + 1)]
     drawn = cost_points([run.summary for run in runs])
     try:
         folder.mkdir(parents=True, exist_ok=True)

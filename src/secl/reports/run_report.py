@@ -37,13 +37,13 @@ class RunReport:
 
     Attributes:
         name: what people call the run; different for every run of a report.
-        records: of the questions answered so far, in order.
-        evaluation: of these records.
+        records: records of the questions answered so far, in order.
+        evaluation: confidences and measures of these records.
         total: questions of the whole stream.
         seconds: spent on the questions so far.
-        manifest: of the run folder: settings, model, tau, stream, environment, adapter, created.
+        manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
-        command: that repeats the run.
+        command: shell command that repeats the run.
     """
 
     name: str

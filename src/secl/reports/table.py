@@ -21,7 +21,7 @@ class Column:
     """A column of a table.
 
     Attributes:
-        heading: for people.
+        heading: text above the column.
         left: whether its cells are texts, aligned to the left.
         wraps: whether a narrow terminal may break its cells.
     """
@@ -53,7 +53,7 @@ class Table:
     """Rows under headings, ready to be written.
 
     Attributes:
-        columns: in order.
+        columns: columns in order.
         sections: rows by the heading of their section; the heading "" is not written.
         notes: what a reader must know, a sentence or more each.
     """

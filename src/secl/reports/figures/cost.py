@@ -58,7 +58,7 @@ class Point:
 
     Attributes:
         label: what people call it.
-        estimator: whose confidence it is.
+        estimator: estimator of the confidence.
         run: place of its run among those drawn.
         ece: expected calibration error, in [0, 1].
         measured: cost in forward passes per question, as tokens per token of plain answering; None if unknown.
@@ -102,7 +102,7 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     paper counts it. Shapes tell the kind of confidence, colours too, or the run where there are several.
 
     Args:
-        points: of `cost_points`.
+        points: points made by `cost_points`.
         runs: what people call the runs, in the order of `Point.run`.
 
     Raises:

@@ -37,8 +37,8 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     rows = math.ceil(len(panels) / columns)
     figure = new_figure(0.5 + 2.35 * columns, 0.35 + 3.3 * rows)
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[4, 1.2] * rows)
-    for place, (title, confidence, correct) in enumerate(panels):
-        row, column = divmod(place, columns)
+    for index, (title, confidence, correct) in enumerate(panels):
+        row, column = divmod(index, columns)
         top = figure.add_subplot(grid[2 * row, column])
         strip = figure.add_subplot(grid[2 * row + 1, column], sharex=top)
         _reliability_panel(top, strip, title, confidence, correct)

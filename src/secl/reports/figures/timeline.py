@@ -30,7 +30,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     Bursts are shaded, alarms are vertical lines, domain borders are dashed.
 
     Args:
-        records: of one run, in order.
+        records: records of one run, in order.
         window: questions that a running mean looks back on.
         adapted: whether there is an adapted model to draw beside the frozen one.
 
@@ -77,9 +77,9 @@ def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
     """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
     label = "burst" if named else "_burst"
     for inside, run in groupby(records, key=lambda record: record.decision.in_burst):
-        places = [record.position for record in run]
+        positions = [record.position for record in run]
         if inside:
-            axes.axvspan(places[0] - 0.5, places[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
+            axes.axvspan(positions[0] - 0.5, positions[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
             label = "_another burst"
     label = "alarm" if named else "_alarm"
     for record in records:
@@ -89,10 +89,10 @@ def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
 
 
 def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
-    places = [record.position for record in records]
+    positions = [record.position for record in records]
     entropies = [record.reply.entropy for record in records]
     axes.scatter(
-        places,
+        positions,
         entropies,
         s=min(18.0, max(5.0, 1500 / len(records))),
         color=GREY,
@@ -100,7 +100,7 @@ def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
         linewidths=0,
         label="entropy",
     )
-    axes.plot(places, running_mean(entropies, window), color=BLUE, label=f"entropy, mean of {window}")
+    axes.plot(positions, running_mean(entropies, window), color=BLUE, label=f"entropy, mean of {window}")
     axes.set_ylabel("entropy (nats)")
     statistic = [math.nan if r.decision.statistic is None else r.decision.statistic for r in records]
     handles, labels = axes.get_legend_handles_labels()
@@ -109,7 +109,7 @@ def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
     _scale(axes, min(entropies), max(entropies), below=0.6 if tested else 0.05, above=0.2)
     if tested:
         right = axes.twinx()
-        right.plot(places, statistic, color=VERMILLION, linewidth=1, label="gate statistic (right)")
+        right.plot(positions, statistic, color=VERMILLION, linewidth=1, label="gate statistic (right)")
         right.set_ylabel("gate statistic", loc="bottom", color=VERMILLION)
         right.tick_params(axis="y", colors=VERMILLION)
         for spine in right.spines.values():
@@ -133,14 +133,14 @@ def _scale(axes: Axes, low: float, high: float, below: float, above: float) -> N
 
 
 def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
-    judged = [(record.position, record.signal) for record in records if record.signal is not None]
-    taught = [(record.position, record.update.target) for record in records if record.update is not None]
-    if judged:
-        places, signals = [at for at, _ in judged], [signal for _, signal in judged]
-        axes.scatter(places, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
-    if taught:
-        places, targets = [at for at, _ in taught], [target for _, target in taught]
-        axes.scatter(places, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
+    signalled = [(record.position, record.signal) for record in records if record.signal is not None]
+    updated = [(record.position, record.update.target) for record in records if record.update is not None]
+    if signalled:
+        positions, signals = [at for at, _ in signalled], [signal for _, signal in signalled]
+        axes.scatter(positions, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
+    if updated:
+        positions, targets = [at for at, _ in updated], [target for _, target in updated]
+        axes.scatter(positions, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
     _means(axes, records, [record.frozen.confidence for record in records], window, "stated, frozen")
     if adapted:
         _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
@@ -167,8 +167,8 @@ def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None]
 
 def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """One line above the panel, where it covers nothing."""
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.1, "borderpad": 0.2}
-    axes.legend(handles, labels, ncols=len(labels), frameon=False, fontsize=8.5, markerscale=1.8, **place)
+    anchor: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.1, "borderpad": 0.2}
+    axes.legend(handles, labels, ncols=len(labels), frameon=False, fontsize=8.5, markerscale=1.8, **anchor)
 
 
 def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:

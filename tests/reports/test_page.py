@@ -15,8 +15,9 @@ import pytest
 from secl.records import Question, Record, References
 from secl.reports.folder import write_report
 from secl.reports.page import render
-from secl.reports.run_report import RunReport, best_alternative, ledger, overview, panels, verdict, wrong_answers
+from secl.reports.run_report import RunReport, best_alternative, ledger, overview, panels, verdict
 from secl.reports.summary_table import COLUMNS
+from secl.reports.wrong_answers import wrong_answers
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
@@ -143,9 +144,7 @@ def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream
     assert f"{low:.3f}–{high:.3f}" in text_of(body)  # noqa: RUF001
 
 
-def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(
-    make_record: MakeRecord, make_account: MakeAccount
-) -> None:
+def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(make_record: MakeRecord) -> None:
     records = [
         make_record(0, digit=9, correct=True, frozen_correct=False),
         make_record(1, digit=3, frozen_digit=9, correct=False, frozen_correct=False),
@@ -153,28 +152,26 @@ def test_the_most_confident_wrong_answers_are_those_of_the_reported_confidence(
         make_record(3, digit=9, correct=None, frozen_correct=None),
         make_record(4, digit=7, frozen_digit=9, correct=False, frozen_correct=None),
     ]
-    learned = wrong_answers(make_account(records))
-    assert [wrong["position"] for wrong in learned] == [2, 4, 1]
-    assert (learned[0]["before"], learned[0]["after"], learned[0]["p_true"]) == ("0.250", "0.750", "0.625")
-    frozen = wrong_answers(make_account(records, learned=False))
-    assert [wrong["position"] for wrong in frozen] == [0, 1]
-    assert (frozen[0]["before"], frozen[0]["after"]) == ("0.950", "")
+    adapted = wrong_answers(records, adapted=True)
+    assert [wrong.position for wrong in adapted] == [2, 4, 1]
+    assert (adapted[0].before, adapted[0].after, adapted[0].p_true) == ("0.250", "0.750", "0.625")
+    frozen = wrong_answers(records, adapted=False)
+    assert [wrong.position for wrong in frozen] == [0, 1]
+    assert (frozen[0].before, frozen[0].after) == ("0.950", "")
     many = [make_record(position, correct=False) for position in range(30)]
-    assert [wrong["position"] for wrong in wrong_answers(make_account(many))] == list(range(10))
+    assert [wrong.position for wrong in wrong_answers(many, adapted=True)] == list(range(10))
 
 
-def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
-    make_record: MakeRecord, make_account: MakeAccount
-) -> None:
+def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(make_record: MakeRecord) -> None:
     plain = make_record(correct=False)
     question = Question("word " * 200, ("yes", "no"), "B")
     (wrong,) = wrong_answers(
-        make_account([replace(plain, question=question, frozen=replace(plain.frozen, answer="B"))])
+        [replace(plain, question=question, frozen=replace(plain.frozen, answer="B"))], adapted=True
     )
-    assert len(wrong["text"]) <= 302
-    assert wrong["text"].endswith("word …")
-    assert wrong["before_of"] == "B. no"
-    assert (wrong["answered"], wrong["right"]) == ("A. yes", "B. no")
+    assert len(wrong.text) <= 302
+    assert wrong.text.endswith("word …")
+    assert wrong.before_of == "B. no"
+    assert (wrong.answered, wrong.right) == ("A. yes", "B. no")
 
 
 def test_the_verdict_says_what_adapting_did_or_what_came_closest(

@@ -2,9 +2,7 @@
 
 An estimator turns records into a series of (confidence, was it right) and says what it costs. Where nothing learns, all
 of them rate the frozen model's answers, so that one run serves them all. In a run that learns, evidence is about the
-adapted model's answer, and so are the estimators that need any.
-
-A new one is one line in `make_estimators`.
+adapted model's answer, and so are the estimators that need any. A new one is one line in `make_estimators`.
 """
 
 from __future__ import annotations

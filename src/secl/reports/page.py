@@ -19,9 +19,9 @@ from secl.reports.run_report import (
     overview,
     provenance,
     verdict,
-    wrong_answers,
 )
 from secl.reports.summary_table import COLUMNS, summary_table
+from secl.reports.wrong_answers import wrong_answers
 
 
 def data_uri(svg: str) -> str:
@@ -83,7 +83,7 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "notes": table.notes,
         "pictures": pictures,
         "domains": domain_rows(run),
-        "wrong": wrong_answers(run),
+        "wrong": wrong_answers(run.records, adapted=run.learned),
         "line": overview(run),
         "provenance": provenance(run),
         "ledger": ledger(run.records),

@@ -9,16 +9,10 @@ from typing import Any
 
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.metrics.paired_bootstrap import FEWEST
-from secl.records import Question, Record, References
+from secl.records import Record
 from secl.reports.figures.drawing import Panel
 from secl.reports.formatting import amount, number, percent, span
 from secl.settings import SettingGroups
-
-MAX_WRONG = 10
-"""Wrong answers that are shown."""
-
-EXCERPT = 300
-"""Characters of a question that are shown."""
 
 PURPOSES = {
     "answering": "answering, frozen model",
@@ -148,47 +142,6 @@ def _distinguishable(one: EstimatorSummary, other: EstimatorSummary) -> bool:
         return False
     spans = (one.intervals.ece, other.intervals.ece)
     return max(each.low for each in spans) > min(each.high for each in spans)
-
-
-def wrong_answers(run: RunReport, count: int = MAX_WRONG) -> list[dict[str, Any]]:
-    """The graded wrong answers with the highest reported confidence, ready to be shown."""
-    graded = [(r, r.reply, r.correct) if run.learned else (r, r.frozen, r.frozen_correct) for r in run.records]
-    wrong = [(record, reply) for record, reply, correct in graded if correct is False]
-    wrong.sort(key=lambda pair: (-pair[1].confidence, pair[0].position))
-    shown = []
-    for record, reply in wrong[:count]:
-        question, p_true = record.question, record.evidence.p_true
-        text = question.text.strip()
-        shown.append(
-            {
-                "position": record.position,
-                "domain": question.domain,
-                "text": text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …",
-                "options": list(zip(question.letters, question.options, strict=True)),
-                "answer": reply.answer,
-                "answered": _named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
-                "reference": question.reference,
-                "right": _reference(question),
-                "before": number(record.frozen.confidence, 3),
-                "before_of": _named(question, record.frozen.answer) or "nothing readable"
-                if record.frozen.answer != reply.answer
-                else "",
-                "after": number(reply.confidence, 3) if run.learned else "",
-                "p_true": number(p_true.probabilities[0], 3) if p_true else "",
-            }
-        )
-    return shown
-
-
-def _named(question: Question, answer: str | None) -> str:
-    return f"{answer}. {question.option(answer)}" if answer in question.letters and answer else answer or ""
-
-
-def _reference(question: Question) -> str:
-    reference = question.reference
-    if isinstance(reference, References):
-        return " / ".join(reference.correct[:3])
-    return _named(question, reference)
 
 
 def provenance(run: RunReport) -> list[tuple[str, str]]:

@@ -1,0 +1,93 @@
+"""The wrong answers of a run that were given with the highest confidence, ready to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secl.records import Question, Record, References, Reply
+from secl.reports.formatting import number
+
+MAX_WRONG = 10
+"""Wrong answers that are shown."""
+
+EXCERPT = 300
+"""Characters of a question that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong answer as text.
+
+    Attributes:
+        position: place of the question in the stream, from 0.
+        domain: domain of the question.
+        text: the question, or its beginning.
+        options: letters and texts of its options.
+        answer: the answer as it was graded; None if it could not be read.
+        answered: the answer for people, an option with its text.
+        reference: the right answer as it was graded against.
+        right: the right answer for people.
+        before: stated confidence of the frozen model.
+        before_of: the frozen model's answer where it is another one, else empty.
+        after: stated confidence of the adapted model; empty where nothing learned.
+        p_true: P(True) of the answer; empty where it was not asked for.
+    """
+
+    position: int
+    domain: str
+    text: str
+    options: tuple[tuple[str, str], ...]
+    answer: str | None
+    answered: str
+    reference: str | References | None
+    right: str
+    before: str
+    before_of: str
+    after: str
+    p_true: str
+
+
+def wrong_answers(records: Sequence[Record], *, adapted: bool, count: int = MAX_WRONG) -> list[WrongAnswer]:
+    """The graded wrong answers with the highest reported confidence, the highest first.
+
+    Args:
+        records: records of one run.
+        adapted: whether the adapted model's replies are meant, or the frozen one's.
+        count: the most that are returned.
+    """
+    graded = [(r, r.reply, r.correct) if adapted else (r, r.frozen, r.frozen_correct) for r in records]
+    wrong = [(record, reply) for record, reply, correct in graded if correct is False]
+    wrong.sort(key=lambda pair: (-pair[1].confidence, pair[0].position))
+    return [_wrong_answer(record, reply, adapted) for record, reply in wrong[:count]]
+
+
+def _wrong_answer(record: Record, reply: Reply, adapted: bool) -> WrongAnswer:
+    question, frozen, p_true = record.question, record.frozen, record.evidence.p_true
+    text = question.text.strip()
+    frozen_answer = _named(question, frozen.answer) or "nothing readable"
+    return WrongAnswer(
+        position=record.position,
+        domain=question.domain,
+        text=text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …",
+        options=tuple(zip(question.letters, question.options, strict=True)),
+        answer=reply.answer,
+        answered=_named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
+        reference=question.reference,
+        right=_reference(question),
+        before=number(frozen.confidence, 3),
+        before_of=frozen_answer if frozen.answer != reply.answer else "",
+        after=number(reply.confidence, 3) if adapted else "",
+        p_true=number(p_true.probabilities[0], 3) if p_true else "",
+    )
+
+
+def _named(question: Question, answer: str | None) -> str:
+    return f"{answer}. {question.option(answer)}" if answer in question.letters and answer else answer or ""
+
+
+def _reference(question: Question) -> str:
+    reference = question.reference
+    if isinstance(reference, References):
+        return " / ".join(reference.correct[:3])
+    return _named(question, reference)

@@ -218,7 +218,7 @@ def _name(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
         ax=axes,
         expand=(1.05, 1.35),
         force_static=(0.15, 0.4),
-        iter_lim=300,
+        iter_lim=100,
         min_arrow_len=12,
         arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
     )
@@ -233,6 +233,6 @@ def _obstacles(axes: Axes, points: Sequence[Point]) -> tuple[list[float], list[f
     for point in points:
         (x, y), (end, _) = axes.transData.transform([(point.cost, point.ece), (point.paper, point.ece)])
         pixels += [(x + across * scale, y + up * scale) for across in (-6, 0, 6) for up in (-6, 0, 6)]
-        pixels += [(along, y) for along in np.arange(min(x, end), max(x, end) + 1, 6 * scale)]
+        pixels += [(along, y) for along in np.arange(min(x, end), max(x, end) + 1, 12 * scale)]
     data = axes.transData.inverted().transform(pixels)
     return data[:, 0].tolist(), data[:, 1].tolist()

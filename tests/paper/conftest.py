@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,6 @@ from secl.gates import Always, Gate, Never
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FinishedRun
-
-MakeRun = Callable[..., FinishedRun]
 
 
 def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:

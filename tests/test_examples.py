@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from secl.data.quiz import quiz
+from secl.runs.store import Store
+from secl.server.audit.store import ServerStore
 from tests.conftest import ROOT
 
 
@@ -25,6 +30,50 @@ def test_a_users_own_questions_are_answered_one_line_each(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all("stated 0." in line and line.endswith("learning") for line in lines)
+
+
+def third_party(*arguments: object, die_after: float | None = None) -> str:
+    """The example in a process of its own, killed after so many seconds."""
+    command = [sys.executable, str(ROOT / "examples" / "third_party_model.py"), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    if die_after is not None:
+        assert process.stdout is not None
+        started = process.stdout.readline()  # the folder is there
+        time.sleep(die_after)
+        process.kill()
+        return started + process.communicate()[0]
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return output
+
+
+def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    third_party("run", whole)
+    third_party("run", killed, 0.05, die_after=0.5)
+    with Store(killed) as store:
+        assert 0 < len(store) < 60
+    said = third_party("run", killed)
+    assert not said.startswith("0 of 60")
+    with Store(whole) as one, Store(killed) as other:
+        assert list(one.records()) == list(other.records())
+        assert len(list(one.records())) == 60
+        assert one.snapshot() == other.snapshot()
+
+
+def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    before = third_party("serve", state, 0.05, die_after=0.5)
+    answered = len(before.splitlines()) - 1
+    assert 0 < answered < 20
+    after = third_party("serve", state).splitlines()
+    assert int(after[0].split()[0]) >= answered
+    with ServerStore(state) as store:
+        records = list(store.records())
+        assert [record.position for record in records] == list(range(len(records)))
+        updates = [record.update.version for record in records if record.update is not None]
+        assert updates == list(range(1, len(updates) + 1))
 
 
 def test_every_example_has_a_test() -> None:

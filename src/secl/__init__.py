@@ -18,38 +18,49 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
     from secl.calibrator import Calibrator
+    from secl.cost import Meter
     from secl.data.benchmarks import load as load_benchmark
     from secl.data.question_files import read_questions
     from secl.data.streams import load_stream
-    from secl.errors import SeclError
+    from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.summary import measure, summarise
     from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
-    from secl.model import Model
+    from secl.model import Model, ModelAnswer
     from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
+    from secl.runs.runner import resume as resume_run
+    from secl.runs.runner import start as start_run
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
+    from secl.server.online.factory import open_service, serving_settings
+    from secl.settings import AdapterSettings, LoopSettings
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
 
 _HOMES = {
+    "AdapterSettings": "secl.settings",
     "Always": "secl.gates",
     "Calibrator": "secl.calibrator",
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
     "Evidence": "secl.records",
-    "PTrue": "secl.records",
     "Ledger": "secl.records",
     "LocalModel": "secl.backends.local.model",
+    "LoopSettings": "secl.settings",
+    "Meter": "secl.cost",
     "Model": "secl.model",
+    "ModelAnswer": "secl.model",
+    "ModelError": "secl.errors",
     "Never": "secl.gates",
     "NormalisedPTrue": "secl.signals",
+    "PTrue": "secl.records",
     "PageHinkley": "secl.gates",
     "Question": "secl.records",
+    "QuestionError": "secl.errors",
     "RawPTrue": "secl.signals",
-    "RunSettings": "secl.runs.settings",
     "Record": "secl.records",
     "References": "secl.records",
     "Reply": "secl.records",
+    "RunSettings": "secl.runs.settings",
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
@@ -57,13 +68,18 @@ _HOMES = {
     "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
     "measure": "secl.evaluation.summary",
+    "open_service": "secl.server.online.factory",
     "read_questions": "secl.data.question_files",
     "replay": "secl.gates",
+    "resume_run": "secl.runs.runner:resume",
+    "serving_settings": "secl.server.online.factory",
+    "start_run": "secl.runs.runner:start",
     "summarise": "secl.evaluation.summary",
 }
 
 __version__ = "0.1.0"
 __all__ = [
+    "AdapterSettings",
     "Always",
     "Calibrator",
     "Decision",
@@ -71,12 +87,17 @@ __all__ = [
     "Evidence",
     "Ledger",
     "LocalModel",
+    "LoopSettings",
+    "Meter",
     "Model",
+    "ModelAnswer",
+    "ModelError",
     "Never",
     "NormalisedPTrue",
     "PTrue",
     "PageHinkley",
     "Question",
+    "QuestionError",
     "RawPTrue",
     "Record",
     "References",
@@ -89,8 +110,12 @@ __all__ = [
     "load_benchmark",
     "load_stream",
     "measure",
+    "open_service",
     "read_questions",
     "replay",
+    "resume_run",
+    "serving_settings",
+    "start_run",
     "summarise",
 ]
 

@@ -22,7 +22,7 @@ from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.online.factory import open_service, serving_recipe
+from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
@@ -327,7 +327,7 @@ def test_what_people_sent_cannot_steer_the_terminal(
 
 def real(folder: Path, **settings: Any) -> list[Any]:
     """Serve with a real model: some questions alone, some in a pass, with lessons between; and what was said."""
-    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
+    recipe = serving_settings(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
     service = open_service(folder, recipe)
     service.start()
     said = []
@@ -375,7 +375,7 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
 
     old = said[3].record
     assert shell("rollback", old.reply.version, "--state", folder).code == 0
-    recipe = serving_recipe(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
+    recipe = serving_settings(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
     service = open_service(folder, recipe)
     service.start()
     assert service.ask(old.question, 60).record.reply == old.reply

@@ -12,7 +12,7 @@ from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
 from secl.records import Question
 from secl.server.audit.store import ServerStore
-from secl.server.online.factory import open_service, serving_recipe
+from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.server.test_service import settled
 
@@ -21,7 +21,7 @@ SETTINGS = {"gate": "always", "bin_gate": "off", "learning_rate": 0.001}
 
 @pytest.fixture
 def service(tiny_llama: Path, tmp_path: Path) -> Iterator[Service]:
-    opened = open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS))
+    opened = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS))
     opened.start()
     yield opened
     opened.stop()
@@ -72,7 +72,7 @@ def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
         service.ask(question, 60)
         service.pace.interrupt()
     settled(service)
-    other = open_service(tmp_path / "other", serving_recipe(model=str(tiny_llama), **SETTINGS))
+    other = open_service(tmp_path / "other", serving_settings(model=str(tiny_llama), **SETTINGS))
     other.start()
     for question in asked:
         other.ask(question, 60)
@@ -87,15 +87,15 @@ def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
 def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Path, tmp_path: Path) -> None:
     service.stop()
     service.state.close()
-    recipe = serving_recipe(model=str(tiny_llama), **SETTINGS)
+    recipe = serving_settings(model=str(tiny_llama), **SETTINGS)
     with pytest.raises(RunError, match=r"begun with other settings \(alpha: 0.5 there, 0.25 here\)"):
-        open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS, alpha=0.25))
+        open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS, alpha=0.25))
     with pytest.raises(RunError, match="keep_text: full there, hash here"):
         open_service(tmp_path / "state", recipe, keep_text="hash")
     with pytest.raises(ParameterError, match="keep-text is 'some'"):
         open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="accumulate is 'burst'"):
-        serving_recipe(accumulate="burst")
+        serving_settings(accumulate="burst")
     again = open_service(tmp_path / "state", recipe)
     again.state.close()
 
@@ -104,7 +104,7 @@ def test_two_servers_cannot_share_a_state_folder_and_a_run_is_none(
     service: Service, tiny_llama: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(RunError, match="in use by another process"):
-        open_service(tmp_path / "state", serving_recipe(model=str(tiny_llama), **SETTINGS))
+        open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS))
     service.ask(Question("Why?"), 60)
     with ServerStore(tmp_path / "state") as seen:  # reading is for all
         assert len(seen) == 1

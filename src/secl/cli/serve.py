@@ -80,7 +80,7 @@ def serve(
     """
     try:
         from secl.server.http.api_keys import Keys
-        from secl.server.online.factory import open_service, serving_recipe
+        from secl.server.online.factory import open_service, serving_settings
     except ModuleNotFoundError as problem:
         raise ParameterError(f"secl serve needs {problem.name}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.settings import read_toml
@@ -90,7 +90,7 @@ def serve(
     for key in ("benchmarks", "questions"):
         if key in nested(from_file).get("stream", {}):
             raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
-    settings = serving_recipe(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
+    settings = serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     listener, is_local = bind(host, port)

@@ -12,7 +12,7 @@ from secl.backends.vllm.model import FleetModel
 from secl.calibrator import Calibrator
 from secl.gates import Always
 from secl.records import Question
-from secl.server.online.factory import serving_recipe, take_up
+from secl.server.online.factory import serving_settings, take_up
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
@@ -26,7 +26,7 @@ def test_a_service_answers_with_a_fleet_that_loses_an_endpoint_and_learns_on(
 ) -> None:
     servers, twin = [tiny_server(), tiny_server()], make_learner()
     model = make_fleet(make_learner(), *servers)
-    recipe = serving_recipe()
+    recipe = serving_settings()
     manifest = {"settings": recipe.to_json(), "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
     state = take_up(tmp_path / "state", manifest)
     rule = LoopSettings(bin_gate=None)

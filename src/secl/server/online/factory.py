@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secl.errors import ParameterError, RunError
+from secl.model import Model
 from secl.runs.manifest import environment
-from secl.runs.runner import build_calibrator, load_model
+from secl.runs.runner import Load, build_calibrator, load_model
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import FILE, check_free
 from secl.server.audit.redaction import KEEPS, Keep
@@ -31,7 +32,7 @@ SERVED = "served"
 """Stands in a server's recipe where a run has the benchmarks of its stream."""
 
 
-def serving_recipe(**settings: Any) -> RunSettings:
+def serving_settings(**settings: Any) -> RunSettings:
     """The settings of a server as a recipe: those of a run, but for its questions.
 
     Raises:
@@ -53,15 +54,17 @@ def open_service(
     endpoints: Sequence[str] = (),
     limits: Limits | None = None,
     bounds: Bounds | None = None,
+    load: Load = load_model,
 ) -> Service:
     """Load the model twice over the same weights, to answer and to learn, and open the state folder.
 
     Args:
         folder: a new one, or the state of a server that has stopped.
-        recipe: from `serving_recipe`.
+        recipe: from `serving_settings`.
         keep_text: what is stored of texts.
         endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
         limits, bounds: of load and of learning.
+        load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
 
     Raises:
         RunError: the folder is something else, is in use, or was begun with another model or other settings.
@@ -71,8 +74,8 @@ def open_service(
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
     check_folder(folder)  # before a large model is loaded for nothing
-    local, twin = load_model(recipe), load_model(recipe)
-    model = fleet(local, endpoints, folder / PUBLISHED) if endpoints else local
+    twin = load(recipe)
+    model: Model = fleet(load_model(recipe), endpoints, folder / PUBLISHED) if endpoints else load(recipe)
     manifest: dict[str, Any] = {
         "settings": recipe.to_json(),
         "model": model.fingerprint,

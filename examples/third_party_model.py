@@ -1,0 +1,185 @@
+"""A model from outside the library: implement `secl.Model`, and it can run, serve and resume.
+
+    python examples/third_party_model.py run FOLDER      # 60 questions; kill it and call it again: it goes on
+    python examples/third_party_model.py serve FOLDER    # 20 questions through the server's service, with lessons
+
+The "model" needs no network of neurons: it prefers the option that shares most letters with the question, is always
+sure of itself, and has one weight that learning can move. Everything that a real engine must do is here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import secl
+
+BENCHMARKS = ("capitals:40", "science:20")
+
+
+class LetterModel:
+    """Scores options by shared letters; its only weight is added to the logit of the confidence that it states."""
+
+    name = "letters"
+    tau = 1.0
+    fingerprint = "letters-1"
+    adapter_config: dict[str, Any] = {}  # noqa: RUF012  (nothing that PEFT could load)
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.meter = secl.Meter()
+        self.environment: dict[str, str | int] = {"device": "cpu"}
+        self.weight = 0.0
+        self.version = self.updates = 0
+        self.seconds = seconds
+        self.hook: Callable[[], None] = lambda: None
+
+    # Answering: a reply of the adapted model and one of the frozen model.
+
+    def check(self, question: secl.Question) -> None:
+        if not question.options:
+            raise secl.QuestionError(f"question {question.id!r} has no options; this model answers nothing else.")
+
+    def prefetch(self, questions: Sequence[secl.Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+        pass  # nothing is faster together
+
+    def answer(self, question: secl.Question, *, score_next: bool = False) -> secl.ModelAnswer:
+        self.hook()
+        time.sleep(self.seconds)
+        shares = self.shares(question)
+        letter = max(question.letters, key=lambda each: shares[question.letters.index(each)])
+        entropy = -sum(share * math.log(share) for share in shares)
+        self.meter.spend("answering", len(question.text))
+
+        def reply(weight: float, version: int) -> secl.Reply:
+            return secl.Reply(
+                text=letter,
+                answer=letter,
+                bins=bins(sigmoid(2.0 + weight)),
+                digit_mass=1.0,
+                entropy=entropy,
+                log_probability=math.log(max(shares)),
+                version=version,
+            )
+
+        return secl.ModelAnswer(
+            reply=reply(self.weight, self.version), frozen=reply(0.0, 0), plain_tokens=float(len(question.text))
+        )
+
+    def shares(self, question: secl.Question) -> list[float]:
+        common = [len(set(question.text.lower()) & set(option.lower())) for option in question.options]
+        total = sum(math.exp(0.3 * count) for count in common)
+        return [math.exp(0.3 * count) / total for count in common]
+
+    # Evidence of the frozen model. Samples and beams are for other baselines; a model without them says so.
+
+    def score_p_true(self, question: secl.Question, reply: secl.Reply) -> secl.PTrue | None:
+        if reply.answer is None:
+            return None
+        first = question.letters.index(reply.answer)
+        order = [first, *(i for i in range(len(question.options)) if i != first)]
+        shares = self.shares(question)
+        self.meter.spend("scoring", sum(map(len, question.options)))
+        return secl.PTrue(
+            candidates=tuple(question.options[i] for i in order),
+            probabilities=tuple(shares[i] for i in order),
+            distractor_source="options",
+        )
+
+    def sample(self, question: secl.Question, count: int) -> tuple[str | None, ...]:
+        raise secl.ModelError(f"the model {self.name!r} draws no samples; choose another signal or method.")
+
+    def dinco(self, question: secl.Question, reply: secl.Reply, samples: Sequence[str | None]) -> None:
+        return None
+
+    # Learning: one step on the squared error between stated confidence and target.
+
+    def learn(self, question: secl.Question, reply: secl.Reply, target: float) -> secl.Update:
+        before = reply.confidence
+        self.weight += 4.0 * (target - before)
+        self.updates += 1
+        self.version = self.updates
+        self.meter.spend("learning", 3 * len(question.text))
+        after = sum(p * (k + 0.5) / 10 for k, p in enumerate(bins(sigmoid(2.0 + self.weight))))
+        return secl.Update(
+            version=self.version, before=before, target=target, after=after, losses=((before - target) ** 2,)
+        )
+
+    @property
+    def relative_norm(self) -> float:
+        return abs(self.weight) / 100
+
+    # Versions: what is kept, restored and rolled back.
+
+    def reset(self) -> None:
+        self.weight, self.version = 0.0, 0
+
+    def snapshot(self) -> bytes:
+        return json.dumps([self.weight.hex(), self.version, self.updates]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        weight, self.version, self.updates = json.loads(snapshot)
+        self.weight = float.fromhex(weight)
+
+    def weights(self) -> bytes:
+        return self.weight.hex().encode()
+
+    def load_version(self, weights: bytes, version: int) -> None:
+        self.weight, self.version = float.fromhex(weights.decode()), version
+        self.updates = max(self.updates, version)
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        self.hook = hook
+
+    def close(self) -> None:
+        pass
+
+
+def sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+def bins(confidence: float) -> tuple[float, ...]:
+    """Probabilities of the ten digits whose expected bin centre is `confidence`, in [0.05, 0.95]."""
+    position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
+    low = min(int(position), 8)
+    return tuple(1 - position + low if k == low else position - low if k == low + 1 else 0.0 for k in range(10))
+
+
+def run(folder: Path, seconds: float) -> None:
+    """Start a run, or go on with one that was killed."""
+    settings = secl.RunSettings.of({"benchmarks": BENCHMARKS, "gate": "always"})
+    load = lambda _settings: LetterModel(seconds)  # noqa: E731
+    opened = secl.resume_run(folder, load=load) if folder.exists() else secl.start_run(settings, folder, load=load)
+    with opened.store:
+        print(f"{len(opened.records)} of {len(opened.questions)} questions are recorded already", flush=True)
+        opened.proceed()
+        opened.finish()
+        last = opened.records[-1]
+    print(f"stated {last.frozen.confidence:.2f} by the untouched model, {last.reply.confidence:.2f} by the adapted one")
+
+
+def serve(folder: Path, seconds: float) -> None:
+    """Ask questions through the service that `secl serve` puts behind HTTP."""
+    service = secl.open_service(
+        folder, secl.serving_settings(gate="always"), load=lambda _settings: LetterModel(seconds)
+    )
+    service.start()
+    try:
+        print(f"{service.position} answers are recorded already", flush=True)
+        for question in secl.load_stream(["capitals"], 20):
+            answer = service.ask(question, timeout=60)
+            print(answer.record.position, f"{answer.record.reply.confidence:.3f}", flush=True)
+    finally:
+        service.stop()
+        service.state.close()
+
+
+if __name__ == "__main__":
+    command, target = sys.argv[1], Path(sys.argv[2])
+    pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0  # seconds per answer, to have time to kill it
+    {"run": run, "serve": serve}[command](target, pause)

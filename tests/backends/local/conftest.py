@@ -16,7 +16,7 @@ MakeModel = Callable[..., LocalModel]
 
 
 @pytest.fixture
-def make_model() -> MakeModel:
+def make_model(brief: None) -> MakeModel:
     """A tiny random model of a family, ready to ask; `changes` go to its configuration, settings to LocalModel."""
 
     def make(family: str = "llama", *, changes: dict[str, Any] | None = None, **settings: Any) -> LocalModel:

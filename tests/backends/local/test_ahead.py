@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import pytest
 
 from secl.backends.local.fast import batching
 from secl.backends.local.generation import Draft
+from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always, EntropyShift, Never
@@ -51,7 +51,10 @@ def agree(one: list[Record], other: list[Record]) -> None:
             assert a.signal == pytest.approx(b.signal, abs=1e-4)
 
 
-CASES = [*(("llama", gate) for gate in GATES), *((family, "bursts") for family in FAMILIES if family != "llama")]
+CASES = [
+    *(("llama", gate) for gate in GATES),
+    *(pytest.param(family, "bursts", marks=pytest.mark.slow) for family in FAMILIES if family != "llama"),
+]
 
 
 @pytest.mark.parametrize(("family", "gate"), CASES)
@@ -73,16 +76,25 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
 def test_a_stream_taken_up_in_the_middle_of_a_window_goes_on_to_the_last_digit(make_model: MakeModel) -> None:
     questions = mixed_stream()
     settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
-    whole = list(Calibrator(make_model(learning_rate=2e-3), **settings).run(questions))
-    for cut in (5, 16, 21):
-        model = make_model(learning_rate=2e-3)
-        first = Calibrator(model, **settings).run(questions)
-        begun = [next(first) for _ in range(cut)]
-        snapshot = model.snapshot()
+    whole, snapshots = kept(make_model(learning_rate=2e-3), settings, questions, (5, 16, 21))
+    for cut, snapshot in snapshots.items():
         fresh = make_model(learning_rate=2e-3)
         fresh.restore(snapshot)
         second = Calibrator(fresh, **settings)
-        assert [*begun, *second.run(questions, begun)] == whole
+        assert [*whole[:cut], *second.run(questions, whole[:cut])] == whole
+
+
+def kept(
+    model: LocalModel, settings: dict[str, Any], questions: list[Question], cuts: tuple[int, ...]
+) -> tuple[list[Record], dict[int, bytes]]:
+    """The records of a stream, and what would be kept of the model if it ended after so many of them."""
+    records: list[Record] = []
+    snapshots: dict[int, bytes] = {}
+    for record in Calibrator(model, **settings).run(questions):
+        records.append(record)
+        if len(records) in cuts:
+            snapshots[len(records)] = model.snapshot()
+    return records, snapshots
 
 
 def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) -> None:
@@ -141,11 +153,10 @@ def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
         "gate": EntropyShift(warmup=3, threshold=1, burst=4),
         "loop": LoopSettings(bin_gate=None, accumulate=accumulate),
     }
-    whole = list(Calibrator(make_model(learning_rate=0.01), **settings).run(stream))
+    whole, snapshots = kept(make_model(learning_rate=0.01), settings, stream, (4, 9, 11, 14, 19, 22, 24))
     assert sum(record.decision.alarm for record in whole) >= 2
-    for cut in (4, 9, 11, 14, 19, 22, 24):
-        first, second = (make_model(learning_rate=0.01) for _ in range(2))
-        begun = list(islice(Calibrator(first, **settings).run(stream), cut))
-        second.restore(first.snapshot())
-        resumed = Calibrator(second, **settings)
-        assert begun + list(resumed.run(stream, begun)) == whole, cut
+    for cut, snapshot in snapshots.items():
+        model = make_model(learning_rate=0.01)
+        model.restore(snapshot)
+        resumed = Calibrator(model, **settings)
+        assert whole[:cut] + list(resumed.run(stream, whole[:cut])) == whole, cut

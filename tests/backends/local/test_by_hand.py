@@ -20,6 +20,7 @@ from secl.gates import Always, Never
 from secl.records import Question, Record
 from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
+from tests.conftest import ROOT
 from tests.tiny import tiny_model, tiny_tokenizer
 
 FAMILIES = {
@@ -82,7 +83,7 @@ def test_the_flat_script_runs_from_the_shell(
 ) -> None:
     file = tmp_path / "questions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in as_rows(quiz("capitals", 3, 1))), encoding="utf-8")
-    script = Path(__file__).parents[2] / "examples" / "secl_by_hand.py"
+    script = ROOT / "examples" / "secl_by_hand.py"
     monkeypatch.setattr(sys, "argv", [str(script), str(tiny_llama), str(file), "--limit", "2", "--last", "2"])
     runpy.run_path(str(script), run_name="__main__")
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

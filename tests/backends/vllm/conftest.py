@@ -71,7 +71,7 @@ MakeLearner = Callable[..., LocalModel]
 
 
 @pytest.fixture
-def make_learner() -> MakeLearner:
+def make_learner(brief: None) -> MakeLearner:
     """A tiny random Llama that learns fast enough to see it."""
 
     def make(seed: int = 0, **settings: Any) -> LocalModel:

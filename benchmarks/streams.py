@@ -24,7 +24,8 @@ from examples.secl_by_hand import ByHand
 from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
 from secl.records import Question, Record
-from secl.runs.runner import build_calibrator, load_model, load_questions, start
+from secl.runs.loading import load_model, load_questions
+from secl.runs.runner import build_calibrator, start
 from secl.runs.settings import RunSettings
 
 GATES = {"stream_default": None, "stream_always": "always"}

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 
 from secl.records import Question
-from secl.runs import runner
-from secl.runs.store import FILE
+from secl.runs import loading
+from secl.runs.folder import FILE
 from secl.server.audit import control
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
@@ -64,7 +64,7 @@ def state(make_service: serving.MakeService) -> Path:
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted model is loaded in place of a real one."""
-    monkeypatch.setattr(runner, "load_model", lambda _recipe: ScriptedModel())
+    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(_recipe: Any) -> None:
         raise AssertionError("no model is needed for this")
 
-    monkeypatch.setattr(runner, "load_model", load)
+    monkeypatch.setattr(loading, "load_model", load)
 
 
 def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, loads_nothing: None) -> None:
@@ -185,7 +185,7 @@ def test_verify_names_what_is_not_as_it_was(
     ended = shell("verify", "--state", state, "--last", 3)
     assert ended.code == 0
     assert "torch: 0.1 there" in ended.out
-    monkeypatch.setattr(runner, "load_model", lambda _recipe: ScriptedModel(stated=0.6))
+    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel(stated=0.6))
     assert "has changed since" in shell("verify", "--state", state).err
 
 

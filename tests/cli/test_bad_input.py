@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 

@@ -14,9 +14,10 @@ from secl.evaluation.adaptation_check import measure_gap
 from secl.gates import EntropyShift, Never
 from secl.records import PTrue, Question, Record, Reply
 from secl.runs import runner
+from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Ended, Shell

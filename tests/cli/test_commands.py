@@ -23,8 +23,8 @@ from secl.data.benchmarks import BENCHMARKS
 from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Record
 from secl.runs import runner
-from secl.runs.runner import load_for_asking
-from secl.runs.store import FILE
+from secl.runs.folder import FILE
+from secl.runs.loading import load_for_asking
 from tests.cli.conftest import Ended, Shell
 from tests.pictures import PNG
 

@@ -18,8 +18,9 @@ from secl.calibrator import Calibrator
 from secl.cli.report import command
 from secl.gates import EntropyShift
 from secl.runs import runner
+from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from secl.settings import FLAT_NAMES, LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell

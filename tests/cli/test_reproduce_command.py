@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from secl.runs import runner
-from secl.runs.store import FILE, Store
+from secl.runs.folder import FILE
+from secl.runs.store import Store
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
 

@@ -17,7 +17,8 @@ from secl.data.benchmarks import load
 from secl.errors import DataError, ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
-from secl.runs.runner import SUMMARY, build_calibrator, load_questions
+from secl.runs.loading import load_questions
+from secl.runs.runner import SUMMARY, build_calibrator
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished

@@ -10,7 +10,7 @@ import pytest
 
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
-from secl.runs.runner import load_questions
+from secl.runs.loading import load_questions
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
 from secl.settings import nested
 

@@ -18,8 +18,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import load_file, save_file
 
 from secl.data.quiz import quiz
+from secl.runs.folder import FILE
 from secl.runs.runner import SUMMARY
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from tests.processes import MOMENTS, finish, start
 from tests.tiny import tiny_folder
 

@@ -27,7 +27,8 @@ from secl.records import (
     Update,
 )
 from secl.runs.encoding import from_plain, to_plain
-from secl.runs.store import FILE, Store, Version
+from secl.runs.folder import FILE
+from secl.runs.store import Store, Version
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)

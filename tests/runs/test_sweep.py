@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from secl.errors import DataError, ParameterError, RunError
 from secl.records import Question, Record
 from secl.runs import runner, sweep
-from secl.runs.runner import SUMMARY, load_questions
+from secl.runs.folder import FILE
+from secl.runs.loading import load_questions
+from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from secl.runs.sweep import (
     Job,
     grouped_by_model,

@@ -18,10 +18,12 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.errors import RunError
 from secl.records import Record
+from secl.runs.folder import FILE
+from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
-from secl.runs.runner import SUMMARY, estimators_of, load_questions
+from secl.runs.runner import SUMMARY, estimators_of
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, Store
+from secl.runs.store import Store
 from secl.runs.upgrade import KEPT, upgrade
 from secl.server.audit.integrity import examine
 from secl.server.audit.store import ServerStore

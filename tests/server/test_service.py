@@ -15,7 +15,7 @@ from secl.errors import BusyError, ClosingError, QuestionError, RunError, Storag
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.model import ModelAnswer
 from secl.records import Question, Reply, Update
-from secl.runs.store import FILE
+from secl.runs.folder import FILE
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service

@@ -27,7 +27,7 @@ def ask(
     """
     from secl.records import Question
     from secl.reports.console import answer_panel
-    from secl.runs.runner import load_for_asking
+    from secl.runs.loading import load_for_asking
 
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     asked = Question(question, tuple(option or ()))

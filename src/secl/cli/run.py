@@ -61,9 +61,9 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     Args:
         out: Folder of the run; an unfinished one is continued.
     """
+    from secl.runs.folder import FILE
     from secl.runs.runner import resume, start
     from secl.runs.settings import RunSettings
-    from secl.runs.store import FILE
 
     settings = RunSettings.of(DEMO)
     proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out)

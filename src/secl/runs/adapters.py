@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from secl.errors import ParameterError, RunError, StorageError
-from secl.runs.store import Store, check_outside
+from secl.runs.folder import check_outside
+from secl.runs.store import Store
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 

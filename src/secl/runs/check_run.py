@@ -10,10 +10,12 @@ from typing import Any
 from secl.data.streams import fingerprint
 from secl.errors import DataError, RunError
 from secl.records import Record
+from secl.runs.folder import FILE, check_free
+from secl.runs.loading import Load, load_questions
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Load, Progress, load_model, load_questions, resume, start
+from secl.runs.runner import Progress, resume, start
 from secl.runs.settings import RunSettings, with_absolute_paths
-from secl.runs.store import FILE, Store, check_free
+from secl.runs.store import Store
 from secl.settings import merged, nested
 
 METHOD = "norm_p_true"
@@ -29,7 +31,7 @@ class CheckRun:
 
 
 def ask(
-    settings: Mapping[str, Any], folder: Path, progress: Progress | None = None, load: Load = load_model
+    settings: Mapping[str, Any], folder: Path, progress: Progress | None = None, load: Load | None = None
 ) -> CheckRun:
     """Records with P(True) of every answer: of a new run, of an unfinished one that goes on, or of a finished one.
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from secl.records import Decision, DincoEvidence, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
+from pydantic import TypeAdapter
+
+from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
 
@@ -23,26 +27,19 @@ def to_export(record: Record) -> dict[str, Any]:
     return values
 
 
-def from_plain(values: dict[str, Any]) -> Record:
-    """The record behind `to_plain` or `to_export`, also after a trip through JSON (which keeps every float exactly)."""
-    question = dict(values["question"])
-    question["options"] = tuple(question["options"])
-    reference = question["reference"]
-    if isinstance(reference, dict):
-        question["reference"] = References(tuple(reference["correct"]), tuple(reference["incorrect"]))
-    update = values["update"]
-    return Record(
-        **{
-            **values,
-            "question": Question(**question),
-            "reply": _reply(values["reply"]),
-            "frozen": _reply(values["frozen"]),
-            "decision": Decision(**values["decision"]),
-            "evidence": _evidence(values["evidence"]),
-            "ledger": Ledger(**values["ledger"]),
-            "update": update and Update(**{**update, "losses": tuple(update["losses"])}),
-        }
-    )
+def from_plain(values: Mapping[str, Any]) -> Record:
+    """The record behind `to_plain` or `to_export`, also after a trip through JSON (which keeps every float exactly).
+
+    Raises:
+        ValueError: a field is missing or has another type.
+        QuestionError: the question is not usable.
+    """
+    return _adapter().validate_python(values)
+
+
+@cache
+def _adapter() -> TypeAdapter[Record]:
+    return TypeAdapter(Record)
 
 
 def to_row(record: Record) -> dict[str, Any]:
@@ -78,24 +75,3 @@ def to_row(record: Record) -> dict[str, Any]:
         "tokens": record.ledger.total,
         "plain_tokens": record.plain_tokens,
     }
-
-
-def _evidence(values: dict[str, Any]) -> Evidence:
-    p_true, samples, dinco = values["p_true"], values["samples"], values["dinco"]
-    return Evidence(
-        p_true and PTrue(**_as_tuples(p_true)),
-        None if samples is None else tuple(samples),
-        dinco and DincoEvidence(**_as_tuples(dinco)),
-    )
-
-
-def _as_tuples(value: Any) -> Any:
-    """The lists inside a value of JSON as the tuples that records hold."""
-    if isinstance(value, dict):
-        return {key: _as_tuples(inside) for key, inside in value.items()}
-    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
-
-
-def _reply(values: dict[str, Any]) -> Reply:
-    stored = {key: value for key, value in values.items() if key not in _COMPUTED}
-    return Reply(**{**stored, "bins": tuple(values["bins"])})

@@ -11,7 +11,8 @@ from typing import IO, Any
 
 from secl.errors import ParameterError, StorageError
 from secl.runs.encoding import to_export, to_row
-from secl.runs.store import Store, check_outside
+from secl.runs.folder import check_outside
+from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet")
 

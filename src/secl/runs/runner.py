@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from secl.calibrator import Calibrator
-from secl.data.question_files import read_questions
-from secl.data.streams import arrange, fingerprint, load_stream
+from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import Estimator, make_estimators
 from secl.evaluation.summary import Summary, summarise, summary_json
@@ -21,20 +19,14 @@ from secl.methods import Method
 from secl.model import Model
 from secl.records import Question, Record
 from secl.runs.adapters import write_folder
+from secl.runs.folder import check_free, storage_errors
+from secl.runs.loading import Load, load_model, load_questions
 from secl.runs.manifest import Manifest, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
-from secl.runs.store import KEEP_EVERY, Store, Version, check_free, storage_errors
+from secl.runs.store import KEEP_EVERY, Store, Version
 from secl.settings import merged
-from secl.signals import NormalisedPTrue
-
-if TYPE_CHECKING:
-    from secl.backends.local.loading import ModelCache
-    from secl.backends.local.model import LocalModel
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
-Load = Callable[[RunSettings], Model]
-"""Loads the model that settings name."""
-
 Progress = Callable[[int, int, Record | None], None]
 """Called with questions done, questions in all, and the latest record."""
 
@@ -123,49 +115,18 @@ class Run:
         return write_summary(self.store, summarise(self.records, estimators_of(self.manifest)))
 
 
-def load_model(settings: RunSettings) -> LocalModel:
-    """The model that settings name, with its adapter."""
-    from secl.backends.local.model import LocalModel  # torch takes seconds to import
-
-    adapter, evidence = settings.adapter, settings.evidence
-    return LocalModel.load(
-        settings.model.name,
-        dtype=settings.model.dtype,
-        device=settings.model.device,
-        cache=_model_cache(),
-        layers=adapter.layers,
-        modules=adapter.modules or None,
-        rank=adapter.rank,
-        alpha=adapter.lora_alpha,
-        learning_rate=adapter.learning_rate,
-        epochs=adapter.epochs,
-        beta=adapter.beta,
-        p_true=evidence.p_true,
-        nli=evidence.nli,
-        seed=settings.seed,
-    )
-
-
-@functools.cache
-def _model_cache() -> ModelCache:
-    """Runs of one process that have a model in common load it once."""
-    from secl.backends.local.loading import ModelCache
-
-    return ModelCache()
-
-
-def start(settings: RunSettings, folder: Path, load: Load = load_model) -> Run:
+def start(settings: RunSettings, folder: Path, load: Load | None = None) -> Run:
     """Load questions and model, and open a new run folder; nothing is written before all of them are there.
 
     Args:
         settings: of the run.
         folder: a new or an empty one.
-        load: loads the model; any object that satisfies `secl.model.Model` will do.
+        load: loads the model, any object that satisfies `secl.model.Model`; None for the one that the settings name.
     """
     check_free(folder)
     settings = RunSettings.of(with_absolute_paths(settings.to_json()))
     questions = load_questions(settings)
-    model = load(settings)
+    model = (load or load_model)(settings)
     for question in questions:
         model.check(question)
     calibrator = build_calibrator(settings, model)
@@ -173,7 +134,7 @@ def start(settings: RunSettings, folder: Path, load: Load = load_model) -> Run:
     return Run(store, calibrator, model, questions, [])
 
 
-def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load = load_model) -> Run:
+def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
     """Open an unfinished run where it stopped.
 
     Args:
@@ -197,7 +158,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load = 
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
             )
-        model = load(settings)
+        model = (load or load_model)(settings)
         _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model)
         records = list(store.records())
@@ -233,47 +194,6 @@ def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) ->
     else:
         where = "those asked so far are the same"
     return f"{manifest.total} then, {len(questions)} now; {where}"
-
-
-def load_questions(settings: RunSettings) -> list[Question]:
-    """The questions that settings name, in the order in which they are asked."""
-    source = settings.stream
-    if source.questions is not None:
-        counts: Counter[str] = Counter()
-        questions = []
-        for question in read_questions(Path(source.questions)):
-            counts[question.domain] += 1
-            if source.per_domain is None or counts[question.domain] <= source.per_domain:
-                questions.append(question)
-        return arrange(questions, source.order, settings.seed)
-    data = Path(source.data) if source.data else None
-    return load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
-
-
-def load_for_asking(
-    changes: Mapping[str, Any], run: Path | None, load: Load = load_model
-) -> tuple[Model, NormalisedPTrue]:
-    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) is normalised.
-
-    Args:
-        changes: settings of the model.
-        run: folder of the run whose adapter to use.
-        load: loads the model, as for `start`.
-    """
-    if run is None:
-        settings = RunSettings.of({"benchmarks": ["capitals"], **changes})
-        model = load(settings)
-    else:
-        with Store(run) as store:
-            manifest, snapshot = Manifest.of(store), store.snapshot()
-        settings = RunSettings.of(merged(manifest.settings.to_json(), changes))
-        model = load(settings)
-        if model.fingerprint != manifest.model:
-            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
-        if snapshot is None:
-            raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
-        model.restore(snapshot)
-    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
 
 
 def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:

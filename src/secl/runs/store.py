@@ -11,22 +11,20 @@ that is killed at any moment goes on from its last finished question.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
-from secl.errors import QuestionError, RunError, StorageError
+from secl.errors import QuestionError, RunError
 from secl.records import Record
 from secl.runs.encoding import from_plain, to_plain
+from secl.runs.folder import FILE, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FILE = "run.sqlite"
-UNFINISHED = f"{FILE}.new"
 FORMAT, OLD_FORMAT = 3, 2
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
@@ -243,48 +241,6 @@ class Store:
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
 
 
-BESIDE = (UNFINISHED, "keys.json")
-"""What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
-
-
-def check_is_run(folder: Path) -> None:
-    """Check that a folder holds a run or a server's state.
-
-    Raises:
-        RunError: it does not.
-    """
-    if not (folder / FILE).is_file():
-        raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
-
-
-def check_free(folder: Path) -> None:
-    """Let a folder pass that a new run can have: one that does not exist, or is empty.
-
-    Raises:
-        RunError: it holds a run or other files already.
-    """
-    if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
-        hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
-        raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
-
-
-def check_outside(path: Path, own: Path) -> None:
-    """Let a file or folder pass that an export may write: none of a run's own files, and nothing in another run.
-
-    Args:
-        path: where the export goes.
-        own: folder of the exported run, into which it may add files.
-
-    Raises:
-        RunError: it would write over a run or into another one.
-    """
-    kept = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
-    inside_own = path.parent.resolve() == own.resolve()
-    other = next((place for place in (path, path.parent) if (place / FILE).exists()), None)
-    if (inside_own and kept) or (other is not None and not inside_own):
-        raise RunError(f"{path} belongs to a run, which an export would spoil; name another place with --out.")
-
-
 def _record(row: tuple[Any, ...]) -> Record:
     body, alarm, in_burst, remaining, statistic, version, before, target, after, losses = row
     update = {"version": version, "before": before, "target": target, "after": after}
@@ -313,30 +269,3 @@ def _connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.close()
         raise RunError(f"{path} is damaged or no run: {problem}.") from problem
     return db
-
-
-def lock_folder(folder: Path) -> IO[str]:
-    """Take the right to write a run; it ends when the file is closed, or with the process.
-
-    Raises:
-        RunError: another process has it.
-    """
-    with storage_errors(folder):
-        stream = (folder / "lock").open("a+")
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        stream.close()
-        raise RunError(f"{folder} is in use by another process; wait for it or stop it.") from problem
-    return stream
-
-
-@contextmanager
-def storage_errors(folder: Path, then: str = "go on with --resume {folder}") -> Iterator[None]:
-    """A disk that is full or refuses becomes one sentence that says how to go on."""
-    try:
-        yield
-    except (OSError, sqlite3.OperationalError) as problem:
-        raise StorageError(
-            f"cannot write to {folder}: {problem}; free space or permissions, then {then.format(folder=folder)}."
-        ) from problem

@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import ParameterError, RunError, SeclError
+from secl.runs.folder import FILE, check_free, storage_errors
+from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
-from secl.runs.runner import SUMMARY, Progress, load_questions, resume, start
+from secl.runs.runner import SUMMARY, Progress, resume, start
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
-from secl.runs.store import FILE, Store, check_free, storage_errors
+from secl.runs.store import Store
 from secl.settings import ModelSettings, StreamSettings, merged
 
 GRID, RUNS = "grid", "runs"

@@ -16,10 +16,11 @@ from typing import Any
 
 from secl.errors import RunError
 from secl.evaluation.summary import summarise
+from secl.runs.folder import FILE, UNFINISHED, check_is_run, lock_folder, storage_errors
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, estimators_of, write_summary
 from secl.runs.settings import RunSettings
-from secl.runs.store import FILE, FORMAT, OLD_FORMAT, UNFINISHED, Store, check_is_run, lock_folder, storage_errors
+from secl.runs.store import FORMAT, OLD_FORMAT, Store
 from secl.settings import OFF
 
 KEPT = f"{FILE}.v{OLD_FORMAT}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from secl.errors import ModelError, RunError
 from secl.model import Model, ModelAnswer
 from secl.records import Question, Record, Reply
-from secl.runs import runner
+from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
@@ -43,7 +43,7 @@ def load_recorded_model(state: ServerStore) -> LocalModel:
         RunError: it has changed since then.
     """
     settings = Manifest.of(state).settings
-    model = runner.load_model(settings)
+    model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
         raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
     return model

@@ -25,7 +25,8 @@ from typing import Any, Self
 from secl.errors import ParameterError, RunError
 from secl.records import Record
 from secl.runs.encoding import to_plain
-from secl.runs.store import Store, Version, check_free, storage_errors
+from secl.runs.folder import check_free, storage_errors
+from secl.runs.store import Store, Version
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.redaction import Keep, redacted

@@ -19,7 +19,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
-from secl.runs.store import storage_errors
+from secl.runs.folder import storage_errors
 from secl.server.audit.permissions import make_folder
 
 Role = Literal["read", "admin"]

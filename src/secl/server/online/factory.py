@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from secl.errors import ParameterError, RunError
 from secl.model import Model
+from secl.runs.folder import FILE, check_free
+from secl.runs.loading import Load, load_model
 from secl.runs.manifest import environment
-from secl.runs.runner import Load, build_calibrator, load_model
+from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings, with_absolute_paths
-from secl.runs.store import FILE, check_free
 from secl.server.audit.redaction import KEEPS, Keep
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds

@@ -1,0 +1,82 @@
+"""The folder of a run or of a server: what may be written where, who may write, and what a refusing disk says."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from secl.errors import RunError, StorageError
+
+FILE = "run.sqlite"
+UNFINISHED = f"{FILE}.new"
+BESIDE = (UNFINISHED, "keys.json")
+"""What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
+
+
+def check_is_run(folder: Path) -> None:
+    """Check that a folder holds a run or a server's state.
+
+    Raises:
+        RunError: it does not.
+    """
+    if not (folder / FILE).is_file():
+        raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
+
+
+def check_free(folder: Path) -> None:
+    """Check that a new run can have a folder: it does not exist, or is empty.
+
+    Raises:
+        RunError: it holds a run or other files already.
+    """
+    if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
+        hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
+        raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
+
+
+def check_outside(path: Path, own: Path) -> None:
+    """Check that an export may write a file or folder: none of a run's own files, and nothing in another run.
+
+    Args:
+        path: where the export goes.
+        own: folder of the exported run, into which it may add files.
+
+    Raises:
+        RunError: it would write over a run or into another one.
+    """
+    kept = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
+    inside_own = path.parent.resolve() == own.resolve()
+    other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
+    if (inside_own and kept) or (other is not None and not inside_own):
+        raise RunError(f"{path} belongs to a run, which an export would spoil; name another place with --out.")
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """Take the right to write a run; it ends when the file is closed, or with the process.
+
+    Raises:
+        RunError: another process has it.
+    """
+    with storage_errors(folder):
+        stream = (folder / "lock").open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        stream.close()
+        raise RunError(f"{folder} is in use by another process; wait for it or stop it.") from problem
+    return stream
+
+
+@contextmanager
+def storage_errors(folder: Path, then: str = "go on with --resume {folder}") -> Iterator[None]:
+    """A disk that is full or refuses becomes one sentence that says how to go on."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as problem:
+        raise StorageError(
+            f"cannot write to {folder}: {problem}; free space or permissions, then {then.format(folder=folder)}."
+        ) from problem

@@ -123,8 +123,8 @@ class Calibrator:
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
 
-        A sequence of questions is prefetched in windows (`secl.lookahead`), which is faster; any other iterable is
-        consumed question by question, so it may wait for a person.
+        A sequence of questions is prefetched in windows (`secl.lookahead`), which is faster and, but for rounding,
+        changes nothing; any other iterable is consumed question by question, so it may wait for a person.
 
         Args:
             questions: the whole stream.

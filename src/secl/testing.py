@@ -37,7 +37,7 @@ def unit(text: str) -> float:
 
 
 class ScriptedModel:
-    """Answers, judges and learns by rule.
+    """Answers, scores answers and learns by rule.
 
     Args:
         stated: confidence that the untouched model states, in [0.05, 0.95].
@@ -85,8 +85,8 @@ class ScriptedModel:
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
-            known = question.reference if isinstance(question.reference, str) else "A"
-            text = known if right else next(letter for letter in question.letters if letter != known)
+            correct = question.reference if isinstance(question.reference, str) else "A"
+            text = correct if right else next(letter for letter in question.letters if letter != correct)
         else:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
         self.meter.spend("answering", 10)
@@ -128,8 +128,8 @@ class ScriptedModel:
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         self.meter.spend("sampling", count)
-        known = question.letters or ("one", "two", "three")
-        return tuple(known[int(len(known) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
+        answers = question.letters or ("one", "two", "three")
+        return tuple(answers[int(len(answers) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         if reply.answer is None:
@@ -202,7 +202,7 @@ class ScriptedModel:
 
 def _bins(confidence: float) -> tuple[float, ...]:
     """Ten probabilities whose expected bin centre is `confidence`, on the two bins around it."""
-    place = min(max(confidence * 10 - 0.5, 0.0), 9.0)
-    low = min(int(place), 8)
-    share = place - low
+    position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
+    low = min(int(position), 8)
+    share = position - low
     return tuple(1 - share if k == low else share if k == low + 1 else 0.0 for k in range(10))

@@ -12,7 +12,7 @@ from secl.calibrator import Calibrator
 from secl.gates import EntropyShift, Gate
 from secl.runs.settings import RunSettings
 from secl.server.audit.redaction import Keep
-from secl.server.online.factory import serving_settings, take_up
+from secl.server.online.factory import open_state, serving_settings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
@@ -51,11 +51,11 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     ) -> Service:
         model, twin = model or ScriptedModel(), twin or ScriptedModel()
         recipe = serving_settings(gate="entropy-shift", burst=10, warmup=5)
-        state = take_up(folder or tmp_path / "state", manifest(recipe, model, keep_text))
+        state = open_state(folder or tmp_path / "state", manifest(recipe, model, keep_text))
         rule = LoopSettings(bin_gate=None)
         calibrator = Calibrator(model, gate=gate or EntropyShift(burst=10, warmup=5), loop=rule)
         service = Service(calibrator, Calibrator(twin, loop=rule), state, limits, bounds or Bounds(drift=10))
-        twin.set_pause_hook(service.pace.wait)
+        twin.set_pause_hook(service.scheduler.wait)
         services.append(service)
         if start:
             service.start()

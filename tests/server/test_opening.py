@@ -70,7 +70,7 @@ def test_learning_by_and_by_gives_the_weights_of_learning_at_once(
     asked = quiz("science", 5, 1)
     for question in asked:
         service.ask(question, 60)
-        service.pace.interrupt()
+        service.scheduler.interrupt()
     settled(service)
     other = open_service(tmp_path / "other", serving_settings(model=str(tiny_llama), **SETTINGS))
     other.start()

@@ -14,8 +14,8 @@ from secl.server.online.scheduler import Scheduler
 class Lesson:
     """A learner that goes through layers until it is told to end."""
 
-    def __init__(self, pace: Scheduler) -> None:
-        self.pace = pace
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
         self.layers = 0
         self.ended = ""
         self._end = threading.Event()
@@ -24,9 +24,9 @@ class Lesson:
 
     def _go(self) -> None:
         try:
-            with self.pace.teaching():
+            with self.scheduler.teaching():
                 while not self._end.is_set():
-                    self.pace.wait()
+                    self.scheduler.wait()
                     self.layers += 1
                     time.sleep(0.001)
             self.ended = "held"
@@ -47,10 +47,10 @@ class Lesson:
 
 
 def test_idle_time_is_free_and_answers_go_first() -> None:
-    pace = Scheduler(0.5)
-    lesson = Lesson(pace)
+    scheduler = Scheduler(0.5)
+    lesson = Lesson(scheduler)
     assert lesson.moves()
-    with pace.answering():
+    with scheduler.answering():
         assert not lesson.moves()
     assert lesson.moves()
     assert lesson.end() == "held"
@@ -58,13 +58,13 @@ def test_idle_time_is_free_and_answers_go_first() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: float) -> None:
-    pace = Scheduler(share)
-    lesson = Lesson(pace)
-    with pace.answering():
+    scheduler = Scheduler(share)
+    lesson = Lesson(scheduler)
+    with scheduler.answering():
         time.sleep(0.2)
         before = lesson.layers
     began = time.monotonic()
-    with pace.answering():
+    with scheduler.answering():
         took = time.monotonic() - began
         assert (lesson.layers > before + 10) is (share > 0)
         assert took == pytest.approx(0.2 * share, abs=0.08)
@@ -73,37 +73,37 @@ def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: 
 
 
 def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> None:
-    pace = Scheduler(0.9)
+    scheduler = Scheduler(0.9)
     for _ in range(2):
         began = time.monotonic()
-        with pace.answering():
+        with scheduler.answering():
             assert time.monotonic() - began < 0.1
             time.sleep(0.2)
-    lesson = Lesson(pace)
+    lesson = Lesson(scheduler)
     time.sleep(0.2)
     began = time.monotonic()
-    with pace.answering():
+    with scheduler.answering():
         assert time.monotonic() - began < 0.1
     assert lesson.end() == "held"
 
 
 def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
-    pace = Scheduler(0.9)
-    lesson = Lesson(pace)
-    with pace.answering():
+    scheduler = Scheduler(0.9)
+    lesson = Lesson(scheduler)
+    with scheduler.answering():
         time.sleep(0.5)
     threading.Timer(0.05, lesson.end).start()
     began = time.monotonic()
-    with pace.answering():
+    with scheduler.answering():
         assert time.monotonic() - began < 0.4
 
 
 def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:
-    pace = Scheduler(0.0)
-    with pace.answering():
-        lesson = Lesson(pace)
-        pace.interrupt()
+    scheduler = Scheduler(0.0)
+    with scheduler.answering():
+        lesson = Lesson(scheduler)
+        scheduler.interrupt()
         assert lesson.end() == "given up"
-    again = Lesson(pace)
+    again = Lesson(scheduler)
     assert again.moves()
     assert again.end() == "held"

@@ -12,7 +12,7 @@ from secl.backends.vllm.model import FleetModel
 from secl.calibrator import Calibrator
 from secl.gates import Always
 from secl.records import Question
-from secl.server.online.factory import serving_settings, take_up
+from secl.server.online.factory import open_state, serving_settings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
@@ -28,7 +28,7 @@ def test_a_service_answers_with_a_fleet_that_loses_an_endpoint_and_learns_on(
     model = make_fleet(make_learner(), *servers)
     recipe = serving_settings()
     manifest = {"settings": recipe.to_json(), "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
-    state = take_up(tmp_path / "state", manifest)
+    state = open_state(tmp_path / "state", manifest)
     rule = LoopSettings(bin_gate=None)
     calibrator = Calibrator(model, gate=Always(), loop=rule)
     service = Service(calibrator, Calibrator(twin, loop=rule), state, Limits(share=0.9), Bounds(drift=100, shift=1.0))

@@ -90,7 +90,7 @@ class ServiceCollector(Collector):
             "secl_queue": ("Questions that wait for their answer.", service.waiting),
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
             "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
-            "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.watch.shift),
+            "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
             "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
             "secl_gate_statistic": ("The gate's statistic.", decision.statistic if decision is not None else None),
             "secl_learning": ("Whether questions of bursts get lessons.", learner.active and learner.alive),

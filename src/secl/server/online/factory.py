@@ -1,4 +1,4 @@
-"""From settings to a service: a new state folder, or one that is taken up again."""
+"""Build a service from settings: on a new state folder, or on that of a stopped server."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def serving_settings(**settings: Any) -> RunSettings:
     Raises:
         ParameterError: a setting makes no sense, or cannot be had behind the answers.
     """
-    recipe = RunSettings.of(with_absolute_paths({"benchmarks": [SERVED], **settings}))
-    if recipe.loop.accumulate != "stream":
+    server_settings = RunSettings.of(with_absolute_paths({"benchmarks": [SERVED], **settings}))
+    if server_settings.loop.accumulate != "stream":
         raise ParameterError(
-            f"accumulate is {recipe.loop.accumulate!r}, but a server's updates add up over its stream."
+            f"accumulate is {server_settings.loop.accumulate!r}, but a server's updates add up over its stream."
         )
-    return recipe
+    return server_settings
 
 
 def open_service(
     folder: Path,
-    recipe: RunSettings,
+    settings: RunSettings,
     *,
     keep_text: Keep = "full",
     endpoints: Sequence[str] = (),
@@ -61,7 +61,7 @@ def open_service(
 
     Args:
         folder: a new one, or the state of a server that has stopped.
-        recipe: from `serving_settings`.
+        settings: from `serving_settings`.
         keep_text: what is stored of texts.
         endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
         limits, bounds: of load and of learning.
@@ -75,10 +75,10 @@ def open_service(
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
     check_folder(folder)  # before a large model is loaded for nothing
-    twin = load(recipe)
-    model: Model = fleet(load_model(recipe), endpoints, folder / PUBLISHED) if endpoints else load(recipe)
+    twin = load(settings)
+    model: Model = fleet(load_model(settings), endpoints, folder / PUBLISHED) if endpoints else load(settings)
     manifest: dict[str, Any] = {
-        "settings": recipe.to_json(),
+        "settings": settings.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
         "keep_text": keep_text,
@@ -87,19 +87,19 @@ def open_service(
         "adapter": model.adapter_config,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    state = take_up(folder, manifest)
+    state = open_state(folder, manifest)
     try:
         note_environment(state, manifest["environment"])
     except BaseException:
         state.close()
         raise
-    service = Service(build_calibrator(recipe, model), build_calibrator(recipe, twin), state, limits, bounds)
-    twin.set_pause_hook(service.pace.wait)
+    service = Service(build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds)
+    twin.set_pause_hook(service.scheduler.wait)
     return service
 
 
 def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetModel:
-    """vLLM servers that answer with the versions that are published in a folder which all of them see."""
+    """A model whose vLLM servers answer with the versions published in a folder that all of them see."""
     try:
         from secl.backends.vllm.model import FleetModel
     except ModuleNotFoundError as problem:
@@ -112,15 +112,19 @@ def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetM
 
 
 def note_environment(state: ServerStore, now: dict[str, Any]) -> None:
-    """Write down an environment that is not the one of the last start: the last digits of replies may depend on it."""
-    told = ", ".join(f"{name} {value}" for name, value in now.items())
+    """Record an environment that differs from the last start: the last digits of replies may depend on it."""
     starts = [event.detail for event in state.events() if event.kind == "start"]
-    if told != (starts[-1] if starts else ", ".join(f"{n} {v}" for n, v in state.manifest["environment"].items())):
-        state.add_event("start", 0, told)
+    latest = starts[-1] if starts else _described(state.manifest["environment"])
+    if _described(now) != latest:
+        state.add_event("start", 0, _described(now))
+
+
+def _described(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def check_folder(folder: Path) -> None:
-    """Let a folder pass that a server can have: a free one, or the state of a server that has stopped.
+    """Check that a folder is free, or the state of a server that has stopped.
 
     Raises:
         RunError: it is something else, or is in use.
@@ -131,8 +135,8 @@ def check_folder(folder: Path) -> None:
         check_free(folder)
 
 
-def take_up(folder: Path, manifest: dict[str, Any]) -> ServerStore:
-    """Open the state folder that these settings began, or begin it.
+def open_state(folder: Path, manifest: dict[str, Any]) -> ServerStore:
+    """Open the state folder that was begun with these settings, or begin it.
 
     Raises:
         RunError: it was begun with other settings; the message names them.

@@ -29,8 +29,8 @@ class Bounds(Settings):
 
 
 @dataclass
-class Watch:
-    """Watches the shift of the stated confidence from that of the frozen model."""
+class ShiftMonitor:
+    """Mean difference of stated and frozen confidence over the latest answers."""
 
     bounds: Bounds
     _shifts: deque[float] = field(init=False)
@@ -38,7 +38,7 @@ class Watch:
     def __post_init__(self) -> None:
         self._shifts = deque(maxlen=self.bounds.window)
 
-    def see(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Take an answer into account."""
         self._shifts.append(record.reply.confidence - record.frozen.confidence)
 

@@ -13,7 +13,7 @@ from secl.errors import GivenUpError, StorageError
 from secl.records import LearningOutcome, Record
 from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
-from secl.server.online.guardrails import Watch, failure
+from secl.server.online.guardrails import ShiftMonitor, failure
 from secl.server.online.scheduler import Scheduler
 
 RETRY = 1.0
@@ -30,8 +30,8 @@ class Learner:
     Args:
         calibrator: its model learns; its gate is not asked, because the decision was made when the reply was given.
         state: where lessons are written.
-        watch: pauses learning that goes too far.
-        pace: says when learning may use the machine.
+        monitor: pauses learning that goes too far.
+        scheduler: yields to answers.
         backlog: most questions that wait for their lesson.
 
     Attributes:
@@ -42,9 +42,11 @@ class Learner:
         relative_norm: of the model, kept because it is read often and takes a while to compute.
     """
 
-    def __init__(self, calibrator: Calibrator, state: ServerStore, watch: Watch, pace: Scheduler, backlog: int) -> None:
+    def __init__(
+        self, calibrator: Calibrator, state: ServerStore, monitor: ShiftMonitor, scheduler: Scheduler, backlog: int
+    ) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
-        self.state, self.watch, self.pace, self.backlog = state, watch, pace, backlog
+        self.state, self.monitor, self.scheduler, self.backlog = state, monitor, scheduler, backlog
         self.paused = state.paused
         self.last_error: str | None = None
         self.failures = 0
@@ -79,7 +81,7 @@ class Learner:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        self.pace.interrupt()
+        self.scheduler.interrupt()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -173,7 +175,7 @@ class Learner:
     def _no_lesson(self) -> Iterator[None]:
         """Within the block no lesson is being held; one in the middle is abandoned."""
         while not self._model_free.acquire(timeout=0.01):
-            self.pace.interrupt()
+            self.scheduler.interrupt()
         try:
             yield
         finally:
@@ -222,7 +224,7 @@ class Learner:
             with self._changed:
                 self._new_snapshot = self.model.snapshot()
             self.relative_norm = self.model.relative_norm
-            alarm = self.watch.alarm(self.relative_norm)
+            alarm = self.monitor.alarm(self.relative_norm)
             if alarm is not None:
                 self.paused = alarm  # also if the disk refuses to record it
                 self.state.add_event("alert", self.model.version, alarm)
@@ -235,7 +237,7 @@ class Learner:
     def _lesson(self, record: Record, before: bytes) -> Record:
         """The record with its lesson; an update that must not stand is taken back."""
         try:
-            with self.pace.teaching():
+            with self.scheduler.teaching():
                 learned = self.calibrator.learn(record)
             problem = failure(learned.update) if learned.update is not None else None
         except GivenUpError:

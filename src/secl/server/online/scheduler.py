@@ -1,4 +1,4 @@
-"""When learning may use the machine: on idle time, and between two batches for a share of the time that answers took.
+"""Scheduling of learning: on idle time, and between two batches for a share of the time that answers took.
 
 Answers and lessons never compute at the same time. Two passes at once share the cores badly: each takes several times
 as long as alone.
@@ -18,9 +18,8 @@ class Scheduler:
     """Lets one thread learn while another answers.
 
     Args:
-        share: while questions keep coming, how long a lesson may go on between two batches, as a part of the time that
-            the last batch took, in [0, 1).
-        clock: seconds, ever growing.
+        share: under load, time for learning between two batches as a fraction of the last batch's time, in [0, 1).
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,14 +33,14 @@ class Scheduler:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Within the block answers are computed, and a lesson stands still from its next layer on.
+        """Context in which answers are computed: a lesson blocks before its next layer.
 
-        A block that follows closely upon another one begins when the lesson in between has had its share.
+        Entering soon after the previous batch waits until the lesson in between has had its share.
         """
         with self._changed:
             until = self._ended + self.share * self._took
-            while self._teaching and (left := until - self._clock()) > 0:
-                self._changed.wait(left)
+            while self._teaching and (remaining := until - self._clock()) > 0:
+                self._changed.wait(remaining)
             self._answering, began = True, self._clock()
         try:
             yield
@@ -53,7 +52,7 @@ class Scheduler:
 
     @contextmanager
     def teaching(self) -> Iterator[None]:
-        """Within the block a lesson is held."""
+        """Context in which a lesson is held."""
         with self._changed:
             self._interrupted, self._teaching = False, True
         try:
@@ -64,10 +63,10 @@ class Scheduler:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Called by a lesson before every layer: comes back when it may go on.
+        """Block while answers are computed; a lesson calls this before every layer.
 
         Raises:
-            GivenUpError: the lesson is to be given up.
+            GivenUpError: the lesson must be abandoned.
         """
         with self._changed:
             while self._answering and not self._interrupted:
@@ -76,7 +75,7 @@ class Scheduler:
                 raise GivenUpError
 
     def interrupt(self) -> None:
-        """Make the lesson give up at its next layer."""
+        """Abandon the lesson at its next layer."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

@@ -21,7 +21,7 @@ from secl.errors import BusyError, ClosingError, SeclError, StorageError
 from secl.records import Decision, Question, Record
 from secl.runs.store import Version
 from secl.server.audit.store import ServerStore
-from secl.server.online.guardrails import Bounds, Watch
+from secl.server.online.guardrails import Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
 from secl.server.online.limits import Limits
 from secl.server.online.scheduler import Scheduler
@@ -88,18 +88,18 @@ class Service:
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
-        self.watch = Watch(bounds or Bounds())
-        self.pace = Scheduler(self.limits.share)
+        self.monitor = ShiftMonitor(bounds or Bounds())
+        self.scheduler = Scheduler(self.limits.share)
         self.started = time.time()
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
         calibrator.resume(state.entropies())
-        for served in state.latest(self.watch.bounds.window):
-            self.watch.see(served.record)
+        for served in state.latest(self.monitor.bounds.window):
+            self.monitor.add(served.record)
         self._stored_versions = set(state.versions())
         self._next_snapshot: bytes | None = None
-        self.learner = Learner(trainer, state, self.watch, self.pace, self.limits.backlog)
+        self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
         self._queue: deque[Request] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -179,7 +179,7 @@ class Service:
                 if not self._queue:
                     return
                 self._changed.wait_for(lambda: self._closing or len(self._queue) >= self.limits.batch, GATHER)
-            with self.pace.answering():
+            with self.scheduler.answering():
                 self._answer(self._next_batch())
 
     def _next_batch(self) -> list[Request]:
@@ -242,7 +242,7 @@ class Service:
             self.last_error = None
         self._stored_versions.add(number)
         for record in records:
-            self.watch.see(record)
+            self.monitor.add(record)
             self.unreadable += record.reply.answer is None
         self.learner.take([record for record in records if record.outcome == "waiting"])
         return True

@@ -146,7 +146,7 @@ def view(service: Service, count: int = 300) -> View:
         count: most answers in the timeline.
     """
     state, learner, decision = service.state, service.learner, service.decision
-    bounds = service.watch.bounds
+    bounds = service.monitor.bounds
     with state.lock:  # one moment for everything that is read
         latest = state.latest(count, until=service.position - 1)
         lessons, labelled = state.counts(), state.labelled()
@@ -167,7 +167,7 @@ def view(service: Service, count: int = 300) -> View:
         "failed_lessons": learner.failures,
         "drift": defined(learner.relative_norm),
         "drift_bound": bounds.drift,
-        "shift": defined(service.watch.shift),
+        "shift": defined(service.monitor.shift),
         "shift_bound": bounds.shift,
         "lessons": lessons,
         "unreadable": service.unreadable,

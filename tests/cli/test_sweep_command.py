@@ -101,8 +101,8 @@ def test_a_sweep_that_is_stopped_says_how_many_runs_are_done_and_goes_on_from_th
     ]
     assert shell(*command).code == 0
     for job, other in zip(jobs_of(recipe, out), jobs_of(recipe, whole), strict=True):
-        with Store(job.folder) as store, Store(other.folder) as wanted:
-            assert list(store.records()) == list(wanted.records())
+        with Store(job.folder) as store, Store(other.folder) as reference:
+            assert list(store.records()) == list(reference.records())
 
 
 @pytest.mark.parametrize(

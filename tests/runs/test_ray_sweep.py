@@ -134,8 +134,9 @@ def ray() -> Iterator[Any]:
         pytest.skip("Ray is not installed")
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        # The workers are to have the threads of this process and not those of its environment.
-        os.environ.update({**LOCAL_ENVIRONMENT, "RAY_TMPDIR": folder, "TMPDIR": folder, "OMP_NUM_THREADS": "2"})
+        # Manifests name the threads: the workers must take those of this process and not those of their environment.
+        threads = str(torch.get_num_threads() + 1)
+        os.environ.update({**LOCAL_ENVIRONMENT, "RAY_TMPDIR": folder, "TMPDIR": folder, "OMP_NUM_THREADS": threads})
         import ray
 
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -143,14 +144,6 @@ def ray() -> Iterator[Any]:
         ray.shutdown()
         os.environ.clear()
         os.environ.update(before)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def grid(models: list[Path], out: Path) -> list[Job]:
@@ -168,15 +161,10 @@ def grid(models: list[Path], out: Path) -> list[Job]:
 
 @pytest.fixture(scope="module")
 def references(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
-    """The runs of the grid, done one after the other in this process with one thread."""
+    """The runs of the grid, done one after the other in this process."""
     jobs = grid(models, tmp_path_factory.mktemp("references"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     run_in_sequence(jobs)
-    torch.set_num_threads(threads)
     assert any(record.update for record in records_of(jobs[0]))
-    with Store(jobs[0].folder) as store:
-        assert store.manifest["environment"]["threads"] == 1
     return jobs
 
 
@@ -270,7 +258,7 @@ def shell_sweep(grid: Path, out: Path, on: str, environment: dict[str, str]) -> 
     secl = (sys.executable, "-c", "from secl.cli import main; main()")
     process = subprocess.Popen(
         (*secl, "sweep", str(grid), "--out", str(out), "--on", on),
-        env={**environment, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        env={**environment, "OMP_NUM_THREADS": str(torch.get_num_threads()), "COLUMNS": "200"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -337,7 +325,7 @@ def test_a_cluster_at_an_address_gives_the_same_records_and_is_left_running(
 @contextmanager
 def cluster() -> Iterator[tuple[str, dict[str, str]]]:
     """A cluster with a client server on the loopback address: its address, and the environment that may connect."""
-    environment = {**os.environ, **LOCAL_ENVIRONMENT, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **LOCAL_ENVIRONMENT}
     environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # with it, the server that Ray forks for a client sometimes dies
     ports = [free_port(), free_port()]
     with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:

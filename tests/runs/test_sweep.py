@@ -108,7 +108,7 @@ def test_an_unknown_key_anywhere_is_named_with_the_known_ones(write: WriteSweep,
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fault"),
     [
         ("grid = 3", "grid is 3; it must be a table of lists"),
         ("[grid]\nseed = 42", "seed in [grid] is 42; it must be a list"),
@@ -119,8 +119,8 @@ def test_an_unknown_key_anywhere_is_named_with_the_known_ones(write: WriteSweep,
         ("seed = [1", "not valid TOML"),
     ],
 )
-def test_tables_of_another_form_are_refused(write: WriteSweep, text: str, said: str) -> None:
-    with pytest.raises((ParameterError, DataError), match=re.escape(said)):
+def test_tables_of_another_form_are_refused(write: WriteSweep, text: str, fault: str) -> None:
+    with pytest.raises((ParameterError, DataError), match=re.escape(fault)):
         read_sweep(write(text))
 
 
@@ -133,7 +133,7 @@ def test_an_unusable_value_in_a_grid_is_refused_before_anything_runs(tmp_path: P
         plan([{"benchmarks": ["capitals"], "sede": 1}], tmp_path)
 
 
-def test_settings_that_come_to_the_same_recipe_are_one_job(tmp_path: Path) -> None:
+def test_equal_settings_are_one_job(tmp_path: Path) -> None:
     common: dict[str, Any] = {"benchmarks": ["capitals:2"]}
     jobs = plan(
         [common, {**common, "seed": 42}, {**common, "lora_alpha": 16}, {**common, "seed": 43}, {**common, "seed": 42}],
@@ -146,7 +146,7 @@ def test_settings_that_come_to_the_same_recipe_are_one_job(tmp_path: Path) -> No
 # What a run is called.
 
 
-def test_a_name_depends_on_the_recipe_alone(tmp_path: Path) -> None:
+def test_a_name_depends_on_the_settings_alone(tmp_path: Path) -> None:
     common: dict[str, Any] = {"benchmarks": ["capitals:2"]}
     alone = plan([{**common, "seed": 43}], tmp_path)[0]
     among = plan([{**common, "seed": seed, "rank": rank} for seed in (42, 43) for rank in (4, 8)], tmp_path)
@@ -273,20 +273,20 @@ def test_runs_of_a_model_are_done_together_in_the_order_of_the_models(
         {"benchmarks": ["capitals:2"], "seed": seed, "model": model} for seed in (1, 2) for model in ("x/b", "x/a")
     ]
     jobs = plan(settings, tmp_path)
-    did: list[tuple[str, int]] = []
+    order: list[tuple[str, int]] = []
 
-    def performed(job: Job, progress: Any) -> None:
-        did.append((job.settings.model.name, job.settings.seed))
+    def scripted(job: Job, progress: Any) -> None:
+        order.append((job.settings.model.name, job.settings.seed))
         progress(1, 2, None)
 
-    monkeypatch.setattr(sweep, "run_job", performed)
-    seen: list[tuple[str, int, int]] = []
-    run_in_sequence(jobs, lambda job, done, total: seen.append((job.name, done, total)))
-    assert did == [("x/b", 1), ("x/b", 2), ("x/a", 1), ("x/a", 2)]
-    assert seen == [(job.name, 1, 2) for job in grouped_by_model(jobs)]
+    monkeypatch.setattr(sweep, "run_job", scripted)
+    reports: list[tuple[str, int, int]] = []
+    run_in_sequence(jobs, lambda job, done, total: reports.append((job.name, done, total)))
+    assert order == [("x/b", 1), ("x/b", 2), ("x/a", 1), ("x/a", 2)]
+    assert reports == [(job.name, 1, 2) for job in grouped_by_model(jobs)]
 
 
-def test_sizes_reads_every_stream_once_and_finds_a_typo_in_the_last(
+def test_questions_are_counted_once_for_every_stream_and_a_typo_in_the_last_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     common: dict[str, Any] = {"benchmarks": STREAM}

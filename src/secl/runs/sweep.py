@@ -184,8 +184,10 @@ def run_job(job: Job, progress: Progress | None = None) -> None:
     """
     if is_finished(job):
         return
-    begun = (job.folder / FILE).exists()
-    run = resume(job.folder, job.settings.to_json()) if begun else start(job.settings, job.folder)
+    if (job.folder / FILE).exists():
+        run = resume(job.folder, job.settings.to_json())
+    else:
+        run = start(job.settings, job.folder)
     with run.store:
         run.proceed(progress)
         run.finish()

@@ -25,7 +25,7 @@ import torch
 from secl.errors import ModelError, ParameterError, RunError
 from secl.records import Record
 from secl.runs import ray_sweep
-from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, RETRIES, run_on_ray
+from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
 from tests.tiny import tiny_folder
@@ -229,15 +229,16 @@ def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
 
 @pytest.mark.slow
 def test_failed_runs_are_reported_by_name_when_the_others_are_finished(
-    ray: Any, models: list[Path], tmp_path: Path
+    ray: Any, models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ray_sweep, "RETRIES", 1)
     (tmp_path / "no model").mkdir()
     common: dict[str, Any] = {"benchmarks": ["capitals:40", "science:40"], **LEARNING}
     jobs = plan([{**common, "model": str(model)} for model in (tmp_path / "no model", *models)], tmp_path / "out")
-    on_progress, killed = killer(RETRIES + 1, jobs[1].name)
+    on_progress, killed = killer(2, jobs[1].name)
     with pytest.raises(ModelError, match=rf"^the run {jobs[0].name}: .*no model.* \(1 more runs have failed\.\)$"):
         run_on_ray(jobs, None, on_progress=on_progress)
-    assert len(killed) == RETRIES + 1
+    assert len(killed) == 2
     assert [progress_of(job) for job in jobs] == [None, None, (80, 80)]
     assert [path.name for path in (tmp_path / "out").iterdir()] == [jobs[2].name]
 
@@ -286,9 +287,7 @@ def grid_file(models: list[Path], tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path], tmp_path: Path) -> None:
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
-    path.write_text(
-        f'model = "{models[0]}"\nbenchmarks = ["capitals:90", "science:90"]\n[loop]\nevidence_on = "always"'
-    )
+    path.write_text(f'model = "{models[0]}"\nbenchmarks = ["capitals:40", "science:40"]')
     with shell_sweep(path, out, "ray", dict(os.environ)) as stopped:
         family = psutil.Process(stopped.pid)
         wait_until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))

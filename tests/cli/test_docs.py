@@ -1,0 +1,72 @@
+"""What README and docs/ name is there: every `secl.` name, every link and path, every command and flag."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGE = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+
+
+def find(name: str) -> object:
+    """The module, class, function or attribute with a dotted name."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: object = import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[length:]:
+            value = getattr(value, attribute)
+        return value
+    raise AttributeError(name)
+
+
+@PAGE
+def test_every_name_of_the_library_exists(page: Path) -> None:
+    missing = []
+    for name in sorted(set(re.findall(r"`(secl(?:\.\w+)+)(?:\(\))?`", page.read_text(encoding="utf-8")))):
+        try:
+            find(name)
+        except AttributeError:
+            missing.append(name)
+    assert missing == []
+
+
+@PAGE
+def test_every_link_and_path_leads_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text)]
+    paths = [
+        ROOT / path for path in re.findall(r"`((?:src|tests|examples|benchmarks|experiments|docs)/[\w./-]+)`", text)
+    ]
+    assert [str(path) for path in (*links, *paths) if not path.exists()] == []
+
+
+def commands(text: str) -> dict[str, set[str]]:
+    """The flags that indented examples and inline code use, by command of secl."""
+    flags: defaultdict[str, set[str]] = defaultdict(set)
+    examples = [line.split("#")[0] for line in text.replace("\\\n", " ").splitlines() if line.startswith("    ")]
+    for example in (*examples, *re.findall(r"`(secl [^`]+)`", text)):
+        for call in re.split(r"&&|;", example):
+            match = re.match(r"\s*secl (keys \w+|[a-z]+)\b(.*)", call)
+            if match:
+                flags[match[1]] |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", match[2]))
+    return flags
+
+
+@PAGE
+def test_every_command_and_flag_exists(page: Path, shell: Shell) -> None:
+    for command, flags in commands(page.read_text(encoding="utf-8")).items():
+        help_text = shell(*command.split(), "--help")
+        assert help_text.code == 0, f"secl {command}"
+        known = set(re.findall(r"--[a-z][a-z-]*", help_text.out))
+        assert flags <= known, f"secl {command}: {sorted(flags - known)}"

@@ -9,12 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.gates import Always
+from secl.model import ModelAnswer
 from secl.records import Question
+from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render
 from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
-from secl.testing import ScriptedModel
+from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_service import settled, until
 
@@ -186,3 +188,42 @@ def test_a_dead_learning_thread_is_shown_and_answers_go_on(
     assert view(service)["learning"]["active"] is False
     assert "the learning thread has ended" in client.get("/").text
     assert ask(client).status_code == 200
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(
+    make_service: MakeService, error: type[Exception]
+) -> None:
+    class Choosy(ScriptedModel):
+        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+            if question.text == SECRET:
+                raise error(SECRET)
+            return super().answer(question, score_next=score_next)
+
+    service = make_service(model=Choosy(), start=False)
+    questions = toy_stream(8)
+    questions[5] = Question(SECRET, questions[5].options)
+    futures = [service.submit(question) for question in questions]
+    service.start()
+    failed = [number for number, future in enumerate(futures) if future.exception(20) is not None]
+    assert failed == [5]
+    assert service.failures == 1
+    settled(service)
+    stored = [served.record.question.text for served in service.state.latest(8)]
+    assert stored == [question.text for question in questions if question.text != SECRET]
+    assert examine(service.state) == (7, [])
+
+
+def test_replies_that_are_stored_are_sent_though_the_learner_cannot_take_them(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate=Always())
+
+    def refuse(_records: Any) -> None:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(service.learner, "take", refuse)
+    client = client_of(service)
+    assert [ask(client).json()["secl"]["record_id"] for _ in range(2)] == ["rec_00000000", "rec_00000001"]
+    assert client.get("/healthz").json()["status"] == "degraded"
+    assert "RuntimeError" in client.get("/").text

@@ -16,8 +16,8 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from secl.calibrator import Calibrator
-from secl.errors import BusyError, ClosingError, SeclError, StorageError
+from secl.calibrator import Calibrator, StreamState
+from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
 from secl.records import Decision, Question, Record
 from secl.runs.store import Version
 from secl.server.audit.store import ServerStore
@@ -73,7 +73,7 @@ class Service:
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
-        failures: questions that were refused because of an unexpected exception.
+        failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
     """
@@ -189,22 +189,41 @@ class Service:
         return [request for request in batch if request.future.set_running_or_notify_cancel()]
 
     def _answer(self, requests: list[Request]) -> None:
-        """Answer a batch under one version; a question that cannot be answered does not spoil it."""
+        """Answer requests under one version; a question that cannot be answered does not spoil the others."""
         self._load_newest()
+        self.calibrator.learns = self.learner.active
         batch = [request for request in requests if self._answerable(request)]
-        if not batch:
-            return
+        if batch:
+            self._answer_batch(batch)
+
+    def _answer_batch(self, batch: list[Request]) -> None:
+        """Answer questions in one pass; if that fails, each alone, so that only the one at fault gets the error."""
         before, began = self.calibrator.state, time.perf_counter()
         try:
-            self.calibrator.learns = self.learner.active
             records = self.calibrator.answer_all([request.question for request in batch])
+        except Exception as problem:  # of whatever kind: this thread goes on
+            self.calibrator.state = before
+            if len(batch) == 1 or isinstance(problem, UnavailableError):
+                for request in batch:
+                    self._fail(request, problem)
+            else:
+                for request in batch:
+                    self._answer_batch([request])
+            return
+        self._reply(batch, records, before, began)
+
+    def _reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
+        """Store what was answered, and then reply; `before` is where the stream goes back to if it is not stored."""
+        try:
             stored = self._write(records, time.perf_counter() - began)
-        except Exception as problem:  # of whatever kind: it belongs to those who wait, and this thread goes on
+        except Exception as problem:
             self.calibrator.state = before
             for request in batch:
                 self._fail(request, problem)
             return
-        if not stored:
+        if stored:
+            self._pass_on(records)
+        else:
             self.calibrator.state = before
         now = time.perf_counter()
         for record, request in zip(records, batch, strict=True):
@@ -222,14 +241,15 @@ class Service:
         return True
 
     def _fail(self, request: Request, problem: Exception) -> None:
-        if not isinstance(problem, SeclError):
+        if not isinstance(problem, QuestionError):
             self.failures += 1
-            # Its own words may hold the question, which must not be shown to others.
-            self.last_error = f"answering a question ended with {type(problem).__name__}"
+            # The words of other errors may hold the question, which must not be shown to others.
+            ours = isinstance(problem, SeclError)
+            self.last_error = str(problem) if ours else f"answering a question ended with {type(problem).__name__}"
         request.future.set_exception(problem)
 
     def _write(self, records: list[Record], seconds: float) -> bool:
-        """Store a batch, then pass it on to the learner; False if the disk refuses."""
+        """Store a batch; False if the disk refuses."""
         number = self.model.version
         kept = Version(number, self.model.weights()) if number and number not in self._stored_versions else None
         try:
@@ -241,11 +261,17 @@ class Service:
         if self._next_snapshot is None:
             self.last_error = None
         self._stored_versions.add(number)
-        for record in records:
-            self.monitor.add(record)
-            self.unreadable += record.reply.answer is None
-        self.learner.take([record for record in records if record.outcome == "waiting"])
         return True
+
+    def _pass_on(self, records: list[Record]) -> None:
+        """Tell the guardrails and the learner of stored records; what goes wrong there keeps no reply back."""
+        try:
+            for record in records:
+                self.monitor.add(record)
+                self.unreadable += record.reply.answer is None
+            self.learner.take([record for record in records if record.outcome == "waiting"])
+        except Exception as problem:
+            self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

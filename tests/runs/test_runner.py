@@ -1,0 +1,62 @@
+"""Runs of any model that satisfies `secl.model.Model`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from secl.errors import RunError
+from secl.runs.runner import ADAPTER, SUMMARY, Run, resume, start
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+
+SETTINGS = RunSettings.of(
+    {"model": "scripted", "benchmarks": ["capitals:9"], "burst": 4, "warmup": 3, "bin_gate": "off", "tau": 0.7}
+)
+
+
+def scripted(settings: RunSettings) -> ScriptedModel:
+    assert settings.model.name == "scripted"
+    return ScriptedModel()
+
+
+def stop_after(run: Run, count: int) -> None:
+    def progress(done: int, _total: int, _record: object) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    with run.store, pytest.raises(KeyboardInterrupt):
+        run.proceed(progress)
+
+
+def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> None:
+    whole = start(SETTINGS, tmp_path / "whole", scripted)
+    with whole.store:
+        whole.proceed()
+        summary = whole.finish()
+    assert (whole.settings, whole.tau, whole.method.learns) == (SETTINGS, 0.7, True)
+    stop_after(start(SETTINGS, tmp_path / "stopped", scripted), 3)
+    resumed = resume(tmp_path / "stopped", load=scripted)
+    assert len(resumed.records) == 3
+    with resumed.store:
+        resumed.proceed()
+        resumed.finish()
+        assert resumed.records == whole.records
+    assert summary["complete"]
+    assert json.loads((tmp_path / "stopped" / SUMMARY).read_text())["estimators"] == summary["estimators"]
+    assert (tmp_path / "whole" / ADAPTER).exists() == bool(ScriptedModel().adapter_config)
+
+
+def test_a_run_is_not_resumed_with_another_model_or_environment(tmp_path: Path) -> None:
+    stop_after(start(SETTINGS, tmp_path / "run", scripted), 3)
+    with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
+        resume(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
+    with Store(tmp_path / "run", writable=True) as store, store._db:
+        store._db.execute("UPDATE manifest SET value = '{\"machine\": \"abacus\"}' WHERE key = 'environment'")
+    with pytest.raises(RunError, match=r"begun in another environment \(.*machine: abacus there, .* here"):
+        resume(tmp_path / "run", load=scripted)
+    with pytest.raises(RunError, match=r"begun with other settings \(tau: 0\.7 there, 1\.0 here\)"):
+        resume(tmp_path / "run", {"evidence": {"tau": 1.0}}, scripted)

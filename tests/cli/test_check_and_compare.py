@@ -231,7 +231,7 @@ def confidences(folder: Path, read: Callable[[Record], float]) -> float:
 
 def test_two_runs_are_compared_by_what_their_methods_are_for(shell: Shell, pair: tuple[Path, Path]) -> None:
     found = compare(shell, *pair)
-    assert (found["a"]["reading"], found["b"]["reading"]) == ("secl", "norm_p_true")
+    assert (found["a"]["estimator"], found["b"]["estimator"]) == ("secl", "norm_p_true")
     assert (found["shared"], found["graded"], found["answers_differ"]) == (60, 60, 0)
     assert found["measures"]["mean_confidence"]["a"] == pytest.approx(
         confidences(pair[0], lambda record: record.reply.confidence)
@@ -240,10 +240,10 @@ def test_two_runs_are_compared_by_what_their_methods_are_for(shell: Shell, pair:
 
 
 def test_one_run_is_compared_before_and_after(shell: Shell, pair: tuple[Path, Path]) -> None:
-    found = compare(shell, pair[0], pair[0], "--reading", "stated:secl")
+    found = compare(shell, pair[0], pair[0], "--estimator", "stated:secl")
     assert found["measures"]["mean_confidence"]["a"] == pytest.approx(0.9)
     assert found["measures"]["ece"]["difference"] < 0
-    alike = compare(shell, *pair, "--reading", "stated")["measures"]["ece"]
+    alike = compare(shell, *pair, "--estimator", "stated")["measures"]["ece"]
     assert (alike["difference"], alike["interval"]) == (0.0, [0.0, 0.0])
 
 
@@ -251,7 +251,7 @@ def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    ended: Ended = shell("compare", pair[0], pair[0], "--reading", "stated:secl")
+    ended: Ended = shell("compare", pair[0], pair[0], "--estimator", "stated:secl")
     assert (ended.code, ended.err) == (0, "")
     lines = [line.rstrip() for line in ended.out.splitlines()]
     assert lines[:2] == [f"A: Stated (frozen), {pair[0]}", f"B: SECL, {pair[0]}"]
@@ -269,7 +269,7 @@ def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Pa
     assert (
         "Settings that differ (A there, B here): method: secl there, norm_p_true here." in shell("compare", *pair).out
     )
-    assert "Settings" not in shell("compare", pair[0], pair[0], "--reading", "stated:secl").out
+    assert "Settings" not in shell("compare", pair[0], pair[0], "--estimator", "stated:secl").out
     told = {"environment": {"dtype": "bfloat16"}, "model": "a" * 64}
     one = scripted_run(tmp_path / "one", manifest=told)
     two = scripted_run(tmp_path / "two", method="norm_p_true", manifest=told)
@@ -291,22 +291,22 @@ def test_unfinished_runs_are_compared_so_far(shell: Shell, pair: tuple[Path, Pat
 
 def test_baselines_are_compared_by_what_is_stated(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
     folder = scripted_run(tmp_path / "baselines", method="baselines")
-    assert compare(shell, folder, pair[0])["a"]["reading"] == "stated"
+    assert compare(shell, folder, pair[0])["a"]["estimator"] == "stated"
 
 
 def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path, Path], tmp_path: Path) -> None:
     other = scripted_run(tmp_path / "other", questions=toy_stream(63)[3:])
     empty = scripted_run(tmp_path / "empty", asked=0)
     bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
-    refused(("compare", *pair, "--reading", "nope"), "'nope'", "stated, ", "secl")
-    refused(("compare", *pair, "--reading", ""), "''")
-    refused(("compare", *pair, "--reading", "a:b:c"), "'a:b:c'", "stated:secl")
-    refused(("compare", *pair, "--reading", "secl"), pair[1], "'secl'", "does not learn")
-    refused(("compare", *pair, "--reading", "dinco"), pair[0], "'dinco'")
-    refused(("compare", pair[0], pair[0]), pair[0], "two readings")
+    refused(("compare", *pair, "--estimator", "nope"), "'nope'", "stated, ", "secl")
+    refused(("compare", *pair, "--estimator", ""), "''")
+    refused(("compare", *pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl")
+    refused(("compare", *pair, "--estimator", "secl"), pair[1], "'secl'", "does not learn")
+    refused(("compare", *pair, "--estimator", "dinco"), pair[0], "'dinco'")
+    refused(("compare", pair[0], pair[0]), pair[0], "two estimators")
     refused(("compare", pair[0], other), "3 of the 60 that the first", "3 of the 60 that the second")
     refused(("compare", pair[0], empty), empty, "no questions answered yet")
-    refused(("compare", bare, bare, "--reading", "stated:secl"), "none of the 5 questions")
+    refused(("compare", bare, bare, "--estimator", "stated:secl"), "none of the 5 questions")
     refused(("compare", pair[0], tmp_path / "missing"), tmp_path / "missing", "not a run folder")
 
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 @app.command
-def compare(run_a: Path, run_b: Path, /, *, reading: str | None = None, as_json: AsJson = False) -> None:
+def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_json: AsJson = False) -> None:
     """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals.
 
     Args:
         run_a: A run folder.
         run_b: Another, or the same.
-        reading: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
+        estimator: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
     """
     from secl.evaluation.compare import compare as compare_sides
     from secl.evaluation.compare import comparison_json
@@ -29,25 +29,27 @@ def compare(run_a: Path, run_b: Path, /, *, reading: str | None = None, as_json:
     from secl.reports.table import to_rich
     from secl.runs.store import Store
 
-    names = (reading or "").split(":") if reading is not None else [None]
+    names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
         raise ParameterError(
-            f"the reading {reading!r} has {len(names)} parts; give one name, or two as in stated:secl."
+            f"the estimator {estimator!r} has {len(names)} parts; give one name, or two as in stated:secl."
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
         a, b = _side(store_a, names[0]), _side(store_b, names[-1])
         settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
-        raise ParameterError(f"{run_a} compared with itself needs two readings; add for example --reading stated:secl.")
+        raise ParameterError(
+            f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
+        )
     comparison = compare_sides(a, b)
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
-        told: dict[str, Any] = {
-            key: {"run": str(run), "reading": side.estimator.name, "answered": len(side.records), "total": side.total}
+        answer: dict[str, Any] = {
+            key: {"run": str(run), "estimator": side.estimator.name, "answered": len(side.records), "total": side.total}
             for key, (run, side) in runs.items()
         }
-        told |= {"settings": settings, "notes": notes}
-        print_json(told | comparison_json(comparison))
+        answer |= {"settings": settings, "notes": notes}
+        print_json(answer | comparison_json(comparison))
         return
     screen = console()
     for key, (run, side) in runs.items():
@@ -71,27 +73,27 @@ def _notes(a: Store, b: Store) -> list[str]:
 
     manifests = [Manifest.of(a), Manifest.of(b)]
     models = [each.model for each in manifests]
-    found = []
+    notes = []
     if models[0] != models[1]:
-        found.append("The models are not the same one: their weights or files differ.")
+        notes.append("The models are not the same one: their weights or files differ.")
     # Which passes are made depends on these, and with them what is computed together.
     keys = ("method", "evidence_on", "signal", "p_true", "nli")
-    asked = [[each.settings.flat()[key] for key in keys] for each in manifests]
+    choices = [[each.settings.flat()[key] for key in keys] for each in manifests]
     types = {str(each.environment.get("dtype", "float32")) for each in manifests} - {"float32"}
-    if asked[0] != asked[1] and models[0] == models[1] and types:
-        found.append(
+    if choices[0] != choices[1] and models[0] == models[1] and types:
+        notes.append(
             f"In {' and '.join(sorted(types))} even the frozen model's numbers can differ a little between runs that "
             "ask for different things, because their passes have other shapes; --dtype fp32 compares exactly."
         )
-    return found
+    return notes
 
 
 def _side(store: Store, name: str | None) -> Side:
-    """One side of a comparison: the records of a run and how a confidence is read off them.
+    """One side of a comparison: the records of a run and the estimator over them.
 
     Args:
         store: an open run.
-        name: of the reading; None for the foremost of the run's method that is there.
+        name: name of the estimator; None for the foremost of the run's method that is there.
     """
     from secl.evaluation.compare import Side
     from secl.evaluation.estimators import make_estimators
@@ -108,7 +110,7 @@ def _side(store: Store, name: str | None) -> Side:
         foremost = [each for each in reversed(manifest.method.reports) if each in estimators_of(manifest)]
         name = next((each for each in foremost if sides[each].series.estimates), "stated")
     elif name not in sides:
-        raise ParameterError(f"there is no reading {name!r}; the readings are {', '.join(sides)}.")
+        raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     elif estimators[name].learned and not any(each.learned for each in estimators_of(manifest).values()):
         raise RunError(f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} does not learn.")
     elif not sides[name].series.estimates:

@@ -22,8 +22,6 @@ from benchmarks.timing import alternate, medians
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.model import LocalModel
 from secl.backends.local.model_parts import Layout
-from secl.backends.local.token_ids import render
-from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Question, Record
 from secl.runs.runner import build_calibrator
 
@@ -48,7 +46,7 @@ def rate(setting: Setting) -> dict[str, float]:
         alternate(
             setting.rounds,
             {
-                "pass": lambda: [model.network.run(sequences) for sequences in passes],
+                "pass": lambda: [model.backend.network.run(sequences) for sequences in passes],
                 "products": lambda: [products(size) for size in sizes],
                 "scored_question": lambda: by_library(model, questions, "scored"),
                 "least_products": lambda: [products(round(size)) for size in least],
@@ -123,7 +121,7 @@ def needed(model: LocalModel, record: Record) -> float:
         record.reply.text,
         adapted=record.reply.version > 0,
         judged=record.evidence.p_true is not None,
-        steps=model.distiller.epochs if record.update is not None else 0,
+        steps=model.backend.distiller.epochs if record.update is not None else 0,
     )
 
 
@@ -136,19 +134,18 @@ def least_tokens(
     where the model is adapted, and three times (forward, and backward as two) for each training step.
     """
     answer = branch(model, question, letter)
-    verdicts = model.ahead.verdicts(question, question.options) if judged else []
+    verdicts = model.prompting.verdicts(question, question.options) if judged else []
     layers: list[int] = model.adapter.config.layers_to_transform
-    share = len(layers) / int(model.generator.model.config.num_hidden_layers)
+    share = len(layers) / int(model.backend.model.config.num_hidden_layers)
     return len(Trie.of([answer, *verdicts]).tokens) + share * len(answer) * (adapted + 3 * steps)
 
 
 def branch(model: LocalModel, question: Question, letter: str) -> list[int]:
     """Token ids up to the confidence digit of an answer."""
-    prompt = render(model.words.tokenizer, answer_prompt(question))
-    return model.words.before(prompt + choice_with_confidence(letter), "0")
+    return model.prompting.confidence(question, letter)
 
 
 def scoring(model: LocalModel, question: Question) -> list[list[int]]:
     """All token sequences that answer and score a question."""
     answers = [branch(model, question, letter) for letter in question.letters]
-    return [*answers, *model.ahead.verdicts(question, question.options)]
+    return [*answers, *model.prompting.verdicts(question, question.options)]

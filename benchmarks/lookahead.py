@@ -59,7 +59,7 @@ def ask(
 ) -> None:
     """The records of a stream, by the untouched model with nothing seen or written before."""
     model.restore(untouched)
-    model.generator.written.clear()
+    model.backend.writer.remembered.clear()
     said[:] = build_calibrator(recipe, model).run(give())
 
 

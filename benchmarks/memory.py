@@ -35,7 +35,7 @@ def fill(setting: Setting) -> dict[str, float]:
     model = setting.library()
     for _ in build_calibrator(recipe, model).run(setting.choices(setting.questions)):
         pass
-    weights = {id(p): p.numel() * p.element_size() for p in model.generator.model.parameters()}
+    weights = {id(p): p.numel() * p.element_size() for p in model.backend.model.parameters()}
     most, size = peak(), sum(weights.values())
     return {
         "weights_bytes": size,

@@ -20,7 +20,7 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model import LocalModel
-from secl.backends.local.token_ids import render
+from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
 from secl.records import Form, Question
@@ -50,7 +50,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     form = questions[0].form
     base, untouched, adapted = setting.loaded(), setting.library(), setting.library()
     by_library(adapted, setting.choices(2), "trained")
-    plain, ends = Plain(base), untouched.generator.ends
+    plain, ends = Plain(base), untouched.backend.rules.end_ids
     # A number may come after some lines of reasoning; other answers end with their line.
     stops = ends | plain.breaks() if form in ("short", "sentence") else ends
     works: dict[str, Work] = {
@@ -77,7 +77,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
 
 def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     """Answers, confidences and entropies outside bursts, a window at a time; returns the frozen model's texts."""
-    model.generator.written.clear()
+    model.backend.writer.remembered.clear()
     said = []
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]

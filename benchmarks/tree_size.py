@@ -6,14 +6,13 @@ python -m benchmarks.tree_size [--model smollm2]
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 
 from benchmarks.timing import alternate, medians
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.model import LocalModel
-from secl.backends.local.token_ids import render
 from secl.data.quiz import quiz
-from secl.prompts.templates import answer_prompt, choice_with_confidence
 
 ROUNDS = 5
 
@@ -23,11 +22,9 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2")
     model = LocalModel.load(parser.parse_args().model)
     for count in (1, 2, 4, 8):
-        sequences = []
+        sequences: list[Sequence[int]] = []
         for question in quiz("science", count, 1):
-            prompt = render(model.words.tokenizer, answer_prompt(question))
-            sequences += [model.words.before(prompt + choice_with_confidence(letter), "0") for letter in "ABCD"]
-            sequences += model.ahead.verdicts(question, question.options)
+            sequences += model.prompting.choices(question, scored=True).sequences
         tokens = len(Trie.of(sequences).tokens)
         taken = alternate(
             ROUNDS, {"blocks": partial(run, model, sequences, True), "dense": partial(run, model, sequences, False)}
@@ -36,10 +33,10 @@ def main() -> None:
         print(f"{count} scored questions, {tokens} tokens: {told} a question")
 
 
-def run(model: LocalModel, sequences: list[list[int]], sparse: bool) -> None:
+def run(model: LocalModel, sequences: Sequence[Sequence[int]], sparse: bool) -> None:
     """One pass, with or without attention in blocks."""
-    model.network.sparse = sparse  # type: ignore[attr-defined]
-    model.network.run(sequences)
+    model.backend.network.sparse = sparse  # type: ignore[attr-defined]
+    model.backend.network.run(sequences)
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ def test_the_least_tokens_of_a_question_are_those_of_its_parts(tiny: Setting) ->
     assert alone == answer
     assert limit.least_tokens(model, question, "A", adapted=True, judged=False, steps=3) == answer * (1 + 10 * share)
     judged = limit.least_tokens(model, question, "A", adapted=False, judged=True)
-    apart = sum(map(len, model.ahead.verdicts(question, question.options)))
+    apart = sum(map(len, model.prompting.verdicts(question, question.options)))
     assert answer < judged < answer + apart
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.backends.local import generation
+from secl.backends import generation
 from secl.prompts import templates
 
 

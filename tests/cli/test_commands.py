@@ -18,7 +18,7 @@ import torch
 import transformers
 
 from secl.backends.local.presets import PRESETS
-from secl.backends.local.token_ids import render
+from secl.backends.token_ids import render
 from secl.data.benchmarks import BENCHMARKS
 from secl.prompts.templates import answer_prompt, choice_with_confidence
 from secl.records import Record

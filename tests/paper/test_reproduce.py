@@ -180,8 +180,9 @@ def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
     monkeypatch: pytest.MonkeyPatch, tiny_llama: Path
 ) -> None:
     from secl.backends.local.model import LocalModel
+    from secl.settings import AdapterSettings
 
-    loaded = LocalModel.load(str(tiny_llama), layers="last:2")
+    loaded = LocalModel.load(str(tiny_llama), adapter=AdapterSettings(layers="last:2"))
     found = lora_sizes.lora_sizes(str(tiny_llama), layers="last:2")
     assert found.adapter_parameters == loaded.adapter.size
     base = [

@@ -46,21 +46,14 @@ def load_model(settings: RunSettings) -> LocalModel:
     """The model that settings name, with its adapter."""
     from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-    adapter, evidence = settings.adapter, settings.evidence
     return LocalModel.load(
         settings.model.name,
         dtype=settings.model.dtype,
         device=settings.model.device,
         cache=_model_cache(),
-        layers=adapter.layers,
-        modules=adapter.modules or None,
-        rank=adapter.rank,
-        alpha=adapter.lora_alpha,
-        learning_rate=adapter.learning_rate,
-        epochs=adapter.epochs,
-        beta=adapter.beta,
-        p_true=evidence.p_true,
-        nli=evidence.nli,
+        adapter=settings.adapter,
+        p_true=settings.evidence.p_true,
+        nli=settings.evidence.nli,
         seed=settings.seed,
     )
 

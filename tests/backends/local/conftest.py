@@ -7,21 +7,28 @@ from typing import Any
 
 import pytest
 
-from secl.backends.local.loading import wrap
+from secl.backends.local.loading import Loaded, wrap
 from secl.backends.local.model import LocalModel
 from secl.records import Question
+from secl.settings import AdapterSettings
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., LocalModel]
 
 
+def tiny_local(loaded: Loaded, **settings: Any) -> LocalModel:
+    """A model whose settings are told apart: those of the adapter, and the others."""
+    adapter = {name: settings.pop(name) for name in AdapterSettings.model_fields if name in settings}
+    return LocalModel(loaded, AdapterSettings(**{"layers": "last:2", **adapter}), **settings)
+
+
 @pytest.fixture
 def make_model(brief: None) -> MakeModel:
-    """A tiny random model of a family, ready to ask; `changes` go to its configuration, settings to LocalModel."""
+    """A tiny random model of a family, ready to ask; `changes` go to its configuration, settings to `tiny_local`."""
 
     def make(family: str = "llama", *, changes: dict[str, Any] | None = None, **settings: Any) -> LocalModel:
         loaded = wrap(family, tiny_model(family, **(changes or {})), tiny_tokenizer())
-        return LocalModel(loaded, **{"layers": "last:2", **settings})
+        return tiny_local(loaded, **settings)
 
     return make
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from secl.backends.generation import Draft
 from secl.backends.local.fast import batching
-from secl.backends.local.generation import Draft
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
@@ -121,25 +121,41 @@ def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: M
 
 
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
+    """The untouched adapter stands for an adapted model that goes on where the frozen one stopped."""
     model = make_model()
     question = Question("Who wrote Hamlet?", id="h")
-    whole = model.answer(question).frozen
-    (look,) = model.ahead.look([question], [False])
-    short = Draft.answer(model.ahead.answer_prompt(question), "short", look.frozen.written[:3].tolist())
-    ((reading, _),) = model.ahead._readings([question], [short])
-    assert reading.text != whole.text
-    look.frozen = reading
-    model.ahead.adapt([look])
-    assert look.now.text.strip() == whole.text
+    prompt = model.prompting.answer(question)
+    whole = Draft.answer(prompt, "short")
+    model.backend.write([[whole]])
+    short = Draft.answer(prompt, "short", whole.written[:3])
+    text = model.backend.rules.answer(short)
+    (reading,) = model.backend.adapt(model.backend.read([model.prompting.written(question, text, short)]), 1)
+    (rewritten,) = model.backend.rewrite([short], [reading], 1)
+    assert rewritten is not None
+    assert model.backend.rules.answer(rewritten) == model.backend.rules.answer(whole) != text
 
 
-def test_an_answer_has_a_state_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
+def test_an_answer_that_the_adapted_model_would_write_too_is_not_written_again(make_model: MakeModel) -> None:
     model = make_model()
-    (look,) = model.ahead.look([Question("How many legs has a spider?", form="number")], [False])
-    reading = look.frozen
-    assert len(reading.written) > 0
-    assert len(reading.nodes) == len(reading.written) + 2
-    assert model.words.tokenizer.decode(reading.written.tolist()).strip() == reading.text
+    question = Question("Who wrote Hamlet?", id="h")
+    (item,) = model.answering.prefetch([question], [False], 0)
+    assert item.frozen.draft is not None
+    readings = model.backend.adapt([item.frozen.reading], 1)  # type: ignore[list-item]
+    assert model.backend.rewrite([item.frozen.draft], readings, 1) == [None]
+
+
+def test_an_answer_has_a_place_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
+    model = make_model()
+    (item,) = model.answering.prefetch([Question("How many legs has a spider?", form="number")], [False], 0)
+    bundle = item.frozen.reading.bundle
+    *inside, after, digit = bundle.positions
+    (sequence,) = bundle.answers
+    assert len(inside) > 0
+    assert digit == (0, len(sequence))
+    written = [sequence[length] for _, length in inside]
+    assert after[1] == inside[-1][1] + 1
+    assert item.frozen.reply is not None
+    assert model.backend.token_ids.tokenizer.decode(written).strip() == item.frozen.reply.text
 
 
 @pytest.mark.parametrize("accumulate", ["stream", "burst"])

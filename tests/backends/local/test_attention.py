@@ -110,9 +110,9 @@ def test_every_layer_of_a_pass_and_of_a_replay_uses_it(monkeypatch: pytest.Monke
     sizes: list[int] = []
     usual = attend
 
-    def counting(query: Tensor, key: Tensor, value: Tensor, sight: BlockMask, *rest: float | None) -> Tensor:
-        sizes.append(sum(len(block.hidden) for block in sight.blocks))
-        return usual(query, key, value, sight, *rest)  # type: ignore[arg-type]
+    def counting(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *rest: float | None) -> Tensor:
+        sizes.append(sum(len(block.bias) for block in mask.blocks))
+        return usual(query, key, value, mask, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(blocks, "attend", counting)
     model = tiny_model("llama")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local.token_ids import TokenIds, render
+from secl.backends.token_ids import TokenIds, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always, Never
@@ -120,7 +120,7 @@ def test_a_question_longer_than_the_model_reads_is_refused_by_name(make_model: M
 
 def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) -> None:
     model = make_model()
-    count = len(model.words.letters) + 1
+    count = len(model.backend.token_ids.letters) + 1
     with pytest.raises(QuestionError, match="'many' has"):
         model.answer(Question("Which?", options=tuple(f"option {i}" for i in range(count)), id="many"))
 
@@ -144,21 +144,21 @@ def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
 
 def test_all_prompts_of_a_question_begin_with_it_and_share_that_prefix(questions: list[Question]) -> None:
     question = questions[1]
-    words = TokenIds.of(tiny_tokenizer())
-    answer = words.encode(render(words.tokenizer, answer_prompt(question)))
-    judge = words.encode(render(words.tokenizer, p_true_prompt(question, "iron")))
+    token_ids = TokenIds.of(tiny_tokenizer())
+    answer = token_ids.encode(render(token_ids.tokenizer, answer_prompt(question)))
+    judge = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, "iron")))
     shared = next(i for i, (a, b) in enumerate(zip(answer, judge, strict=False)) if a != b)
-    assert question.text in words.tokenizer.decode(answer[:shared])
+    assert question.text in token_ids.tokenizer.decode(answer[:shared])
 
 
 def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
     tokenizer = tiny_tokenizer()
-    words = TokenIds.of(tokenizer)
-    assert [tokenizer.decode([i]) for i in words.digits] == list("0123456789")
-    assert [tokenizer.decode([i]).strip() for i in words.letters[:3]] == ["A", "B", "C"]
-    assert {tokenizer.decode([i]).strip().lower() for i in words.true} == {"true"}
-    assert {tokenizer.decode([i]).strip().lower() for i in words.false} == {"false"}
-    assert words.encode(f"x{CONFIDENCE}7") == [*words.before(f"x{CONFIDENCE}", "7"), words.digits[7]]
+    token_ids = TokenIds.of(tokenizer)
+    assert [tokenizer.decode([i]) for i in token_ids.digits] == list("0123456789")
+    assert [tokenizer.decode([i]).strip() for i in token_ids.letters[:3]] == ["A", "B", "C"]
+    assert {tokenizer.decode([i]).strip().lower() for i in token_ids.true} == {"true"}
+    assert {tokenizer.decode([i]).strip().lower() for i in token_ids.false} == {"false"}
+    assert token_ids.encode(f"x{CONFIDENCE}7") == [*token_ids.before(f"x{CONFIDENCE}", "7"), token_ids.digits[7]]
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused() -> None:

@@ -12,19 +12,20 @@ import pytest
 import torch
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
-from secl.backends.local import dinco, generation
+from secl.backends.dinco import first_by_key
+from secl.backends.generation import Draft
+from secl.backends.local import writer
 from secl.backends.local.fast import batching
-from secl.backends.local.generation import Draft
 from secl.backends.local.loading import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.backends.local.nli import NliModel
-from secl.backends.local.token_ids import render
+from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
 from secl.records import EvidenceKind, Question
-from secl.settings import LoopSettings
+from secl.settings import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
 
@@ -36,8 +37,8 @@ OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 @torch.no_grad()
 def logits(model: LocalModel, prompt: str) -> torch.Tensor:
     """Of the next token, by a plain pass of the whole network."""
-    tokens = torch.tensor([model.words.encode(prompt)])
-    found: torch.Tensor = model.generator.model(input_ids=tokens).logits[0, -1].double()
+    tokens = torch.tensor([model.backend.token_ids.encode(prompt)])
+    found: torch.Tensor = model.backend.model(input_ids=tokens).logits[0, -1].double()
     return found
 
 
@@ -45,8 +46,8 @@ def logits(model: LocalModel, prompt: str) -> torch.Tensor:
 def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     drawn = Counter(model.sample(CHOICE, 4000))
-    prompt = render(model.words.tokenizer, answer_prompt(CHOICE))
-    shares = logits(model, prompt)[list(model.words.letters[:3])].softmax(-1)
+    prompt = render(model.backend.token_ids.tokenizer, answer_prompt(CHOICE))
+    shares = logits(model, prompt)[list(model.backend.token_ids.letters[:3])].softmax(-1)
     kept, total = [0.0, 0.0, 0.0], 0.0
     for place in shares.argsort(descending=True).tolist():  # the nucleus: the likeliest until 0.95 are reached
         if total < 0.95:
@@ -70,13 +71,13 @@ def test_samples_are_the_same_every_time_and_need_no_pass_of_their_own_for_lette
 
 def test_samples_of_an_open_question_share_the_pass_over_their_prompt(make_model: MakeModel) -> None:
     model = make_model()
-    prompt = model.ahead.answer_prompt(OPEN)
+    prompt = model.prompting.answer(OPEN)
     drafts = [Draft.answer(prompt, "short", seed=i) for i in range(4)]
-    model.generator.write(drafts)
+    model.backend.writer.write(drafts)
     # The last token written is never read again.
     assert sum(draft.tokens for draft in drafts) == len(prompt) + sum(len(d.written) - 1 for d in drafts)
     alone = Draft.answer(prompt, "short", seed=2)
-    make_model().generator.write([alone])
+    make_model().backend.writer.write([alone])
     assert alone.written == drafts[2].written
 
 
@@ -92,16 +93,16 @@ def test_verification_and_entailment_are_those_of_plain_passes(
     assert found.nli_name == "self"
     texts = found.candidates
     for text, p_yes in zip(texts, found.p_yes, strict=True):
-        prompt = render(model.words.tokenizer, verification_prompt(CHOICE, text))
-        exact = logits(model, prompt)[list(model.words.yes_no)].softmax(-1)[0]
+        prompt = render(model.backend.token_ids.tokenizer, verification_prompt(CHOICE, text))
+        exact = logits(model, prompt)[list(model.backend.token_ids.yes_no)].softmax(-1)[0]
         assert p_yes == pytest.approx(exact.item(), abs=1e-4)
     for i, premise in enumerate(texts):
         for j, hypothesis in enumerate(texts):
             if i == j:
                 assert (found.entails[i][j], found.contradicts[i][j]) == (1.0, 0.0)
                 continue
-            prompt = render(model.words.tokenizer, entailment_prompt(CHOICE, premise, hypothesis))
-            shares = logits(model, prompt)[list(model.words.letters[:3])].softmax(-1).tolist()
+            prompt = render(model.backend.token_ids.tokenizer, entailment_prompt(CHOICE, premise, hypothesis))
+            shares = logits(model, prompt)[list(model.backend.token_ids.letters[:3])].softmax(-1).tolist()
             assert (found.entails[i][j], found.contradicts[i][j]) == pytest.approx((shares[0], shares[2]), abs=1e-4)
     row, own = found.agreement[0], found.answers[0]
     for sample, agreed in zip(("A", "B", None), row, strict=True):
@@ -120,8 +121,8 @@ def test_beams_of_multiple_choice_are_the_likeliest_letters(make_model: MakeMode
     reply = model.answer(question).reply
     found = model.dinco(question, reply, ())
     assert found is not None
-    prompt = render(model.words.tokenizer, answer_prompt(question))
-    order = np.argsort(-logits(model, prompt)[list(model.words.letters[:6])].numpy())
+    prompt = render(model.backend.token_ids.tokenizer, answer_prompt(question))
+    order = np.argsort(-logits(model, prompt)[list(model.backend.token_ids.letters[:6])].numpy())
     assert found.answers == tuple("ABCDEF"[i] for i in order[:5])
     assert found.answers[0] == reply.answer
 
@@ -183,7 +184,7 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
 
 def count_tokens(model: LocalModel) -> list[float]:
     """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
-    layers = model.network.layout.layers  # type: ignore[attr-defined]
+    layers = model.backend.network.layout.layers  # type: ignore[attr-defined]
     counted: list[float] = []
 
     def count(_layer: Any, args: tuple[Any, ...]) -> None:
@@ -207,10 +208,10 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     forward = 0.0
     for record in records:
         ledger = record.ledger
-        steps = model.distiller.epochs
+        steps = model.backend.distiller.epochs
         forward += ledger.total - ledger.learning + ledger.learning * (steps + 1) / (3 * steps + 1)
-    assert model.ahead.stale > 0
-    forward += model.ahead.stale
+    assert model.answering.stale_tokens > 0
+    forward += model.answering.stale_tokens
     # A batch of texts of different lengths is padded, and padding is no work that the method needs.
     assert forward <= sum(counted) + 1e-6
     assert forward >= 0.95 * sum(counted)
@@ -221,7 +222,7 @@ def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions
     counted = count_tokens(model)
     stream = [question for question in questions if question.options] * 8
     records = list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream))
-    steps = model.distiller.epochs
+    steps = model.backend.distiller.epochs
     forward = sum(r.ledger.total - r.ledger.learning * 2 * steps / (3 * steps + 1) for r in records)
     assert forward == pytest.approx(sum(counted), rel=1e-9)
 
@@ -243,46 +244,47 @@ def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> N
 def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
     cache = ModelCache()
-    taught = LocalModel.load(str(folder), cache=cache, layers="last:2", learning_rate=0.05)
+    taught = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="last:2", learning_rate=0.05))
     alone = [record.reply for record in Calibrator(taught, gate=Never()).run([CHOICE, OPEN])]
     list(Calibrator(taught, gate=Always(), loop=LoopSettings(bin_gate=None)).run([CHOICE, OPEN] * 2))
-    other = LocalModel.load(str(folder), cache=cache, layers="first:1")
+    other = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="first:1"))
     assert [record.reply for record in Calibrator(other, gate=Never()).run([CHOICE, OPEN])] == alone
-    ours, theirs = (model.generator.model.get_input_embeddings().weight for model in (taught, other))
+    ours, theirs = (model.backend.model.get_input_embeddings().weight for model in (taught, other))
     assert ours.data_ptr() == theirs.data_ptr()
 
 
 def test_a_text_that_the_frozen_model_wrote_before_is_remembered_with_its_cost(make_model: MakeModel) -> None:
     model = make_model()
-    prompt = model.ahead.answer_prompt(OPEN)
+    prompt = model.prompting.answer(OPEN)
     first, second, other = (Draft.answer(prompt, form) for form in ("short", "short", "sentence"))
-    model.generator.write([first])
-    model.generator.model.forward = None  # a second pass would fail
-    model.generator.write([second])
+    model.backend.writer.write([first])
+    model.backend.model.forward = None  # a second pass would fail
+    model.backend.writer.write([second])
     assert (second.written, second.tokens) == (first.written, first.tokens)
     with pytest.raises(TypeError):
-        model.generator.write([other])
+        model.backend.writer.write([other])
 
 
 def test_no_more_texts_are_remembered_than_there_is_room_for(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "REMEMBERED", 2)
-    generator = make_model().generator
+    monkeypatch.setattr(writer, "REMEMBERED", 2)
+    own = make_model().backend.writer
     for first in range(5):
-        generator.write([Draft.answer([2 + first, 3, 4], "short")])
-    generator.write([Draft.answer([2, 3, 4], "short", seed=1)])
-    assert len(generator.written) == 2
+        own.write([Draft.answer([2 + first, 3, 4], "short")])
+    own.write([Draft.answer([2, 3, 4], "short", seed=1)])
+    assert len(own.remembered) == 2
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As wide as the vocabulary, the search is exhaustive over texts of two tokens."""
     model = make_model(family)
-    monkeypatch.setattr(model.generator, "ended", lambda draft: len(draft.written) == 2)
-    prompt = model.ahead.answer_prompt(OPEN)
-    found, tokens = model.generator.beams(Draft.answer(prompt, "short"), 40)
-    network = model.generator.model
+    monkeypatch.setattr(model.backend.rules, "ended", lambda draft: len(draft.written) == 2)
+    prompt = model.prompting.answer(OPEN)
+    start = Draft.answer(prompt, "short")
+    found = model.backend.beams(start, 40)
+    network = model.backend.model
     with torch.no_grad():
         first = network(input_ids=torch.tensor([prompt])).logits[0, -1].log_softmax(-1)
         best = first.topk(40).indices.tolist()
@@ -291,11 +293,11 @@ def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, m
     expected = second.flatten().topk(5).indices.tolist()
     texts = [[best[place // second.shape[1]], place % second.shape[1]] for place in expected]
     assert [draft.written for draft in found[:5]] == texts
-    assert tokens == len(prompt) + 40
+    assert start.tokens == len(prompt) + 40
 
 
 def test_the_best_of_equal_beams_keeps_its_place() -> None:
-    found = dinco._by_key(["Paris", "London", "Paris.", "Rome"], "short")
+    found = first_by_key(["Paris", "London", "Paris.", "Rome"], "short")
     assert list(found.values()) == ["Paris", "London", "Rome"]
 
 

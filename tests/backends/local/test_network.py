@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.plain_network import SeparateNetwork
+from secl.backends.local.fast.plain_network import PlainNetwork
 from secl.backends.local.fast.select_network import check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.model_parts import AsLogits
@@ -76,7 +76,7 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
     adapter = Adapter(model, (2, 3), ("c_attn",))
     with pytest.warns(RuntimeWarning, match="plain path"):
         network = connect(model, adapter, 2, list(range(2, 12)))
-    assert isinstance(network, SeparateNetwork)
+    assert isinstance(network, PlainNetwork)
     result = network.run(SEQUENCES)
     for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
         for states in (result.frozen(path), result.adapted(path)().detach()):
@@ -90,7 +90,7 @@ def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
     model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
     with pytest.warns(RuntimeWarning, match="differ"):
         network = connect(model, adapter, 2, list(range(2, 12)))
-    assert isinstance(network, SeparateNetwork)
+    assert isinstance(network, PlainNetwork)
     assert isinstance(network.head, AsLogits)
     assert not model.model.layers[2]._forward_pre_hooks
 
@@ -172,4 +172,4 @@ def test_a_last_layer_that_cannot_be_narrowed_is_replayed_as_it_is() -> None:
     mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
     network = connect(model, adapter, 2, list(range(2, 12)))
     assert isinstance(network, SharedNetwork)
-    assert network.narrowing is None
+    assert network.last_layer is None

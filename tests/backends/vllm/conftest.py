@@ -17,8 +17,9 @@ from safetensors.torch import load
 
 from secl.backends.local.loading import wrap
 from secl.backends.local.model import LocalModel
-from secl.backends.vllm.model import FleetModel
+from secl.backends.vllm.model import VllmModel
 from secl.records import Question
+from tests.backends.local.conftest import tiny_local
 from tests.backends.vllm.fake import FakeVllm
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -76,7 +77,7 @@ def make_learner(brief: None) -> MakeLearner:
 
     def make(seed: int = 0, **settings: Any) -> LocalModel:
         loaded = wrap("llama", tiny_model(seed=seed), tiny_tokenizer())
-        return LocalModel(loaded, **{"layers": "last:2", "learning_rate": 0.01, **settings})
+        return tiny_local(loaded, **{"learning_rate": 0.01, **settings})
 
     return make
 
@@ -95,13 +96,13 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
 
 @pytest.fixture
-def make_fleet(tmp_path: Path) -> Iterator[Callable[..., FleetModel]]:
+def make_fleet(tmp_path: Path) -> Iterator[Callable[..., VllmModel]]:
     """Fleet models over servers; they are closed in the end."""
-    made: list[FleetModel] = []
+    made: list[VllmModel] = []
 
-    def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> FleetModel:
+    def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> VllmModel:
         urls = [server.url for server in servers]
-        made.append(FleetModel(learner, urls, tmp_path / "versions", **{"pause": 0.05, **settings}))
+        made.append(VllmModel(learner, urls, tmp_path / "versions", **{"pause": 0.05, **settings}))
         return made[-1]
 
     yield make

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, UnavailableError
+from secl.backends.vllm.client import CompletionRequest, Endpoint
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.versions import Versions
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError, ParameterError, UnavailableError
 from tests.backends.vllm.conftest import Fakes
 from tests.backends.vllm.fake import FakeVllm, hashed
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, NotLoadedError, UnavailableError
-from secl.errors import ModelError, ParameterError
+from secl.backends.vllm.client import CompletionRequest, Endpoint
+from secl.errors import ModelError, NotLoadedError, ParameterError, UnavailableError
 from tests.backends.vllm.conftest import Fakes
 from tests.backends.vllm.fake import FakeVllm, hashed
 

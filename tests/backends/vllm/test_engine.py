@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from secl.backends.local.model import LocalModel
-from secl.backends.vllm.model import FleetModel
+from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always
@@ -21,7 +21,7 @@ from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm
 from tests.tiny import tiny_tokenizer
 
-MakeFleet = Callable[..., FleetModel]
+MakeFleet = Callable[..., VllmModel]
 
 
 def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
@@ -274,6 +274,6 @@ def test_nonsense_settings_are_refused(make_learner: MakeLearner, server: FakeVl
     learner: LocalModel = make_learner()
     for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
         with pytest.raises(ParameterError):
-            FleetModel(learner, [server.url], tmp_path, **settings)
+            VllmModel(learner, [server.url], tmp_path, **settings)
     with pytest.raises(ParameterError, match="at least one endpoint"):
-        FleetModel(learner, [], tmp_path)
+        VllmModel(learner, [], tmp_path)

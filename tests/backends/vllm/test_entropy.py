@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from secl.backends.local.backend import LocalReading
 from secl.backends.local.model import LocalModel
 from secl.backends.vllm.entropy import entropy_of
 from secl.data.quiz import quiz
@@ -66,11 +68,14 @@ def test_the_entropy_of_a_real_model_is_found_from_its_head(smollm2: str) -> Non
     for questions, limits in ((choices, {20: 0.05, 64: 0.05}), (texts, {20: 0.3, 64: 0.15})):
         errors: dict[int, list[float]] = {top: [] for top in limits}
         for question in questions:
-            (look,) = model.ahead.look([question], [False])
-            states = look.frozen.answering.frozen(look.frozen.nodes)
+            (item,) = model.answering.prefetch([question], [False], 0)
+            reading = item.frozen.reading
+            assert isinstance(reading, LocalReading)
             # Before the letter and a digit, or before each token of the text and the digit.
-            rows = [0, 1] if question.options else [*range(len(states) - 2), len(states) - 1]
-            log_p = model.network.head.logits(states[rows], model.reader.digits).log_softmax(-1).double()
+            positions = reading.bundle.positions
+            states = reading.hidden(positions[:2] if question.options else [*positions[:-2], positions[-1]])
+            digits = torch.tensor(model.backend.token_ids.digits)
+            log_p = model.backend.network.head.logits(states, digits).log_softmax(-1).double()
             expected = float(-(log_p.exp() * log_p).sum(-1).mean())
             for top in limits:
                 found = [entropy_of(row.topk(top).values.tolist(), log_p.shape[-1]) for row in log_p]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.backends.vllm.model import FleetModel
+from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.gates import Always
 from secl.records import Question
@@ -22,7 +22,7 @@ from tests.backends.vllm.conftest import Fakes, MakeLearner
 
 @pytest.mark.slow
 def test_a_service_answers_with_a_fleet_that_loses_an_endpoint_and_learns_on(
-    make_learner: MakeLearner, make_fleet: Callable[..., FleetModel], tiny_server: Fakes, tmp_path: Path
+    make_learner: MakeLearner, make_fleet: Callable[..., VllmModel], tiny_server: Fakes, tmp_path: Path
 ) -> None:
     servers, twin = [tiny_server(), tiny_server()], make_learner()
     model = make_fleet(make_learner(), *servers)

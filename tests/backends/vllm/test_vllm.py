@@ -19,12 +19,12 @@ import torch
 
 from secl.backends.local.loading import convert_gguf, locate
 from secl.backends.local.model import LocalModel
-from secl.backends.vllm.model import FleetModel
+from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always
 from secl.records import Question, Record, Reply
-from secl.settings import LoopSettings
+from secl.settings import AdapterSettings, LoopSettings
 
 pytestmark = [
     pytest.mark.slow,
@@ -116,8 +116,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
 
 
 @pytest.fixture
-def fleet(servers: list[Server], tmp_path: Path) -> Iterator[FleetModel]:
-    model = FleetModel(learner(), [server.url for server in servers], tmp_path, top=TOP, pause=1.0)
+def fleet(servers: list[Server], tmp_path: Path) -> Iterator[VllmModel]:
+    model = VllmModel(learner(), [server.url for server in servers], tmp_path, top=TOP, pause=1.0)
     yield model
     model.close()
 
@@ -132,7 +132,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 
 def learner() -> LocalModel:
-    return LocalModel.load("smollm2", dtype="fp32", learning_rate=5e-4)
+    return LocalModel.load("smollm2", dtype="fp32", adapter=AdapterSettings(learning_rate=5e-4))
 
 
 def choices(count: int) -> list[Question]:
@@ -152,7 +152,7 @@ def apart(one: Reply, other: Reply) -> tuple[float, float]:
     return max(abs(a - b) for a, b in zip(one.bins, other.bins, strict=True)), abs(one.entropy - other.entropy)
 
 
-def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet: FleetModel, say: Say) -> None:
+def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
     local = learner()
     bins, entropies, p_true = [0.0], [0.0], [0.0]
     for question in [*choices(10), *OPEN]:
@@ -171,7 +171,7 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet
     assert max(entropies) < 0.2
 
 
-def test_every_version_reaches_every_endpoint(fleet: FleetModel, servers: list[Server], say: Say) -> None:
+def test_every_version_reaches_every_endpoint(fleet: VllmModel, servers: list[Server], say: Say) -> None:
     local, seconds, worst = learner(), [], 0.0
     question, *others = choices(6)
     for version in (1, 2, 3):
@@ -180,7 +180,7 @@ def test_every_version_reaches_every_endpoint(fleet: FleetModel, servers: list[S
         fleet.answer(question)
         fleet.learner.learn(question, fleet.learner.answer(question).reply, 0.2)
         began = time.perf_counter()
-        fleet.publish()
+        fleet.backend.publish()
         seconds.append(time.perf_counter() - began)
         assert [server.adapters() for server in servers] == [{f"secl-{version}"}] * 2
         for other in others:
@@ -196,7 +196,7 @@ def test_every_version_reaches_every_endpoint(fleet: FleetModel, servers: list[S
     assert worst < 1e-3
 
 
-def test_an_endpoint_killed_in_the_middle_loses_nothing(fleet: FleetModel, servers: list[Server], say: Say) -> None:
+def test_an_endpoint_killed_in_the_middle_loses_nothing(fleet: VllmModel, servers: list[Server], say: Say) -> None:
     stream = choices(16)
     killer = threading.Timer(4.0, servers[1].kill)
     killer.start()
@@ -218,11 +218,11 @@ def test_an_endpoint_killed_in_the_middle_loses_nothing(fleet: FleetModel, serve
     assert set(fleet.fleet.health.values()) == {"well"}
 
 
-def run(model: LocalModel | FleetModel, stream: list[Question]) -> list[Record]:
+def run(model: LocalModel | VllmModel, stream: list[Question]) -> list[Record]:
     return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(stream))
 
 
-def test_how_many_replies_a_second(fleet: FleetModel, say: Say) -> None:
+def test_how_many_replies_a_second(fleet: VllmModel, say: Say) -> None:
     stream = choices(80)
     rates = []
     for version, questions in ((0, stream[:40]), (1, stream[40:])):

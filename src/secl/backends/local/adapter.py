@@ -1,4 +1,4 @@
-"""The one mutable thing: LoRA weights and their optimizer, which can be snapshot and restored bit for bit."""
+"""LoRA weights and their optimizer: all that learning changes. They can be saved and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Adapter:
         model: a transformers causal language model; its own weights are frozen.
         layers: numbers of the layers to adapt.
         modules: names of the linear modules to adapt inside each, for example ("q_proj", "v_proj").
-        rank: r of LoRA.
-        alpha: scaling of LoRA.
-        learning_rate: of AdamW.
+        rank: LoRA rank.
+        alpha: LoRA scaling.
+        learning_rate: AdamW learning rate.
         seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
 
     Attributes:
@@ -213,8 +213,8 @@ class Adapter:
 
     def _check_fit(self, tensors: Mapping[str, Tensor | None]) -> None:
         for name, parameter in self.parameters.items():
-            found = tensors.get(name)
-            if found is None or found.shape != parameter.shape:
+            tensor = tensors.get(name)
+            if tensor is None or tensor.shape != parameter.shape:
                 raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
 
 

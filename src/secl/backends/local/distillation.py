@@ -41,6 +41,7 @@ class Distiller:
             the loss before each step, and the stated confidence after the last.
         """
         losses = []
+        # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
         for _ in range(self.epochs):
             hidden = replay()
             loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()

@@ -1,4 +1,4 @@
-"""Where the parts of a causal language model are, and from its final hidden states to logits."""
+"""The parts of a causal language model: its decoder, layers and final norm, and the head that gives logits."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from secl.backends.vllm.endpoint import CompletionRequest, Endpoint, NotLoadedError, Step, UnavailableError
+from secl.backends.vllm.client import CompletionRequest, Endpoint, Step
 from secl.backends.vllm.versions import Versions
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError, NotLoadedError, ParameterError, UnavailableError
 
 PAUSE = 5.0
 """Seconds before an endpoint that failed is tried again."""

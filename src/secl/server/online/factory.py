@@ -24,7 +24,7 @@ from secl.server.online.service import Service
 
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
-    from secl.backends.vllm.model import FleetModel
+    from secl.backends.vllm.model import VllmModel
 
 PUBLISHED = "published"
 """Folder of the versions that endpoints load, inside the state folder."""
@@ -98,17 +98,17 @@ def open_service(
     return service
 
 
-def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> FleetModel:
+def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> VllmModel:
     """A model whose vLLM servers answer with the versions published in a folder that all of them see."""
     try:
-        from secl.backends.vllm.model import FleetModel
+        from secl.backends.vllm.model import VllmModel
     except ModuleNotFoundError as problem:
         raise ParameterError(
             f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
         ) from None
     # Servers may answer for several learners, so versions are named after the folder that they come from.
     name = f"secl{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]}"
-    return FleetModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
+    return VllmModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
 
 
 def note_environment(state: ServerStore, now: dict[str, Any]) -> None:

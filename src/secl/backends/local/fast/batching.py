@@ -1,8 +1,9 @@
-"""What goes through the network together: enough to keep it busy, little enough for attention to stay cheap."""
+"""Which bundles of sequences go through the network together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,38 +13,48 @@ from secl.backends.local.fast.shared_network import Network, Nodes, Pass
 GROUP_TOKENS = 1000
 """Distinct tokens in one pass: enough to keep a processor busy; attention grows with the square."""
 
-Bundle = Sequence[Sequence[int]]
-"""Token sequences that belong together, with a common beginning."""
 
+@dataclass(frozen=True)
+class BundlePass:
+    """A bundle of sequences in a pass that it may share with others.
 
-def passes(network: Network, bundles: Sequence[Bundle]) -> list[tuple[Pass, list[Nodes], float]]:
-    """The pass, the paths and the share of tokens of each bundle; neighbours share a pass.
-
-    A token that several bundles have in common is paid for in equal parts.
+    Attributes:
+        forward: the pass.
+        paths: for each sequence of the bundle the nodes of its tokens.
+        tokens: the bundle's share of the tokens; one that several bundles have in common is paid for in equal parts.
     """
-    found: list[tuple[Pass, list[Nodes], float]] = []
+
+    forward: Pass
+    paths: list[Nodes]
+    tokens: float
+
+
+def passes(network: Network, bundles: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass]:
+    """Run bundles of token sequences; neighbours share a pass."""
+    shares: list[BundlePass] = []
     for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles]):
-        result = network.run([sequence for place in group for sequence in bundles[place]])
-        paths = iter(result.trie.paths)
-        own = [[next(paths) for _ in bundles[place]] for place in group]
+        forward = network.run([sequence for number in group for sequence in bundles[number]])
+        paths = iter(forward.trie.paths)
+        own = [[next(paths) for _ in bundles[number]] for number in group]
         nodes = [np.unique(np.concatenate(each)) for each in own]
-        sharers = np.bincount(np.concatenate(nodes))
-        found.extend((result, each, float((1 / sharers[uses]).sum())) for each, uses in zip(own, nodes, strict=True))
-    return found
+        users = np.bincount(np.concatenate(nodes))  # how many bundles need each node
+        tokens = [float((1 / users[each]).sum()) for each in nodes]
+        shares.extend(BundlePass(forward, each, share) for each, share in zip(own, tokens, strict=True))
+    return shares
 
 
 def groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Neighbouring places, together as long as their sizes add up to at most `GROUP_TOKENS`.
+    """Numbers of neighbours that go together, as long as their sizes add up to at most `GROUP_TOKENS`.
 
     >>> groups([600, 300, 300, 1200])
     [[0, 1], [2], [3]]
     """
-    found: list[list[int]] = []
+    together: list[list[int]] = []
     room = 0
-    for place, size in enumerate(sizes):
-        if not found or size > room:
-            found.append([])
+    for number, size in enumerate(sizes):
+        if not together or size > room:
+            together.append([])
             room = GROUP_TOKENS
-        found[-1].append(place)
+        together[-1].append(number)
         room -= size
-    return found
+    return together

@@ -1,8 +1,8 @@
-"""The last layer for a few tokens: only those that are asked for look at the others, and only they go on.
+"""Run the last decoder layer only at the requested positions.
 
 Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
-part at the asked ones alone. Hooks hand those modules the asked rows and put zeros in the place of the others, which
-nobody reads.
+part at the requested ones alone. Hooks hand those modules the requested rows and put zeros in the place of the others,
+which nobody reads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from torch import Tensor, nn
 
 from secl.errors import ModelError
 
-ASKED_ONLY = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
-"""Modules of a decoder layer that matter at the asked tokens alone, by their usual names."""
+PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
+"""Modules of a decoder layer that work on each token alone and matter at the requested ones only, by their usual
+names. Not the key and value projections, because the requested tokens attend to all others, and not the norms, which
+are cheap."""
 
 
 class LastLayerSlicer:
-    """Narrows the last layer inside `with narrowing.to(rows)`; outside it nothing changes.
+    """Slices the last layer inside `with slicer.only(rows)`; outside it nothing changes.
 
     Args:
         layer: the last decoder layer; one without modules of the usual names is left as it is.
@@ -31,10 +33,10 @@ class LastLayerSlicer:
         self._length = 0
         modules = dict(layer.named_modules())
         self._hooks: list[Any] = []
-        for name in ASKED_ONLY:
+        for name in PER_ROW:
             if name in modules:
-                self._hooks.append(modules[name].register_forward_pre_hook(self._pick))
-                self._hooks.append(modules[name].register_forward_hook(self._spread))
+                self._hooks.append(modules[name].register_forward_pre_hook(self._take_rows))
+                self._hooks.append(modules[name].register_forward_hook(self._put_back))
 
     def close(self) -> None:
         """Leave the layer as it was found."""
@@ -42,7 +44,7 @@ class LastLayerSlicer:
             hook.remove()
 
     @contextmanager
-    def to(self, rows: Tensor) -> Iterator[None]:
+    def only(self, rows: Tensor) -> Iterator[None]:
         """Within the block only the tokens `rows` of a single row of tokens are right."""
         self._rows = rows
         try:
@@ -50,15 +52,17 @@ class LastLayerSlicer:
         finally:
             self._rows = None
 
-    def _pick(self, _module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _take_rows(self, _module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         if self._rows is None:
             return None
         self._length = args[0].shape[1]
         return (args[0][:, self._rows], *args[1:])
 
-    def _spread(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
+    def _put_back(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
         if self._rows is None:
             return None
         if not isinstance(out, Tensor) or out.ndim != 3:
             raise ModelError("its last layer cannot be narrowed to some tokens.")
+        # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that
+        # gradients flow through.
         return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, self._rows, out)

@@ -1,4 +1,4 @@
-"""The plain path for a model of unknown layout: every sequence on its own, every pass through all layers."""
+"""The plain path, for models that the fast one does not fit: each sequence alone, each pass through all layers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from secl.backends.local.fast.shared_network import UNLIMITED, Nodes, Replay, Sw
 from secl.backends.local.model_parts import AsLogits, LinearHead
 
 
-class SeparateNetwork:
-    """The plain path for a model of unknown layout: every sequence on its own, every pass through all layers."""
+class PlainNetwork:
+    """Runs every sequence on its own, as the model itself does.
+
+    Args:
+        model: a transformers causal language model.
+        switch: of its adapter.
+        head: reads the hidden states, or logits where a model computes them in a way of its own.
+    """
 
     window = UNLIMITED
 
@@ -25,6 +31,7 @@ class SeparateNetwork:
         self.switch = switch
         self.head = head
         self._hidden: Tensor
+        # What goes into the head is the final hidden state, wherever the model computes it.
         if isinstance(head, LinearHead):
             head.module.register_forward_pre_hook(self._keep)
 
@@ -32,10 +39,10 @@ class SeparateNetwork:
         self._hidden = args[0]
 
     @torch.no_grad()
-    def run(self, sequences: Sequence[Sequence[int]]) -> SeparatePass:
+    def run(self, sequences: Sequence[Sequence[int]]) -> PlainPass:
         """One forward pass of the frozen model for each sequence."""
         trie = Trie.of(sequences, shared=False)
-        return SeparatePass(self, trie, torch.cat([self.forward(sequence) for sequence in sequences]))
+        return PlainPass(self, trie, torch.cat([self.forward(sequence) for sequence in sequences]))
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
         """What the head reads of one sequence: hidden states (length, d), or the logits (length, V) themselves."""
@@ -45,10 +52,10 @@ class SeparateNetwork:
 
 
 @dataclass(frozen=True)
-class SeparatePass:
-    """A pass of `SeparateNetwork`: what its head reads at every token of every sequence."""
+class PlainPass:
+    """A pass of `PlainNetwork`: what its head reads at every token of every sequence."""
 
-    network: SeparateNetwork
+    network: PlainNetwork
     trie: Trie
     states: Tensor
 
@@ -56,12 +63,13 @@ class SeparatePass:
         return self.states[torch.from_numpy(nodes)]
 
     def adapted(self, nodes: Nodes) -> Replay:
-        chosen = [path for path in self.trie.paths if np.isin(path, nodes).any()]
-        order = np.concatenate(chosen)
-        where = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
+        # Only whole sequences can be run again: those with a requested node. Without sharing, a node is in one of them.
+        paths = [path for path in self.trie.paths if np.isin(path, nodes).any()]
+        order = np.concatenate(paths)
+        rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
 
         def compute() -> Tensor:
             with self.network.switch.on():
-                return torch.cat([self.network.forward(self.trie.tokens[path].tolist()) for path in chosen])[where]
+                return torch.cat([self.network.forward(self.trie.tokens[path].tolist()) for path in paths])[rows]
 
         return Replay(len(order), compute)

@@ -1,4 +1,4 @@
-"""Many token sequences that share beginnings, as one tree: every shared token goes through the network once.
+"""Token sequences that share beginnings as one tree: every shared token goes through the network once.
 
 The prompts of one question (answer, one branch per option letter, one P(True) branch per candidate) begin alike. Laid
 out as a tree in a single row, with a mask that lets each token see its ancestors alone and with positions counted from
@@ -43,9 +43,10 @@ class Trie:
         depths: list[int] = []
         paths = []
         for number, sequence in enumerate(sequences):
-            node = -1
+            node = -1  # the parent of all roots
             path = []
             for depth, token in enumerate(sequence):
+                # A node is its parent and its token; the number of the sequence keeps apart what is not to be shared.
                 key = (0 if shared else number, node, token)
                 if key not in children:
                     children[key] = len(tokens)
@@ -64,8 +65,9 @@ class Trie:
 
     def visible(self) -> NDArray[np.bool_]:
         """(T, T) mask: row i is true at node i and at its ancestors."""
-        seen = np.eye(len(self.tokens), dtype=np.bool_)
+        visible = np.eye(len(self.tokens), dtype=np.bool_)
+        # A parent comes before its children, so its row is complete when they take it over.
         for node, parent in enumerate(self.parents):
             if parent >= 0:
-                seen[node] |= seen[parent]
-        return seen
+                visible[node] |= visible[parent]
+        return visible

@@ -1,4 +1,4 @@
-"""Which path a model takes: the fast one where it gives the model's own logits, else the plain one."""
+"""Choose how to run a model: the fast path where it reproduces the model's own logits, else the plain one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from secl.backends.local.fast.plain_network import SeparateNetwork
+from secl.backends.local.fast.plain_network import PlainNetwork
 from secl.backends.local.fast.shared_network import Network, SharedNetwork, Switch
 from secl.backends.local.model_parts import AsLogits, LinearHead
 from secl.errors import ModelError
@@ -19,7 +19,7 @@ TOLERANCE = 0.05
 
 @torch.no_grad()
 def check_usable(name: str, model: Any, sample: Sequence[int]) -> None:
-    """Let a model pass that computes finite logits which do not depend on later tokens.
+    """Check that a model computes finite logits that do not depend on later tokens.
 
     Raises:
         ModelError: it does not.
@@ -32,12 +32,14 @@ def check_usable(name: str, model: Any, sample: Sequence[int]) -> None:
     if not whole.isfinite().all():
         raise ModelError(f"the model {name!r} computes numbers that are not finite; try another --dtype or file.")
     if (whole[half - 1] - part[-1]).abs().mean() > 0.1 * whole.std():
-        raise ModelError(f"the model {name!r} is no causal language model: its words depend on later ones.")
+        raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
 def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Network:
     """The fastest path that reproduces the model's own logits on `sample`; the plain path with a warning."""
     reason = ""
+    # The fast path rests on how transformers builds its layers, which differs from family to family and changes from
+    # release to release. So no list of families decides, but a comparison with the model itself, part by part.
     for narrow, sparse in ((True, True), (True, False), (False, False)):
         network: SharedNetwork | None = None
         try:
@@ -55,13 +57,14 @@ def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Ne
         RuntimeWarning,
         stacklevel=2,
     )
-    plain = SeparateNetwork(model, switch, LinearHead.of(model))
-    return plain if _disagreement(plain, model, sample) < TOLERANCE else SeparateNetwork(model, switch, AsLogits())
+    plain = PlainNetwork(model, switch, LinearHead.of(model))
+    return plain if _disagreement(plain, model, sample) < TOLERANCE else PlainNetwork(model, switch, AsLogits())
 
 
 @torch.no_grad()
 def _disagreement(network: Network, model: Any, sample: Sequence[int]) -> float:
     """Mean difference between the model's logits and ours on two branches, in standard deviations of the logits."""
+    # Two branches with a common trunk: a mask or positions that mix them up change the logits of one of them.
     cut = len(sample) // 2
     branches = [list(sample), [*sample[:cut], *sample[:cut]]]
     result = network.run(branches)
@@ -70,8 +73,10 @@ def _disagreement(network: Network, model: Any, sample: Sequence[int]) -> float:
     for branch, path in zip(branches, result.trie.paths, strict=True):
         tokens = torch.tensor([branch], device=model.device)
         truth = model(input_ids=tokens, use_cache=False).logits[0].float()
+        # LoRA's B matrices are zero here, so the adapted model is the frozen one and its replay can be compared too.
         for hidden in (result.frozen(path), result.adapted(path)()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())
+        # A single requested token takes the last layer's shortcut.
         end = result.adapted(path[-1:])()
         differences.append(((network.head.logits(end, exact) - truth[-1:]).abs().mean() / truth.std()).item())
     return float(max(differences))

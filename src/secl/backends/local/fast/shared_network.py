@@ -24,16 +24,17 @@ from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Head, Layout, LinearHead
 from secl.errors import ModelError
 
-PER_QUERY = ("position_ids", "position_embeddings", "cache_position")
+PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 """Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
 
 UNLIMITED = 1 << 30
 """Stands for no limit on the length of a sequence."""
 
-SIGHT = "sight"
+BLOCK_MASK = "block_mask"
 """The layer argument that `secl.backends.local.fast.tree_attention` reads."""
 
 Nodes = NDArray[np.int64]
+"""Numbers of nodes of a prefix tree, which are the rows of its hidden states."""
 
 
 class Switch(Protocol):
@@ -48,6 +49,7 @@ class Replay:
 
     Attributes:
         tokens: what one pass costs, in tokens through the whole network.
+        compute: makes the pass.
     """
 
     tokens: float
@@ -59,7 +61,7 @@ class Replay:
 
 
 class Pass(Protocol):
-    """The hidden states of one forward pass over the sequences of a question, frozen and adapted."""
+    """The hidden states of one forward pass over some sequences, frozen and adapted."""
 
     @property
     def trie(self) -> Trie: ...
@@ -74,7 +76,12 @@ class Pass(Protocol):
 
 
 class Network(Protocol):
-    """Runs sequences through the network; its head turns what the passes return into logits."""
+    """Runs sequences through the network; its head turns what the passes return into logits.
+
+    Attributes:
+        head: from hidden states to logits.
+        window: most tokens that a sequence may have.
+    """
 
     @property
     def head(self) -> Head: ...
@@ -82,7 +89,9 @@ class Network(Protocol):
     @property
     def window(self) -> int: ...
 
-    def run(self, sequences: Sequence[Sequence[int]]) -> Pass: ...
+    def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
+        """One forward pass of the frozen model."""
+        ...
 
 
 @dataclass
@@ -94,14 +103,18 @@ class _Captured:
 
 
 class SharedNetwork:
-    """The fast path: one row per question with a tree mask, and replays of the top layers.
+    """The fast path: one row of tokens for a whole tree, and replays of the top layers.
 
     Args:
         model: a transformers causal language model.
         switch: of its adapter.
         first: number of the first adapted layer.
-        narrow: whether the last layer of a replay works at the asked tokens alone.
-        sparse: whether attention leaves out what no token sees; this pays on processors, not on accelerators.
+        narrow: whether the last layer of a replay works at the requested tokens alone.
+        sparse: whether attention leaves out pairs of tokens that do not see each other; this pays on processors, not
+            on accelerators.
+
+    Raises:
+        ModelError: the parts of the model are not where they are expected.
     """
 
     def __init__(self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True) -> None:
@@ -115,7 +128,8 @@ class SharedNetwork:
         self.dtype = next(model.parameters()).dtype
         self.window = _sliding_window(model.config)
         self.sparse = sparse and self.device.type == "cpu"
-        self.narrowing = LastLayerSlicer(self.top[-1]) if narrow else None
+        self.last_layer = LastLayerSlicer(self.top[-1]) if narrow else None
+        # The hooks stay for good; outside `_capturing` they do nothing.
         self._capture: _Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
 
@@ -123,16 +137,18 @@ class SharedNetwork:
         """Leave the model as it was found."""
         for hook in self._hooks:
             hook.remove()
-        if self.narrowing is not None:
-            self.narrowing.close()
+        if self.last_layer is not None:
+            self.last_layer.close()
 
     def _keep(self, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Before each top layer: keep its arguments, and the hidden states that enter the first one."""
         if self._capture is None:
-            return
+            return  # a replay, or a text that is being written
         if len(args) != 1:
             raise ModelError("its layers take more than hidden states by position.")
         if self._capture.hidden is None:
             self._capture.hidden = args[0]
+        # Each layer has arguments of its own: masks and rotary embeddings may differ from layer to layer (Gemma).
         self._capture.arguments.append(kwargs)
 
     @contextmanager
@@ -152,27 +168,32 @@ class SharedNetwork:
                 f"a prompt of {int(trie.depths.max()) + 1} tokens is longer than the attention window of the model "
                 f"({self.window}); shorten the question."
             )
+        # The tree is a batch of one row. Neighbours in the row may be on different branches: the mask keeps them
+        # apart, and a token's position is its depth, so that rotary embeddings see the sequence and not the row.
         tokens = torch.from_numpy(trie.tokens)[None].to(self.device)
         positions = torch.from_numpy(trie.depths)[None].to(self.device)
         visible = trie.visible()
         with self._capturing() as captured, self._attention():
             out = self.layout.decoder(
-                input_ids=tokens, position_ids=positions, use_cache=False, **self._seeing(trie, visible)
+                input_ids=tokens, position_ids=positions, use_cache=False, **self._masked(trie, visible)
             )
+        # The head is not applied here: of thousands of tokens only a few are ever read.
         return SharedPass(self, trie, visible, out.last_hidden_state[0], captured)
 
     def _attention(self) -> AbstractContextManager[None]:
         return tree_attention(self.config) if self.sparse else nullcontext()
 
-    def _seeing(self, trie: Trie, visible: NDArray[np.bool_]) -> dict[str, Any]:
+    def _masked(self, trie: Trie, visible: NDArray[np.bool_]) -> dict[str, Any]:
         """The arguments that tell attention which tokens see which."""
         if self.sparse:
             # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
-            return {"attention_mask": torch.zeros(1, 1, 1, 1), SIGHT: BlockMask(visible)}
+            return {"attention_mask": torch.zeros(1, 1, 1, 1), BLOCK_MASK: BlockMask(visible)}
         if trie.is_chain:
+            # A single sequence: the usual causal mask is right, and kernels are faster without an explicit one.
             return {"attention_mask": None}
         hidden_from = torch.from_numpy(~visible).to(self.device)
         mask = torch.zeros(hidden_from.shape, dtype=self.dtype, device=self.device)
+        # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
         return {"attention_mask": mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]}
 
     def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
@@ -180,8 +201,10 @@ class SharedNetwork:
         with self.switch.on(), self._attention():
             for layer, kwargs in zip(self.top, arguments, strict=True):
                 last = layer is self.top[-1]
-                with self.narrowing.to(rows) if last and self.narrowing is not None else nullcontext():
+                # Of the last layer only the requested rows are read, by nobody else: no later layer attends to them.
+                with self.last_layer.only(rows) if last and self.last_layer is not None else nullcontext():
                     out = layer(hidden, **kwargs)
+                # Layers return a tensor, or a tuple that begins with it, depending on the family.
                 hidden = out if isinstance(out, Tensor) else out[0]
         normed: Tensor = self.layout.norm(hidden[:, rows])
         return normed[0]
@@ -201,42 +224,47 @@ class SharedPass:
         return self.states[torch.from_numpy(nodes)]
 
     def adapted(self, nodes: Nodes) -> Replay:
+        # A replay needs the requested nodes and all that they see, and no other part of the tree.
         needed = np.flatnonzero(self.visible[nodes].any(axis=0))
-        asked, places = np.unique(np.searchsorted(needed, nodes), return_inverse=True)
-        where, order = torch.from_numpy(asked).to(self.states.device), torch.from_numpy(places)
+        # From here on rows count within `needed`. A node that is requested twice is computed once.
+        requested, order = np.unique(np.searchsorted(needed, nodes), return_inverse=True)
+        requested_rows, order_rows = torch.from_numpy(requested).to(self.states.device), torch.from_numpy(order)
         rows = torch.from_numpy(needed).to(self.states.device)
         if self.captured.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
         hidden = self.captured.hidden[:, rows]
         arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
         if self.network.sparse:
-            sight = BlockMask(self.visible[np.ix_(needed, needed)])
+            mask = BlockMask(self.visible[np.ix_(needed, needed)])
             for kwargs in arguments:
-                kwargs[SIGHT] = sight
-            if self.network.narrowing is not None:
-                arguments[-1][SIGHT] = BlockMask(sight.visible, asked)
+                kwargs[BLOCK_MASK] = mask
+            if self.network.last_layer is not None:
+                # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
+                arguments[-1][BLOCK_MASK] = BlockMask(mask.visible, requested)
         cost = len(needed) * self.network.top_share
-        return Replay(cost, lambda: self.network.replay(hidden, arguments, where)[order])
+        return Replay(cost, lambda: self.network.replay(hidden, arguments, requested_rows)[order_rows])
 
 
 def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     """The arguments of a layer for the tokens `rows` alone."""
-    kept: dict[str, Any] = {}
+    restricted: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name == "attention_mask" and isinstance(value, Tensor) and SIGHT not in arguments:
-            kept[name] = value[:, :, rows][..., rows]
-        elif name in PER_QUERY:
-            kept[name] = _pick(value, rows)
+        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASK not in arguments:
+            restricted[name] = value[:, :, rows][..., rows]
+        elif name in PER_TOKEN:
+            restricted[name] = _rows_of(value, rows)
         elif isinstance(value, Tensor) and name != "attention_mask":
+            # Passed on whole it would be wrong without a word, so the fast path is given up.
             raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
         else:
-            kept[name] = value
-    return kept
+            restricted[name] = value
+    return restricted
 
 
-def _pick(value: Any, rows: Tensor) -> Any:
+def _rows_of(value: Any, rows: Tensor) -> Any:
+    """The entries of some tokens, in a tensor (T,), (B, T) or (B, T, d), or in each tensor of a tuple."""
     if isinstance(value, tuple):
-        return tuple(_pick(part, rows) for part in value)
+        return tuple(_rows_of(part, rows) for part in value)
     if not isinstance(value, Tensor):
         return value
     return value[rows] if value.ndim == 1 else value[:, rows]
@@ -246,4 +274,5 @@ def _sliding_window(config: Any) -> int:
     """Tokens that every layer sees; beyond them the tree mask would show a windowed layer too much."""
     kinds = getattr(config, "layer_types", None) or []
     window = getattr(config, "sliding_window", None)
+    # Some configurations name a window that no layer uses.
     return window if window is not None and (not kinds or "sliding_attention" in kinds) else UNLIMITED

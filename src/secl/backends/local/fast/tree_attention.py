@@ -1,4 +1,4 @@
-"""Attention over a tree of tokens, for processors: neighbours look together at what some of them can see.
+"""Block-sparse attention over a prefix tree, on the CPU.
 
 A tree of prompts is sparse: of all pairs of tokens in a scoring pass about a quarter see each other. The dense kernels
 compute every pair and mask the rest away afterwards. Here the tokens are cut into blocks of neighbours, and each block
@@ -22,7 +22,7 @@ NAME = "secl_tree"
 """What transformers knows this attention by."""
 
 BLOCK = 96
-"""Tokens that look together: fewer waste less on pairs that do not see each other, more are faster to multiply."""
+"""Queries in a block: fewer waste less on pairs that do not see each other, more are faster to multiply."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Block:
     Attributes:
         rows: (N,) the tokens, or a slice of them.
         keys: (K,) tokens that at least one of them sees, or a slice of them.
-        hidden: (N, K) float32; 0 where a token sees another, else a large negative number.
+        bias: (N, K) float32, added to the scores: 0 where a token sees another, else a large negative number.
     """
 
     rows: Tensor | slice
     keys: Tensor | slice
-    hidden: Tensor
+    bias: Tensor
 
 
 class BlockMask:
@@ -45,39 +45,41 @@ class BlockMask:
 
     Args:
         visible: (T, T) row i is true at what token i sees.
-        asked: tokens whose sight matters; None for all. The attention of the others is zero.
+        queries: tokens whose attention matters, in ascending order; None for all. The output of the others is zero.
     """
 
-    def __init__(self, visible: NDArray[np.bool_], asked: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, visible: NDArray[np.bool_], queries: NDArray[np.int64] | None = None) -> None:
         self.visible = visible
         self.size = len(visible)
         self.blocks: list[Block] = []
-        rows = np.arange(self.size) if asked is None else asked
+        rows = np.arange(self.size) if queries is None else queries
         for start in range(0, len(rows), BLOCK):
             block = rows[start : start + BLOCK]
+            # Neighbours in the tree's order are mostly on one branch, so the union of what they see stays small.
             keys = np.flatnonzero(visible[block].any(axis=0))
             hidden = torch.from_numpy(~visible[np.ix_(block, keys)])
+            # Half of the smallest number, so that adding a score to it cannot overflow to -inf (and softmax to nan).
             bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
-            self.blocks.append(Block(_places(block), _places(keys), bias))
-        self.everywhere = asked is None
+            self.blocks.append(Block(_as_index(block), _as_index(keys), bias))
+        self.complete = queries is None
 
 
-def _places(numbers: NDArray[np.int64]) -> Tensor | slice:
-    """Ascending places, as a slice where they have no gap: that spares a copy."""
+def _as_index(numbers: NDArray[np.int64]) -> Tensor | slice:
+    """Ascending numbers as an index: a slice where they have no gap, which spares a copy."""
     if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1:
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return torch.from_numpy(numbers)
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, sight: BlockMask, scaling: float, softcap: float | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, scaling: float, softcap: float | None = None
 ) -> Tensor:
-    """Attention of one row of tokens.
+    """Attention within one row of tokens.
 
     Args:
         query: (1, H, T, d).
         key, value: (1, G, T, d) with H a multiple of G.
-        sight: of the T tokens.
+        mask: of the T tokens.
         scaling: of the scores.
         softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
 
@@ -86,21 +88,24 @@ def attend(
     """
     heads, length, width = query.shape[1:]
     groups, precise = key.shape[1], torch.promote_types(query.dtype, torch.float32)
-    asking = (query[0].to(precise) * scaling).reshape(groups, heads // groups, length, width)
+    # Heads that share keys (grouped-query attention) are stacked, so that each block is one product per group.
+    queries = (query[0].to(precise) * scaling).reshape(groups, heads // groups, length, width)
     keys, values = key[0].to(precise).transpose(1, 2), value[0]
-    found = []
-    for block in sight.blocks:
-        rows = asking[:, :, block.rows]
+    outputs = []
+    for block in mask.blocks:
+        rows = queries[:, :, block.rows]
         count = rows.shape[2]
         scores = rows.reshape(groups, -1, width) @ keys[:, :, block.keys]
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
-        scores = scores.view(heads, count, -1) + block.hidden
+        scores = scores.view(heads, count, -1) + block.bias
+        # Only the weighted sum of the values is computed in the precision of the body.
         weights = scores.softmax(-1).to(values.dtype).view(groups, -1, scores.shape[-1])
-        found.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
-    out = torch.cat(found)
-    if not sight.everywhere:
-        rows = torch.cat([torch.arange(length)[block.rows] for block in sight.blocks])
+        outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
+    out = torch.cat(outputs)
+    if not mask.complete:
+        # Rows that were left out have to be there all the same; nobody reads them.
+        rows = torch.cat([torch.arange(length)[block.rows] for block in mask.blocks])
         out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows, out)
     return out[None]
 
@@ -113,12 +118,12 @@ def _interface(
     _mask: Tensor | None,
     *,
     scaling: float,
-    sight: BlockMask,
+    block_mask: BlockMask,
     softcap: float | None = None,
     **_unused: Any,
 ) -> tuple[Tensor, None]:
-    """How transformers calls an attention; what a token may see is in `sight`, so the mask is not needed."""
-    return attend(query, key, value, sight, scaling, softcap), None
+    """How transformers calls an attention; what a token may see is in `block_mask`, so the dense mask is not needed."""
+    return attend(query, key, value, block_mask, scaling, softcap), None
 
 
 AttentionInterface.register(NAME, _interface)
@@ -126,7 +131,8 @@ AttentionInterface.register(NAME, _interface)
 
 @contextmanager
 def tree_attention(config: Any) -> Iterator[None]:
-    """Within the block a model with this configuration attends as `sight`, an argument of its decoder, says."""
+    """Within the block a model with this configuration attends as `block_mask`, an argument of its decoder, says."""
+    # transformers looks the name up at every call of a layer, so it can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME
     try:

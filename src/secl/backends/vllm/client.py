@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from secl.errors import ModelError, ParameterError
-from secl.errors import NotLoadedError as NotLoadedError
-from secl.errors import UnavailableError as UnavailableError
+from secl.errors import ModelError, NotLoadedError, ParameterError, UnavailableError
 
 TOKEN = "token_id:"
 """How vLLM spells a token where it is asked for numbers instead of texts."""

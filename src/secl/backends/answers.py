@@ -1,0 +1,209 @@
+"""Answers of the frozen and the adapted model to a window of questions.
+
+The frozen model never changes, so its answers and its P(True) can be computed for a whole window of questions at once
+and never go stale. The adapted model reads the same token sequences: while its weights stand still for a whole window
+too, else one question at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from secl.backends.base import Position, Reading, TokenBackend
+from secl.backends.generation import Draft
+from secl.backends.prompting import Prompting
+from secl.backends.readout import Readout
+from secl.records import Question, Reply
+
+Job = Callable[[], None]
+
+
+class _Costs(Protocol):
+    @property
+    def tokens(self) -> float: ...
+
+
+@dataclass
+class Answer:
+    """The answer of one version of the model.
+
+    Attributes:
+        reading: the model as a reader of the answer.
+        costs: everything whose tokens were spent on it.
+        draft: the text as it was written; None for multiple choice.
+        reply: what is read off, once the jobs are done that `Answering` leaves to its backend.
+        shares: probabilities of the option letters, which sum to 1; empty for an open question.
+    """
+
+    reading: Reading
+    costs: Sequence[_Costs]
+    draft: Draft | None = None
+    reply: Reply = field(init=False)
+    shares: tuple[float, ...] = ()
+
+    @property
+    def tokens(self) -> float:
+        """Tokens through the network."""
+        return sum(cost.tokens for cost in self.costs)
+
+
+@dataclass
+class Prefetched:
+    """A question with what is known about it before its turn.
+
+    Attributes:
+        question: as asked.
+        frozen: answer of the frozen model.
+        tokens: all that the frozen model spent, its share of a common pass.
+        scoring: how many of these went into P(True) and distractors.
+        p_true: of each option; None where the options were not scored.
+        listing: a list of answers, for distractors; None where none was written.
+        version: of the adapted answer; 0 while there is none.
+        adapted: answer of the adapted model.
+        adapted_tokens: what it took.
+        used: whether a record has the adapted answer.
+    """
+
+    question: Question
+    frozen: Answer
+    tokens: float = 0.0
+    scoring: float = 0.0
+    p_true: tuple[float, ...] | None = None
+    listing: Draft | None = None
+    version: int = 0
+    adapted: Answer | None = None
+    adapted_tokens: float = 0.0
+    used: bool = False
+
+    def answer(self, version: int) -> Answer:
+        """The answer of the adapted model, or the frozen one's for version 0."""
+        return self.adapted if version and self.adapted is not None else self.frozen
+
+    def digit_position(self, reading: Reading, reply: Reply) -> Position:
+        """Where the confidence of a reply is stated."""
+        positions = reading.bundle.positions
+        return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
+
+    def split(self, times: int) -> None:
+        """Share the tokens among several turns of the same question."""
+        self.tokens /= times
+        self.scoring /= times
+        self.adapted_tokens /= times
+
+
+class Answering:
+    """Answers windows of questions.
+
+    Args:
+        backend: computes.
+        prompting: builds the token sequences.
+        readout: reads the replies.
+
+    Attributes:
+        stale_tokens: spent on adapted answers that no record has, because an update came first.
+    """
+
+    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout) -> None:
+        self.backend = backend
+        self.prompting = prompting
+        self.readout = readout
+        self.stale_tokens = 0.0
+
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], version: int) -> list[Prefetched]:
+        """Answer questions.
+
+        Args:
+            questions: to be answered.
+            scored: where P(True) of the options, or a list of answers to an open question, is wanted too.
+            version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
+        """
+        choices = [i for i, question in enumerate(questions) if question.options]
+        texts = [i for i, question in enumerate(questions) if not question.options]
+        by_number: dict[int, Prefetched] = {}
+        for numbers, prepare in ((choices, self._choices), (texts, self._open)):
+            if numbers:
+                group = prepare([questions[i] for i in numbers], [scored[i] for i in numbers], version)
+                by_number.update(zip(numbers, group, strict=True))
+        window = [by_number[i] for i in range(len(questions))]
+        jobs = [partial(self._read, item, item.frozen, 0) for item in window]
+        jobs += [partial(self._score, item) for item in window if item.frozen.reading.bundle.verdicts]
+        self.backend.together([*jobs, *(self._begin_adapting(window, version) if version else ())])
+        for item in window:
+            listed = item.listing.tokens if item.listing is not None else 0.0
+            item.tokens = item.frozen.tokens + listed
+            item.scoring = item.frozen.reading.verdict_tokens + listed
+            item.adapted_tokens = item.adapted.tokens if item.adapted is not None else 0.0
+        return window
+
+    def adapt(self, items: Sequence[Prefetched], version: int) -> None:
+        """Add the answers of an adapted version, replacing those of an older one."""
+        for item in items:
+            # No record pays for what an update made stale, because a resumed run does not repeat it.
+            self.stale_tokens += 0.0 if item.used else item.adapted_tokens
+            item.used = False
+        self.backend.together(self._begin_adapting(items, version))
+        for item in items:
+            item.adapted_tokens = item.answer(version).tokens
+
+    def _choices(self, questions: Sequence[Question], scored: Sequence[bool], _version: int) -> list[Prefetched]:
+        """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
+        bundles = [self.prompting.choices(q, scored=flag) for q, flag in zip(questions, scored, strict=True)]
+        readings = self.backend.read(bundles)
+        return [Prefetched(q, Answer(reading, [reading])) for q, reading in zip(questions, readings, strict=True)]
+
+    def _open(self, questions: Sequence[Question], scored: Sequence[bool], version: int) -> list[Prefetched]:
+        """Open questions: answers are written as one batch, then read again together."""
+        drafts = [Draft.answer(self.prompting.answer(question), question.form) for question in questions]
+        lists = {
+            i: Draft.list(self.prompting.answer_list(question), question.form)
+            for i, question in enumerate(questions)
+            if scored[i]
+        }
+        # Lists end later than answers, so they are a batch of their own.
+        self.backend.write([drafts, list(lists.values())], rewriting=version)
+        answers = self._read_again(questions, drafts)
+        return [
+            Prefetched(question, answer, listing=lists.get(i))
+            for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
+        ]
+
+    def _read_again(self, questions: Sequence[Question], drafts: Sequence[Draft]) -> list[Answer]:
+        """Written answers with the question for their confidence, as the frozen model reads them."""
+        texts = [self.backend.rules.answer(draft) for draft in drafts]
+        bundles = [self.prompting.written(*each) for each in zip(questions, texts, drafts, strict=True)]
+        readings = self.backend.read(bundles)
+        return [Answer(reading, [draft, reading], draft) for reading, draft in zip(readings, drafts, strict=True)]
+
+    def _begin_adapting(self, items: Sequence[Prefetched], version: int) -> list[Job]:
+        """Write and read what is needed of the adapted answers; the jobs that are left read the replies off."""
+        readings = self.backend.adapt([item.frozen.reading for item in items], version)
+        for item, reading in zip(items, readings, strict=True):
+            item.version = version
+            item.adapted = Answer(reading, [reading], item.frozen.draft)
+        self._rewrite([item for item in items if item.frozen.draft is not None], version)
+        return [partial(self._read, item, item.answer(version), version) for item in items]
+
+    def _rewrite(self, items: Sequence[Prefetched], version: int) -> None:
+        """Replace the open answers where the adapted model writes another one: that is what it has confidence in."""
+        same = [item.answer(version) for item in items]
+        drafts = [answer.draft for answer in same if answer.draft is not None]
+        rewritten = self.backend.rewrite(drafts, [answer.reading for answer in same], version)
+        changed = [(item, draft) for item, draft in zip(items, rewritten, strict=True) if draft is not None]
+        answers = self._read_again([item.question for item, _ in changed], [draft for _, draft in changed])
+        readings = self.backend.adapt([answer.reading for answer in answers], version)
+        for (item, draft), answer, reading in zip(changed, answers, readings, strict=True):
+            costs = [item.answer(version).reading, *answer.costs, reading]
+            item.adapted = Answer(reading, costs, draft)
+
+    def _read(self, item: Prefetched, answer: Answer, version: int) -> None:
+        if item.question.options:
+            answer.reply, answer.shares = self.readout.choice(item.question, answer.reading, version)
+        elif answer.draft is not None:
+            text = self.backend.rules.answer(answer.draft)
+            answer.reply = self.readout.open(item.question, text, answer.reading, version)
+
+    def _score(self, item: Prefetched) -> None:
+        item.p_true = self.readout.p_true(item.frozen.reading)

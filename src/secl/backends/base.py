@@ -1,0 +1,236 @@
+"""What an engine does for a chat model: it reads token sequences, writes texts and trains the adapter.
+
+`secl.backends.chat_model.ChatModel` decides what to ask, once for all engines. A new engine is one class that satisfies
+`TokenBackend`; whatever it cannot do itself (search for beams, train) it leaves to a `LocalBackend` in this process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from secl.backends.generation import Draft, TextRules
+
+if TYPE_CHECKING:
+    from secl.backends.local.adapter import Adapter
+    from secl.backends.local.backend import LocalBackend
+    from secl.backends.token_ids import TokenIds
+
+TokenSequence = Sequence[int]
+
+Position = tuple[int, int]
+"""Where a next token is of interest: the number of a sequence in its bundle, and how many of its tokens come before."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Token sequences about one question, with a common beginning, that are read together.
+
+    Attributes:
+        answers: sequences that hold answers; the frozen and the adapted model read them.
+        positions: where an adapted model will be asked about the answers.
+        verdicts: sequences that end before a verdict; the frozen model alone reads them.
+        written: the draft whose text the first answer repeats; an engine that kept what it thought while it wrote
+            need not read that text again.
+    """
+
+    answers: Sequence[TokenSequence] = ()
+    positions: Sequence[Position] = ()
+    verdicts: Sequence[TokenSequence] = ()
+    written: Draft | None = None
+
+    @property
+    def sequences(self) -> list[TokenSequence]:
+        """All sequences in the order that positions count them in."""
+        return [*self.answers, *self.verdicts]
+
+    @property
+    def verdict_positions(self) -> list[Position]:
+        """The end of each sequence in `verdicts`."""
+        return [(len(self.answers) + i, len(sequence)) for i, sequence in enumerate(self.verdicts)]
+
+    def prefix(self, position: Position) -> TokenSequence:
+        """The tokens before a position."""
+        number, length = position
+        return self.sequences[number][:length]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model thinks of a text.
+
+    Attributes:
+        log_p: natural logarithms of the full-vocabulary probabilities of some tokens after the text.
+        entropy: of the next-token distributions, in nats, the mean over all positions of the text.
+        log_probability: of the text, a sum over its tokens.
+    """
+
+    log_p: tuple[float, ...]
+    entropy: float
+    log_probability: float
+
+
+class Reading(Protocol):
+    """One version of the model as a reader of one bundle.
+
+    Attributes:
+        bundle: what is read.
+        tokens: tokens that went through the network for it, its share where several bundles went together.
+    """
+
+    @property
+    def bundle(self) -> Bundle: ...
+
+    @property
+    def tokens(self) -> float: ...
+
+    @property
+    def verdict_tokens(self) -> float:
+        """How many of `tokens` only the verdicts needed."""
+        ...
+
+    def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        """Log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
+        ...
+
+    def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        """Natural logarithms of the full-vocabulary probabilities of the tokens `ids` at each position."""
+        ...
+
+    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
+        """Score a text: `tokens` stand at all positions but the last, where the tokens `ids` are of interest."""
+        ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an update did.
+
+    Attributes:
+        losses: before each optimizer step.
+        after: stated confidence after the last step, in [0, 1].
+        tokens: through the whole network; a backward pass counts as two forward ones.
+    """
+
+    losses: tuple[float, ...]
+    after: float
+    tokens: float
+
+
+R = TypeVar("R", bound=Reading)
+
+
+class TokenBackend(Protocol[R]):
+    """Where a model computes.
+
+    Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
+
+    Attributes:
+        name: what the user called the model.
+        tau: the temperature of normalised P(True) that suits it.
+        fingerprint: changes with the weights and the tokenizer.
+        token_ids: the tokenizer and the ids of the tokens that are read.
+        rules: when a text ends, and what it says.
+        limit: most tokens that a prompt with its answer may have.
+        adapter: the trained weights.
+        learner: the backend in this process that trains them: this one, or the one behind it.
+    """
+
+    name: str
+    tau: float
+    fingerprint: str
+    limit: int
+
+    @property
+    def token_ids(self) -> TokenIds: ...
+
+    @property
+    def rules(self) -> TextRules: ...
+
+    @property
+    def adapter(self) -> Adapter: ...
+
+    @property
+    def learner(self) -> LocalBackend: ...
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        """Where and how it computes: device, precision, threads."""
+        ...
+
+    def pinned(self) -> AbstractContextManager[int]:
+        """The present version, which can be read and can write within the block whatever is published meanwhile."""
+        ...
+
+    def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
+        """Read bundles with the frozen model."""
+        ...
+
+    def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
+        """Read the same bundles with an adapted version, at their `positions`."""
+        ...
+
+    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:
+        """Finish drafts with the frozen model; drafts of one batch go through the network together.
+
+        Args:
+            batches: of drafts, which grow.
+            rewriting: the version that will be asked to `rewrite` the first batch; 0 for none.
+        """
+        ...
+
+    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
+        """What an adapted version answers instead of drafts that the frozen model wrote.
+
+        Args:
+            drafts: by the frozen model.
+            readings: of each, by `version`.
+            version: of the adapter.
+
+        Returns:
+            for each a new draft, or None if this version would write the same.
+        """
+        ...
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Do jobs that read, at the same time where that is faster."""
+        ...
+
+    def train(self, reading: R, position: Position, target: float) -> Training:
+        """Move the confidence that is stated at a position towards `target`, and publish the new version."""
+        ...
+
+    def publish(self) -> None:
+        """Make the weights in the adapter the present version."""
+        ...
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before every layer of every pass in this process, so that other work can go first."""
+        ...
+
+    def close(self) -> None:
+        """End connections and threads."""
+        ...
+
+
+def distinct_tokens(sequences: Sequence[TokenSequence]) -> int:
+    """Tokens that go through the network where common beginnings are computed once.
+
+    >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5], [1, 2]])
+    5
+    """
+    ordered = sorted(map(tuple, sequences))
+    shared = sum(common_length(one, other) for one, other in itertools.pairwise(ordered))
+    return sum(map(len, ordered)) - shared
+
+
+def common_length(one: TokenSequence, other: TokenSequence) -> int:
+    """Length of the common beginning.
+
+    >>> common_length([1, 2, 3], [1, 2, 4, 5])
+    2
+    """
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,0 +1,297 @@
+"""The model that answers, judges itself and learns, written once for all backends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from secl.backends.answers import Answering, Prefetched
+from secl.backends.base import Bundle, TokenBackend
+from secl.backends.dinco import BEAMS, DincoProbe
+from secl.backends.distractors import Distractors, choose_distractors
+from secl.backends.entailment import Entailment, SelfEntailment
+from secl.backends.generation import MAX_LIST_TOKENS, Draft
+from secl.backends.local.adapter import Adapter, plain_config
+from secl.backends.prompting import Prompting
+from secl.backends.readout import Readout
+from secl.backends.sampling import draw_many
+from secl.cost import Meter, Purpose
+from secl.data.grading import answer_key
+from secl.errors import QuestionError
+from secl.model import ModelAnswer
+from secl.prompts.parsing import read_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.records import DincoEvidence, PTrue, Question, Reply, Update
+from secl.settings import PTrueKind
+
+MARGIN = 16
+"""Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
+
+B = TypeVar("B", bound=TokenBackend[Any])
+
+
+class ChatModel(Generic[B]):
+    """A chat model with an adapter that learns to state its confidence; it satisfies `secl.model.Model`.
+
+    Args:
+        backend: computes.
+        p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
+        entailment: compares answers for DINCO; None asks the model itself.
+        seed: of sampled answers and distractors.
+
+    Attributes:
+        meter: counts tokens by purpose where they are spent.
+    """
+
+    def __init__(
+        self, backend: B, *, p_true: PTrueKind = "vocabulary", entailment: Entailment | None = None, seed: int = 42
+    ) -> None:
+        self.backend = backend
+        self.name = backend.name
+        self.tau = backend.tau
+        self.fingerprint = backend.fingerprint
+        self.seed = seed
+        self.meter = Meter()
+        self.prompting = Prompting(backend.token_ids)
+        self.readout = Readout(backend.token_ids, p_true)
+        self.answering = Answering(backend, self.prompting, self.readout)
+        learner = backend.learner
+        entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
+        self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
+        self._window: dict[Question, Prefetched] = {}
+        self._latest: Prefetched | None = None
+
+    @property
+    def adapter(self) -> Adapter:
+        """The trained weights."""
+        return self.backend.adapter
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        """Where and how the model computes: device, precision, threads."""
+        return self.backend.environment
+
+    @property
+    def adapter_config(self) -> dict[str, Any]:
+        """Configuration of the adapter in PEFT's terms, as JSON values."""
+        return plain_config(self.adapter.config.to_dict())
+
+    @property
+    def version(self) -> int:
+        return self.adapter.version
+
+    @property
+    def relative_norm(self) -> float:
+        return self.adapter.relative_norm
+
+    def check(self, question: Question) -> None:
+        """Check that the model can answer a question.
+
+        Raises:
+            QuestionError: it has more options than letters, or is longer than the model can read.
+        """
+        letters = self.backend.token_ids.letters
+        if len(question.options) > len(letters):
+            raise QuestionError(
+                f"question {question.id!r} has {len(question.options)} options, but this model has single tokens for "
+                f"{len(letters)} letters only."
+            )
+        prompts = [self.prompting.answer(question)]
+        if not question.options:
+            prompts += [self.prompting.confidence(question, ""), self.prompting.answer_list(question)]
+        longest = max(map(len, prompts))
+        needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
+        if needed > self.backend.limit:
+            raise QuestionError(
+                f"question {question.id!r} takes {needed} tokens with its answer, more than the {self.backend.limit} "
+                "that the model can read; shorten it."
+            )
+
+    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+        """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
+        for question in questions:
+            self.check(question)
+        # A question that comes twice in a window is looked at once, and each of its turns pays its part.
+        turns: dict[Question, list[bool]] = {}
+        for question, flag in zip(questions, scored, strict=True):
+            turns.setdefault(question, []).append(flag)
+        with self.backend.pinned() as version:
+            window = self.answering.prefetch(
+                list(turns), [any(flags) for flags in turns.values()], version if weights_fixed else 0
+            )
+        for item in window:
+            item.split(len(turns[item.question]))
+        self._window = {item.question: item for item in window}
+
+    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        """Answer and state a confidence, as the adapted and as the frozen model.
+
+        Raises:
+            QuestionError: the question has more options than letters, or is longer than the model can read.
+            UnavailableError: no server answers (a `ModelError`; later one may).
+        """
+        with self.backend.pinned() as version:
+            item = self._window.get(question)
+            if item is None:
+                self.check(question)
+                (item,) = self.answering.prefetch([question], [score_next], version)
+            if version and item.version != version:
+                self.answering.adapt([item], version)
+        self._latest = item
+        answer = item.answer(version)
+        adapting, item.used = item.adapted_tokens if version else 0.0, True
+        self.meter.spend("answering", item.tokens - item.scoring)
+        self.meter.spend("scoring", item.scoring)
+        self.meter.spend("adapting", adapting)
+        return ModelAnswer(
+            reply=answer.reply,
+            frozen=item.frozen.reply,
+            plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
+        )
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
+        if reply.answer is None:
+            return None
+        item = self._latest_item(question)
+        if not question.options:
+            distractors = self._distractors(question, reply.answer, item)
+            candidates = (reply.answer, *distractors.answers)
+            return PTrue(
+                candidates=candidates,
+                probabilities=self._p_true(question, candidates),
+                distractor_source=distractors.source,
+            )
+        p_true = item.p_true if item is not None else None
+        if p_true is None:
+            p_true = self._p_true(question, question.options)
+        first = question.letters.index(reply.answer)
+        order = [first, *(i for i in range(len(question.options)) if i != first)]
+        return PTrue(
+            candidates=tuple(question.options[i] for i in order),
+            probabilities=tuple(p_true[i] for i in order),
+            distractor_source="options",
+        )
+
+    def _p_true(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
+        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
+        p_true = self.readout.p_true(reading)
+        self.meter.spend("scoring", reading.tokens)
+        return p_true
+
+    def _distractors(self, question: Question, answer: str, item: Prefetched | None) -> Distractors:
+        prompt = self.prompting.answer_list(question)
+        listing = item.listing if item is not None else None
+        if listing is None:
+            listing = Draft.list(prompt, question.form)
+            self._write([listing], "scoring")
+
+        def sample_list(attempt: int) -> list[str]:
+            draft = Draft.list(prompt, question.form, seed=self._seed_for(question, attempt))
+            # Drawn by the learner, whose draws depend on the question alone.
+            self.backend.learner.write([[draft]])
+            self.meter.spend("scoring", draft.tokens)
+            return self.backend.rules.items(draft)
+
+        return choose_distractors(answer, question.form, self.backend.rules.items(listing), sample_list)
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
+
+        Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
+        """
+        if question.options:
+            p = self._option_shares(question, "sampling")
+            return tuple(question.letters[i] for i in draw_many(p, count, self._seed_for(question, "samples")))
+        prompt = self.prompting.answer(question)
+        seeds = [self._seed_for(question, f"sample {i}") for i in range(count)]
+        drafts = [Draft.answer(prompt, question.form, seed=seed) for seed in seeds]
+        self._write(drafts, "sampling")
+        return tuple(read_answer(self.backend.rules.answer(draft), question.form) for draft in drafts)
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
+        if question.options:
+            p = self._option_shares(question, "comparing")
+            answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[:BEAMS]]
+        else:
+            answers = self.dinco_probe.beams(question)
+        beams = len(answers)
+        if not beams:
+            return None
+        keys = [answer_key(answer, question.form) for answer in answers]
+        rated = [0]
+        if reply.answer is not None:
+            own = answer_key(reply.answer, question.form)
+            if own not in keys:
+                answers, keys = [*answers, reply.answer], [*keys, own]
+            rated = sorted({0, keys.index(own)})
+        return self.dinco_probe.compare(question, answers, beams, rated, samples)
+
+    def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
+        """The frozen model's probabilities of the option letters."""
+        item = self._latest_item(question)
+        if item is None:
+            (item,) = self.answering.prefetch([question], [False], 0)
+            self.meter.spend(purpose, item.tokens)
+        return item.frozen.shares
+
+    def _write(self, drafts: Sequence[Draft], purpose: Purpose) -> None:
+        self.backend.write([drafts])
+        self.meter.spend(purpose, sum(draft.tokens for draft in drafts))
+
+    def _seed_for(self, question: Question, purpose: object) -> int:
+        """A seed that depends on the question alone, so that a resumed run draws what an uninterrupted one drew."""
+        digest = hashlib.sha256(f"{self.seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
+        return int.from_bytes(digest[:7], "big")
+
+    def _latest_item(self, question: Question) -> Prefetched | None:
+        return self._latest if self._latest is not None and self._latest.question == question else None
+
+    def learn(self, question: Question, reply: Reply, target: float) -> Update:
+        """Move the stated confidence of `reply` towards `target`; `question` must be the latest one answered.
+
+        Raises:
+            QuestionError: another question was answered since.
+        """
+        item = self._latest_item(question)
+        if item is None:
+            raise QuestionError(f"question {question.id!r} is not the latest one answered; answer it again first.")
+        reading = item.answer(self.version).reading
+        training = self.backend.train(reading, item.digit_position(reading, reply), target)
+        self.meter.spend("learning", training.tokens)
+        return Update(
+            version=self.version, before=reply.confidence, target=target, after=training.after, losses=training.losses
+        )
+
+    def reset(self) -> None:
+        self.adapter.reset()
+        self.backend.publish()
+
+    def snapshot(self) -> bytes:
+        return self.adapter.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        self.adapter.restore(snapshot)
+        self._forget()
+
+    def weights(self) -> bytes:
+        return self.adapter.weights()
+
+    def load_version(self, weights: bytes, version: int) -> None:
+        self.adapter.load_version(weights, version)
+        self._forget()
+
+    def _forget(self) -> None:
+        # Updates after this one may take numbers that were given before, so nothing seen under them may be used again.
+        self._window, self._latest = {}, None
+        self.backend.publish()
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before every layer of every pass in this process, so that other work can go first."""
+        self.backend.set_pause_hook(hook)
+
+    def close(self) -> None:
+        """End connections and threads."""
+        self.backend.close()

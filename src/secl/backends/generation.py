@@ -1,0 +1,99 @@
+"""Texts in the making, and when they end: the same rules whoever writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from secl.prompts.distractors import COUNT
+from secl.prompts.parsing import is_complete, read_list, trim_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.records import Form
+
+MAX_LIST_TOKENS: dict[Form, int] = {"choice": 1, "number": 40, "short": 56, "sentence": 140}
+LISTED = COUNT + 1
+"""Answers that a list is asked for: one of them may be the answer itself."""
+
+CONTEXT = 4
+"""Tokens of the prompt that are decoded together with what follows them."""
+
+
+@dataclass
+class Draft:
+    """A text in the making.
+
+    Attributes:
+        prompt: token ids that it continues.
+        form: of the answer, or of the answers in a list.
+        limit: most tokens that it may have.
+        lines: a list is finished with this many lines; None for an answer, which is finished when it is complete.
+        written: token ids written so far.
+        seed: of its random choices; None writes greedily.
+        tokens: of prompt and text that have gone through the network.
+        version: of the model that writes it; 0 is the frozen one.
+        steps: what that model thought before each token, where the backend reports it.
+    """
+
+    prompt: list[int]
+    form: Form
+    limit: int
+    lines: int | None = None
+    written: list[int] = field(default_factory=list)
+    seed: int | None = None
+    tokens: float = 0.0
+    version: int = 0
+    steps: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), seed: int | None = None) -> Draft:
+        """An answer, of which some tokens may be written already."""
+        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix), seed=seed)
+
+    @classmethod
+    def list(cls, prompt: list[int], form: Form, seed: int | None = None) -> Draft:
+        """A list of answers."""
+        return cls(prompt, form, MAX_LIST_TOKENS[form], lines=LISTED, seed=seed)
+
+
+class TextRules:
+    """Decodes drafts and tells when they are finished.
+
+    Args:
+        tokenizer: of the model.
+        end_ids: ids of the tokens that end every text; None among them is ignored.
+
+    Attributes:
+        end_ids: as a set, with the tokenizer's own.
+    """
+
+    def __init__(self, tokenizer: Any, end_ids: int | Sequence[int | None] | None) -> None:
+        self.tokenizer = tokenizer
+        listed = end_ids if isinstance(end_ids, Sequence) else [end_ids]
+        self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
+
+    def text(self, draft: Draft) -> str:
+        """What is written of a draft so far."""
+        # Some decoders drop the space at the start of what they are given, so a little of the prompt goes along.
+        context = draft.prompt[-CONTEXT:]
+        before = str(self.tokenizer.decode(context, skip_special_tokens=True))
+        whole = str(self.tokenizer.decode([*context, *draft.written], skip_special_tokens=True))
+        return whole.removeprefix(before)
+
+    def answer(self, draft: Draft) -> str:
+        """The answer in a draft, without what was written behind it."""
+        return trim_answer(self.text(draft), draft.form)
+
+    def items(self, draft: Draft) -> list[str]:
+        """The items of a list; the last line of one that ran into its token limit is cut off."""
+        text = self.text(draft)
+        lines = text.splitlines()[:LISTED]
+        complete = lines[:-1] if 1 < len(lines) < LISTED and not text.endswith("\n") else lines
+        return read_list("\n".join(complete), draft.form)
+
+    def ended(self, draft: Draft) -> bool:
+        """Whether a draft is finished."""
+        if len(draft.written) >= draft.limit or (draft.written and draft.written[-1] in self.end_ids):
+            return True
+        text = self.text(draft)
+        return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines

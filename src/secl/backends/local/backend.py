@@ -1,0 +1,243 @@
+"""A transformers model on this machine: windows of questions as shared passes, kept for the adapted model to replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from secl.backends.base import Bundle, Position, Scores, Training
+from secl.backends.generation import Draft, TextRules
+from secl.backends.local.adapter import Adapter, parse_layers
+from secl.backends.local.distillation import Distiller
+from secl.backends.local.fast.batching import BundlePass, passes
+from secl.backends.local.fast.select_network import check_usable, connect
+from secl.backends.local.fast.shared_network import UNLIMITED, Nodes
+from secl.backends.local.loading import Loaded
+from secl.backends.local.model_parts import Head, layers_of
+from secl.backends.local.writer import Writer
+from secl.backends.token_ids import SAMPLE, TokenIds, render
+from secl.prompts.templates import answer_prompt
+from secl.settings import AdapterSettings
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What turns hidden states into log-probabilities: the head, and the ids whose logits are exact."""
+
+    head: Head
+    special: Tensor
+    device: torch.device
+
+    def full(self, states: Tensor) -> Tensor:
+        return self.head.logits(states, self.special).log_softmax(-1)
+
+
+@dataclass(frozen=True)
+class LocalReading:
+    """A bundle inside a pass, as the frozen or an adapted version reads it.
+
+    Attributes:
+        bundle: what is read.
+        share: the pass that holds it.
+        tokens: spent on this reading.
+        states: of the adapted model, at the positions of the bundle; None for the frozen model, whose hidden states
+            are in the pass.
+    """
+
+    bundle: Bundle
+    share: BundlePass
+    rows: _Rows
+    tokens: float
+    states: Tensor | None = None
+
+    @property
+    def verdict_tokens(self) -> float:
+        answers = self.share.paths[: len(self.bundle.answers)]
+        return float(_distinct(self.share.paths) - _distinct(answers))
+
+    def nodes(self, positions: Sequence[Position]) -> Nodes:
+        """Nodes of the pass before which the positions are: those of the last token before each."""
+        return np.array([self.share.paths[number][length - 1] for number, length in positions], dtype=np.int64)
+
+    def hidden(self, positions: Sequence[Position]) -> Tensor:
+        """Final hidden states (N, d) before the next token at each position."""
+        if self.states is None:
+            return self.share.forward.frozen(self.nodes(positions))
+        row_of = {position: row for row, position in enumerate(self.bundle.positions)}
+        return self.states[[row_of[position] for position in positions]]
+
+    @torch.no_grad()
+    def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        wanted = torch.tensor(ids, device=self.rows.device)
+        values: list[list[float]] = self.rows.head.rows(self.hidden(positions), wanted).tolist()
+        return values
+
+    @torch.no_grad()
+    def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        values: list[list[float]] = self.rows.full(self.hidden(positions))[:, list(ids)].tolist()
+        return values
+
+    @torch.no_grad()
+    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
+        log_p = self.rows.full(self.hidden(positions))
+        written = torch.tensor(tokens, dtype=torch.int64, device=self.rows.device)
+        return Scores(
+            log_p=tuple(log_p[-1, list(ids)].tolist()),
+            entropy=-(log_p.exp() * log_p).sum(-1).mean().item(),
+            log_probability=log_p[:-1].gather(-1, written[:, None]).sum().item(),
+        )
+
+    @torch.no_grad()
+    def most_likely(self, positions: Sequence[Position]) -> list[int]:
+        """The most probable next token at each position."""
+        tokens: list[int] = self.rows.head.logits(self.hidden(positions), self.rows.special).argmax(-1).tolist()
+        return tokens
+
+
+def _distinct(paths: Sequence[Nodes]) -> int:
+    return len(set().union(*(path.tolist() for path in paths)))
+
+
+class LocalBackend:
+    """Satisfies `secl.backends.base.TokenBackend` with a model in memory and a LoRA adapter on it.
+
+    Args:
+        loaded: from `secl.backends.local.loading.load`.
+        settings: of the adapter and its training; what they leave open comes from the model's preset.
+        seed: of the adapter's initial weights.
+
+    Attributes:
+        network: the fast path through the model, or the plain one.
+        writer: writes texts.
+        distiller: trains the adapter.
+    """
+
+    def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
+        model, preset = loaded.model, loaded.preset
+        self.name = loaded.name
+        self.tau = preset.tau
+        self.fingerprint = loaded.fingerprint
+        self.model = model
+        self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
+        layers = parse_layers(settings.layers or preset.layers, model.config.num_hidden_layers)
+        self.adapter = Adapter(
+            model,
+            layers,
+            settings.modules or preset.modules,
+            rank=settings.rank,
+            alpha=settings.lora_alpha,
+            learning_rate=settings.learning_rate,
+            seed=seed,
+        )
+        self.distiller = Distiller(settings.epochs, settings.beta)
+        sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
+        check_usable(loaded.name, model, sample)
+        self.network = connect(model, self.adapter, min(layers), sample)
+        self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
+        self.writer = Writer(model, self.rules, loaded.written)
+        self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
+        special = torch.tensor(self.token_ids.special, device=model.device)
+        self._digits = torch.tensor(self.token_ids.digits, device=model.device)
+        self._rows = _Rows(self.network.head, special, model.device)
+
+    @property
+    def learner(self) -> LocalBackend:
+        return self
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        device = self.model.device
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+        return {
+            "device": name,
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+        }
+
+    @contextmanager
+    def pinned(self) -> Iterator[int]:
+        yield self.adapter.version
+
+    def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
+        shares = passes(self.network, [bundle.sequences for bundle in bundles])
+        return [
+            LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)
+        ]
+
+    @torch.no_grad()
+    def adapt(self, readings: Sequence[LocalReading], version: int) -> list[LocalReading]:  # noqa: ARG002
+        """Replay the passes of some readings with the adapter's present weights: once each, whoever shares one."""
+        groups: dict[int, list[int]] = {}
+        for number, reading in enumerate(readings):
+            groups.setdefault(id(reading.share.forward), []).append(number)
+        adapted: dict[int, LocalReading] = {}
+        for numbers in groups.values():
+            nodes = [readings[number].nodes(readings[number].bundle.positions) for number in numbers]
+            replay = readings[numbers[0]].share.forward.adapted(np.concatenate(nodes))
+            states = torch.split(replay(), [len(each) for each in nodes])
+            for number, own in zip(numbers, states, strict=True):
+                frozen = readings[number]
+                adapted[number] = LocalReading(
+                    frozen.bundle, frozen.share, self._rows, replay.tokens / len(numbers), own
+                )
+        return [adapted[number] for number in range(len(readings))]
+
+    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:  # noqa: ARG002
+        for batch in batches:
+            self.writer.write(batch)
+
+    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
+        """The frozen model's answer is the adapted one's as far as both choose the same tokens; it goes on from there.
+
+        The adapted readings tell at no cost which token it would choose behind each one that the frozen model wrote.
+        """
+        rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
+        changed = [draft for draft in rewritten if draft is not None]
+        if changed:
+            with self.adapter.on():
+                self.writer.write(changed, frozen=False)
+        return rewritten
+
+    def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
+        """An answer up to the first token that the adapted model writes otherwise; None if it ends the same."""
+        inside = reading.bundle.positions[:-1]  # before each token of the answer, and before what follows the last
+        (sequence,) = reading.bundle.answers
+        written = [sequence[length] for _, length in inside[:-1]]
+        chosen = reading.most_likely(inside)
+        agreed = next((i for i, (a, b) in enumerate(zip(written, chosen, strict=False)) if a != b), len(written))
+        prefix = [*written[:agreed], chosen[agreed]]
+        if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
+            return None
+        return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version)
+
+    def beams(self, draft: Draft, count: int) -> list[Draft]:
+        """The most probable answers of the frozen model; see `Writer.beams`."""
+        return self.writer.beams(draft, count)
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        for job in jobs:
+            job()
+
+    def train(self, reading: LocalReading, position: Position, target: float) -> Training:
+        node = reading.nodes([position])
+        replay = reading.share.forward.adapted(node)
+        losses, after = self.distiller.train(
+            self.adapter, self.network.head, replay, reading.share.forward.frozen(node), self._digits, target
+        )
+        # Each step is a forward pass and a backward pass, which counts as two; one more forward pass reads the result.
+        return Training(losses, after, replay.tokens * (3 * self.distiller.epochs + 1))
+
+    def publish(self) -> None:
+        """Nothing to do: the weights are where the answers are computed."""
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        for layer in layers_of(self.model):
+            layer.register_forward_pre_hook(lambda *_arguments: hook())
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,172 @@
+"""Writing texts with a transformers model, many at a time: greedy, sampled, or by beam search."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from secl.backends.generation import Draft, TextRules
+from secl.backends.sampling import draw
+
+REMEMBERED = 1024
+"""Batches whose texts are remembered, the first ones: streams are asked from the start again."""
+
+
+class Writer:
+    """Writes with a model.
+
+    Args:
+        model: a transformers causal language model.
+        rules: when a text ends.
+        remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
+    """
+
+    def __init__(self, model: Any, rules: TextRules, remembered: dict[bytes, Any] | None = None) -> None:
+        self.model = model
+        self.rules = rules
+        self.remembered: dict[bytes, list[tuple[list[int], float]]] = {} if remembered is None else remembered
+
+    @torch.no_grad()
+    def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
+        """Finish the drafts as one batch; a finished one leaves it, so that no step is spent on it.
+
+        The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
+        """
+        if not frozen or any(draft.seed is not None for draft in drafts):
+            self._write(drafts)
+            return
+        # The whole batch is the key, because the padding of a row, and so its last digits, depend on the other rows.
+        key = hashlib.sha256(repr([(d.prompt, d.written, d.form, d.limit, d.lines) for d in drafts]).encode()).digest()
+        if key not in self.remembered:
+            before = [draft.tokens for draft in drafts]
+            self._write(drafts)
+            tokens = [draft.tokens - earlier for draft, earlier in zip(drafts, before, strict=True)]
+            if len(self.remembered) < REMEMBERED:
+                self.remembered[key] = [(list(d.written), spent) for d, spent in zip(drafts, tokens, strict=True)]
+            return
+        for draft, (written, spent) in zip(drafts, self.remembered[key], strict=True):
+            draft.written = list(written)
+            draft.tokens += spent  # so that a record does not depend on what was asked before it
+
+    def _write(self, drafts: Sequence[Draft]) -> None:
+        active = [draft for draft in drafts if not self.rules.ended(draft)]
+        if not active:
+            return
+        # Every draft draws from a stream of its own, so that its text does not depend on the others in the batch.
+        generators = {
+            id(draft): torch.Generator().manual_seed(draft.seed) for draft in active if draft.seed is not None
+        }
+        batch = _Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
+        for draft in active:
+            draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
+        while True:
+            next_tokens = batch.logits.argmax(-1).tolist()
+            sampled = [row for row, draft in enumerate(active) if id(draft) in generators]
+            if sampled:
+                chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in sampled]
+                for row, token in zip(sampled, draw(batch.logits[sampled], chances), strict=True):
+                    next_tokens[row] = token
+            for draft, token in zip(active, next_tokens, strict=True):
+                draft.written.append(token)
+            rows = [row for row, draft in enumerate(active) if not self.rules.ended(draft)]
+            if not rows:
+                return
+            active = [active[row] for row in rows]
+            batch.step(rows, [draft.written[-1] for draft in active])
+            # One more token of each; the last token of a finished text never goes through the network.
+            for draft in active:
+                draft.tokens += 1
+
+    @torch.no_grad()
+    def beams(self, draft: Draft, count: int) -> list[Draft]:
+        """Beam search for the `count` most probable texts (sum of log-probabilities, no length penalty), best first.
+
+        Texts end as greedy ones do. The search is over when no unfinished text can still come among them. The tokens
+        that went through the network are added to `draft`.
+        """
+        batch = _Batch.of(self.model, [draft.prompt])
+        draft.tokens += len(draft.prompt)
+        beams, finished = [(0.0, draft)], list[tuple[float, Draft]]()
+        while beams:
+            scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
+            totals = scores[:, None] + batch.logits.log_softmax(-1)
+            # Twice as many as are wanted: up to `count` of them may end here, and `count` have to go on.
+            values, flat = totals.flatten().topk(2 * count)
+            unfinished: list[tuple[float, Draft]] = []
+            rows: list[int] = []
+            for value, index in zip(values.tolist(), flat.tolist(), strict=True):
+                row, token = divmod(index, totals.shape[1])
+                longer = replace(beams[row][1], written=[*beams[row][1].written, token])
+                if self.rules.ended(longer):
+                    finished.append((value, longer))
+                elif len(unfinished) < count:
+                    unfinished.append((value, longer))
+                    rows.append(row)
+            finished = sorted(finished, key=lambda each: -each[0])[:count]
+            # A text can only become less probable as it grows.
+            if not unfinished or (len(finished) == count and finished[-1][0] >= unfinished[0][0]):
+                break
+            beams = unfinished
+            batch.step(rows, [each.written[-1] for _, each in beams])
+            draft.tokens += len(beams)
+        return [text for _, text in finished]
+
+
+class _Batch:
+    """Rows of tokens with their key/value cache, padded on the left so that all end together.
+
+    Attributes:
+        shared: how many rows went through the network as one, because all are the same.
+        logits: (rows, vocabulary) of the next token.
+    """
+
+    def __init__(self, model: Any, cache: Any, mask: Tensor) -> None:
+        self.model = model
+        self.cache = cache
+        self.mask = mask
+        self.shared = 1
+        self.logits: Tensor
+
+    @classmethod
+    def of(cls, model: Any, rows: list[list[int]]) -> _Batch:
+        copies = len(rows)
+        if copies > 1 and all(row == rows[0] for row in rows):
+            # Samples of one prompt: it goes through the network once, and its cache is copied.
+            batch = cls.of(model, rows[:1])
+            batch.cache.batch_repeat_interleave(copies)
+            batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
+            batch.shared = copies
+            return batch
+        longest = max(map(len, rows))
+        tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=model.device)
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=model.device)
+        batch = cls(model, DynamicCache(config=model.config), mask)
+        # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
+        batch._forward(tokens, (mask.cumsum(-1) - 1).clamp(min=0))
+        return batch
+
+    def step(self, keep: list[int], tokens: list[int]) -> None:
+        """Go on with the rows `keep`, which may repeat, each one token longer."""
+        if keep != list(range(len(self.mask))):
+            rows = torch.tensor(keep, device=self.mask.device)
+            self.cache.batch_select_indices(rows)
+            self.mask = self.mask[rows]
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
+        self._forward(torch.tensor(tokens, device=self.mask.device)[:, None], self.mask.sum(-1, keepdim=True) - 1)
+
+    def _forward(self, tokens: Tensor, positions: Tensor) -> None:
+        out = self.model(
+            input_ids=tokens,
+            attention_mask=self.mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self.logits = out.logits[:, -1].float()

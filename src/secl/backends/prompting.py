@@ -1,0 +1,92 @@
+"""The token sequences of everything that a model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secl.backends.base import Bundle, common_length
+from secl.backends.generation import Draft
+from secl.backends.token_ids import TokenIds, render
+from secl.prompts.templates import (
+    Prompt,
+    answer_prompt,
+    choice_with_confidence,
+    confidence_prompt,
+    distractor_prompt,
+    entailment_prompt,
+    p_true_prompt,
+    verification_prompt,
+)
+from secl.records import Question
+
+
+class Prompting:
+    """Builds token sequences.
+
+    Args:
+        token_ids: of the model's tokenizer.
+    """
+
+    def __init__(self, token_ids: TokenIds) -> None:
+        self.token_ids = token_ids
+
+    def answer(self, question: Question) -> list[int]:
+        """Ids after which an answer begins."""
+        return self._encode(answer_prompt(question))
+
+    def confidence(self, question: Question, text: str) -> list[int]:
+        """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
+        if question.options:
+            prompt = self._render(answer_prompt(question)) + choice_with_confidence(text)
+        else:
+            prompt = self._render(confidence_prompt(question, text))
+        return self.token_ids.before(prompt, "0")
+
+    def choices(self, question: Question, *, scored: bool) -> Bundle:
+        """A branch for every option, so that letter and confidence are read in one go.
+
+        The positions are before the letter, and before the digit of each option in turn.
+        """
+        letter = len(self.token_ids.before(self._render(answer_prompt(question)), " A"))
+        branches = [self.confidence(question, each) for each in question.letters]
+        digits = [(i, len(branch)) for i, branch in enumerate(branches)]
+        verdicts = self.verdicts(question, question.options) if scored else []
+        return Bundle(branches, [(0, letter), *digits], verdicts)
+
+    def written(self, question: Question, text: str, draft: Draft) -> Bundle:
+        """An open answer with the question for its confidence behind it.
+
+        The positions are before each token of the answer, before what follows its last token, and before the digit.
+        """
+        sequence = self.confidence(question, text)
+        prompt = self._render(answer_prompt(question))
+        # The chat template may trim the answer, or cut it into other tokens than those that were generated.
+        start = common_length(self.token_ids.encode(prompt), sequence)
+        end = max(start, common_length(self.token_ids.encode(prompt + text), sequence))
+        positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
+        return Bundle([sequence], positions, written=draft)
+
+    def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
+        """Ids after which True or False comes, for each candidate."""
+        return [self._before(p_true_prompt(question, candidate), "True") for candidate in candidates]
+
+    def answer_list(self, question: Question) -> list[int]:
+        """Ids after which a list of answers begins."""
+        return self._encode(distractor_prompt(question))
+
+    def verification(self, question: Question, candidate: str) -> list[int]:
+        """Ids after which Yes or No comes."""
+        return self._before(verification_prompt(question, candidate), "Yes")
+
+    def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
+        """Ids after which the letter comes that tells how two answers relate."""
+        return self._before(entailment_prompt(question, premise, hypothesis), " A")
+
+    def _render(self, prompt: Prompt) -> str:
+        return render(self.token_ids.tokenizer, prompt)
+
+    def _encode(self, prompt: Prompt) -> list[int]:
+        return self.token_ids.encode(self._render(prompt))
+
+    def _before(self, prompt: Prompt, word: str) -> list[int]:
+        return self.token_ids.before(self._render(prompt), word)

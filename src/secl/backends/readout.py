@@ -1,0 +1,98 @@
+"""From log-probabilities to replies and P(True): everything that is read off a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from secl.backends.base import Position, Reading, Scores
+from secl.backends.token_ids import TokenIds
+from secl.errors import ModelError, ParameterError
+from secl.prompts.parsing import read_answer
+from secl.records import Question, Reply
+from secl.settings import PTrueKind
+
+Rows = list[tuple[float, ...]]
+
+
+class Readout:
+    """Reads letters, confidence digits, entropies and P(True).
+
+    Args:
+        token_ids: ids of what is read.
+        p_true: the probability of True over the full vocabulary, or against False alone ("pair").
+
+    Raises:
+        ParameterError: another kind of P(True).
+    """
+
+    def __init__(self, token_ids: TokenIds, p_true: PTrueKind) -> None:
+        if p_true not in get_args(PTrueKind):
+            raise ParameterError(f"p_true is {p_true!r}; it is 'vocabulary' or 'pair'.")
+        self.token_ids = token_ids
+        self.kind = p_true
+
+    def choice(self, question: Question, reading: Reading, version: int) -> tuple[Reply, tuple[float, ...]]:
+        """The reply to a multiple-choice question, and the probabilities of its letters (see `Prompting.choices`)."""
+        letter, *digits = reading.bundle.positions
+        (shares,) = self.options(reading, [letter], len(question.options))
+        chosen = shares.index(max(shares))
+        scores = reading.score([letter, digits[chosen]], [self.token_ids.letters[chosen]], self.token_ids.digits)
+        return _reply(question.letters[chosen], question.letters[chosen], scores, version), shares
+
+    def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
+        """The reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""
+        *inside, _after, digit = reading.bundle.positions
+        (sequence,) = reading.bundle.answers
+        scores = reading.score([*inside, digit], [sequence[length] for _, length in inside], self.token_ids.digits)
+        return _reply(text.strip(), read_answer(text, question.form), scores, version)
+
+    def options(self, reading: Reading, positions: Sequence[Position], count: int) -> Rows:
+        """Probabilities of the first `count` option letters at each position, renormalised to sum to 1."""
+        return _shares(reading.logits(positions, self.token_ids.letters[:count]))
+
+    def p_yes(self, reading: Reading, positions: Sequence[Position]) -> tuple[float, ...]:
+        """P("Yes") against "No" at each position.
+
+        Raises:
+            ModelError: the tokenizer splits one of the words.
+        """
+        if not self.token_ids.yes_no:
+            raise ModelError(
+                "the tokenizer of the model splits Yes or No, which DINCO verifies by; choose a method without DINCO."
+            )
+        return tuple(row[0] for row in _shares(reading.logits(positions, self.token_ids.yes_no)))
+
+    def p_true(self, reading: Reading) -> tuple[float, ...]:
+        """P(True) after each verdict sequence of a bundle."""
+        true, false = self.token_ids.true, self.token_ids.false if self.kind == "pair" else ()
+        p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
+        p_true = p[:, : len(true)].sum(-1)
+        if self.kind == "pair":
+            p_true = p_true / (p_true + p[:, len(true) :].sum(-1)).clamp(min=1e-300)
+        return tuple(min(1.0, value) for value in p_true.tolist())
+
+
+def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply:
+    digits = _double(scores.log_p)
+    return Reply(
+        text=text,
+        answer=answer,
+        bins=tuple(digits.softmax(-1).tolist()),
+        digit_mass=min(1.0, digits.exp().sum().item()),
+        entropy=scores.entropy,
+        log_probability=min(0.0, scores.log_probability),
+        version=version,
+    )
+
+
+def _shares(logits: list[list[float]]) -> Rows:
+    return [tuple(row) for row in _double(logits).softmax(-1).tolist()]
+
+
+def _double(values: Sequence[float] | list[list[float]]) -> Tensor:
+    # Always on the CPU, because some devices have no float64.
+    return torch.tensor(values, dtype=torch.float64)

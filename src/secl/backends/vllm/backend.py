@@ -1,0 +1,280 @@
+"""vLLM servers that read and write, and a backend in this process that trains for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from secl.backends.base import Bundle, Position, Scores, Training, distinct_tokens
+from secl.backends.generation import Draft, TextRules
+from secl.backends.vllm.client import CompletionRequest, Step
+from secl.backends.vllm.entropy import entropy_of
+from secl.backends.vllm.pool import Fleet
+from secl.backends.vllm.versions import Versions
+
+if TYPE_CHECKING:
+    from secl.backends.local.adapter import Adapter
+    from secl.backends.local.backend import LocalBackend
+    from secl.backends.token_ids import TokenIds
+
+STOPS = ("\n", "Confidence:")
+"""An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
+piece up to the next one."""
+
+TOP_P = 0.95
+"""Samples come from the most probable tokens that together have this probability."""
+
+NEGLIGIBLE = math.log(1e-7)
+"""Where the last of the most probable tokens has less, nobody needs to know exactly how much the others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What may come next at one position of a text.
+
+    Attributes:
+        log_p: natural logarithms of probabilities by token id, of some tokens.
+        entropy: over the whole vocabulary, in nats; see `secl.backends.vllm.entropy`.
+    """
+
+    log_p: Mapping[int, float]
+    entropy: float
+
+
+class VllmReading:
+    """A bundle as one version reads it: asked of the servers when something of it is wanted.
+
+    Args:
+        backend: sends the requests.
+        bundle: what is read.
+        version: 0 for the frozen model.
+    """
+
+    def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
+        self.backend = backend
+        self.bundle = bundle
+        self.version = version
+        self._verdicts = {tuple(sequence) for sequence in bundle.verdicts}
+        self._asked: dict[tuple[int, ...], Distribution] = {}
+        self._known: dict[tuple[int, ...], Distribution] = {}
+        self._written: tuple[int, ...] = ()
+        if bundle.written is not None and bundle.written.version == version:
+            # The writer told what it thought before each token. Where the text is read as it was written, nothing has
+            # to be asked again; a trimmed text may be cut into other tokens than those that were generated.
+            draft = bundle.written
+            self._written = (*draft.prompt, *draft.written)
+            for count, step in enumerate(draft.steps):
+                self._known[self._written[: len(draft.prompt) + count]] = backend.distribution(step)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of all requests, with a prefix cache that forgets nothing; the draft paid for its own."""
+        written = [self._written] if self._written else []
+        return float(distinct_tokens([*written, *self._asked]) - len(self._written))
+
+    @property
+    def verdict_tokens(self) -> float:
+        answers = [prefix for prefix in self._asked if prefix not in self._verdicts]
+        return float(distinct_tokens([*self._asked]) - distinct_tokens(answers))
+
+    def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        return self.log_p(positions, ids)
+
+    def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
+        distributions = self._at(positions, [ids] * len(positions))
+        return [[each.log_p[token] for token in ids] for each in distributions]
+
+    def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
+        distributions = self._at(positions, [*([token] for token in tokens), ids])
+        return Scores(
+            log_p=tuple(distributions[-1].log_p[token] for token in ids),
+            entropy=sum(each.entropy for each in distributions) / len(distributions),
+            log_probability=sum(each.log_p[token] for each, token in zip(distributions, tokens, strict=False)),
+        )
+
+    def _at(self, positions: Sequence[Position], ids: Sequence[Sequence[int]]) -> list[Distribution]:
+        """What may come at each position, with the probabilities of at least `ids` there."""
+        prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
+        lacking = {
+            prefix: wanted
+            for prefix, wanted in zip(prefixes, ids, strict=True)
+            if prefix not in self._known or any(token not in self._known[prefix].log_p for token in wanted)
+        }
+        if lacking:
+            answers = self.backend.distributions(self.version, list(lacking), list(lacking.values()))
+            new = dict(zip(lacking, answers, strict=True))
+            self._asked.update(new)
+            self._known.update(new)
+        return [self._known[prefix] for prefix in prefixes]
+
+
+class VllmBackend:
+    """Satisfies `secl.backends.base.TokenBackend` with vLLM servers.
+
+    Args:
+        learner: trains on its own device; nothing else may use it.
+        fleet: the servers.
+        versions: what is published to them.
+        top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs.
+        workers: requests that are under way together.
+    """
+
+    def __init__(self, learner: LocalBackend, fleet: Fleet, versions: Versions, *, top: int, workers: int) -> None:
+        self.learner = learner
+        self.fleet = fleet
+        self.versions = versions
+        self.top = top
+        self.name = learner.name
+        self.tau = learner.tau
+        self.fingerprint = learner.fingerprint
+        # A question that no server reads to its end is refused like one that the learner cannot read.
+        self.limit = min(learner.limit, fleet.window or learner.limit)
+        self._vocabulary = len(learner.token_ids.tokenizer)
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
+        self._rewriting: dict[tuple[int, int], Future[Draft]] = {}
+
+    @property
+    def token_ids(self) -> TokenIds:
+        return self.learner.token_ids
+
+    @property
+    def rules(self) -> TextRules:
+        return self.learner.rules
+
+    @property
+    def adapter(self) -> Adapter:
+        return self.learner.adapter
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        """Where and how the learner computes; what the servers do is set there."""
+        return {**self.learner.environment, "engine": "vllm"}
+
+    def pinned(self) -> AbstractContextManager[int]:
+        return self.versions.holding()
+
+    def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
+        return [VllmReading(self, bundle, 0) for bundle in bundles]
+
+    def adapt(self, readings: Sequence[VllmReading], version: int) -> list[VllmReading]:
+        return [VllmReading(self, reading.bundle, version) for reading in readings]
+
+    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
+        list(self._pool.map(lambda job: job(), jobs))
+
+    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:
+        """Finish all drafts at the same time, and begin to rewrite the first batch: that does not have to wait."""
+        tasks = [self._pool.submit(self._finish, draft) for batch in batches for draft in batch]
+        self._rewriting = {}
+        if rewriting:
+            for draft in batches[0]:
+                self._rewriting[id(draft), rewriting] = self._pool.submit(self._finish, _anew(draft, rewriting))
+        for task in tasks:
+            task.result()
+        for batch in batches:
+            _share_prompts(batch)
+
+    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
+        """Servers write the adapted answers from the start."""
+        tasks = [
+            self._rewriting.get((id(draft), version)) or self._pool.submit(self._finish, _anew(draft, version))
+            for draft in drafts
+        ]
+        rewritten = [task.result() for task in tasks]
+        _share_prompts(rewritten)
+        return [*rewritten]
+
+    def _finish(self, draft: Draft) -> Draft:
+        """Finish a draft; it ends exactly where the learner would end it."""
+        sampled = draft.seed is not None
+        pieces = 0
+        while not self.rules.ended(draft):
+            request = CompletionRequest(
+                tokens=draft.limit - len(draft.written),
+                # An answer states its entropy; lists and samples do not.
+                top=0 if sampled or draft.lines is not None else self.top,
+                stop=STOPS,
+                ends=tuple(sorted(self.rules.end_ids)),
+                temperature=1.0 if sampled else 0.0,
+                top_p=TOP_P if sampled else 1.0,
+                # A server starts its random numbers anew with every request.
+                seed=None if draft.seed is None else draft.seed + pieces,
+            )
+            (steps,) = self.fleet.ask(draft.version, [[*draft.prompt, *draft.written]], request)
+            draft.written.extend(step.token for step in steps)
+            draft.steps.extend(steps)
+            pieces += 1
+            if not steps:
+                break
+        return draft
+
+    def distribution(self, step: Step) -> Distribution:
+        """What a server reports at one position, with the entropy that follows from it."""
+        return Distribution(step.log_p, entropy_of(step.log_p.values(), self._vocabulary).value)
+
+    def distributions(
+        self, version: int, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]
+    ) -> list[Distribution]:
+        """What comes behind each prompt: the entropy, and the probabilities of at least `ids[i]` behind prompt i."""
+        steps = [step for (step,) in self.fleet.ask(version, prompts, CompletionRequest(top=self.top))]
+        log_p = [dict(step.log_p) for step in steps]
+        smallest = [min(step.log_p.values()) for step in steps]
+        for token in dict.fromkeys(token for wanted in ids for token in wanted):
+            lacking = [row for row, wanted in enumerate(ids) if token in wanted and token not in log_p[row]]
+            for row in lacking:
+                log_p[row][token] = smallest[row]  # it has at most this
+            unsure = [row for row in lacking if smallest[row] > NEGLIGIBLE]
+            if unsure:
+                request = CompletionRequest(top=0, only=token)
+                answers = self.fleet.ask(version, [prompts[row] for row in unsure], request)
+                for row, (step,) in zip(unsure, answers, strict=True):
+                    log_p[row][token] = step.log_p[token]
+        return [
+            Distribution(values, self.distribution(step).entropy) for values, step in zip(log_p, steps, strict=True)
+        ]
+
+    def train(self, reading: VllmReading, position: Position, target: float) -> Training:
+        """Train on the very answer that a server gave, and publish the new version."""
+        sequence = reading.bundle.prefix(position)
+        (passed,) = self.learner.read([Bundle([sequence])])
+        training = self.learner.train(passed, (0, len(sequence)), target)
+        self.publish()
+        return Training(training.losses, training.after, passed.tokens + training.tokens)
+
+    def publish(self) -> None:
+        """Write the learner's version, and load it on every server that is well; the others catch up later.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        if self.adapter.version:
+            self.versions.write(self.adapter.version, self.adapter.weights())
+        else:
+            self.versions.retire()
+        self.fleet.publish()
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        self.learner.set_pause_hook(hook)
+
+    def close(self) -> None:
+        """End all connections; the published versions stay loaded."""
+        self._pool.shutdown()
+        self.fleet.close()
+
+
+def _anew(draft: Draft, version: int) -> Draft:
+    """The beginning of a draft, for another version to write."""
+    return replace(Draft.answer(draft.prompt, draft.form), version=version)
+
+
+def _share_prompts(batch: Sequence[Draft]) -> None:
+    """Count the tokens of finished drafts; a prompt that several have in common is read once."""
+    prompts: set[tuple[int, ...]] = set()
+    for draft in batch:
+        prompt = tuple(draft.prompt)
+        draft.tokens = float(len(draft.written) + (0 if prompt in prompts else len(prompt)))
+        prompts.add(prompt)

@@ -1,4 +1,4 @@
-"""Calibrate a model on your own questions and see what changed.
+"""Calibrate a model on your own questions and print what changed.
 
     python examples/own_questions.py MODEL QUESTIONS.jsonl
 
@@ -19,7 +19,7 @@ def main(model: str, file: str) -> None:
     for record in calibrator.run(secl.read_questions(Path(file))):
         before, now = record.frozen.confidence, record.reply.confidence
         mark = "learning" if record.decision.in_burst else ""
-        print(f"{record.reply.answer!s:>12}  stated {now:.2f} (untouched model {before:.2f})  {mark}")
+        print(f"{record.reply.answer!s:>12}  stated {now:.2f} (frozen model {before:.2f})  {mark}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from secl.errors import ParameterError
 from secl.records import Decision
-from secl.settings import Mean
+from secl.settings import GateName, Mean
 from secl.validation import check_finite, check_whole
 
 
@@ -257,7 +257,7 @@ def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
     return decisions
 
 
-GATES: dict[str, Callable[..., Gate]] = {
+GATES: dict[GateName, Callable[..., Gate]] = {
     "always": Always,
     "never": Never,
     "page-hinkley": PageHinkley,

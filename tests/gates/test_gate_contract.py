@@ -131,6 +131,6 @@ def test_an_entropy_is_finite_and_not_negative(gate: Gate, entropy: float) -> No
         ("entropy-shift", {"burst": 0}, "burst"),
     ],
 )
-def test_a_gate_names_the_parameter_that_makes_no_sense(name: str, values: dict[str, float], words: str) -> None:
+def test_a_gate_names_the_parameter_that_makes_no_sense(name: GateName, values: dict[str, float], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         GATES[name](**values)

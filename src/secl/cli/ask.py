@@ -30,10 +30,10 @@ def ask(
     from secl.runs.loading import load_for_asking
 
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
-    asked = Question(question, tuple(option or ()))
-    local, normalise = load_for_asking(changes, adapter)
-    answered = local.answer(asked, score_next=True)
-    console().print(answer_panel(asked, answered, local.score_p_true(asked, answered.reply), normalise))
+    to_ask = Question(question, tuple(option or ()))
+    model_to_ask, normalise = load_for_asking(changes, adapter)
+    answer = model_to_ask.answer(to_ask, score_next=True)
+    console().print(answer_panel(to_ask, answer, model_to_ask.score_p_true(to_ask, answer.reply), normalise))
 
 
 @app.command

@@ -28,9 +28,9 @@ def history(*, state: StateFolder, as_json: AsJson = False) -> None:
     from secl.server.audit.console import history_page
     from secl.server.audit.store import ServerStore
 
-    with ServerStore(state) as opened:
-        found = history.history(opened)
-    _print(found.to_json() if as_json else history_page(found))
+    with ServerStore(state) as store:
+        past = history.history(store)
+    _print(past.to_json() if as_json else history_page(past))
 
 
 @app.command
@@ -45,9 +45,9 @@ def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None
     from secl.server.audit.explain import explain
     from secl.server.audit.store import ServerStore
 
-    with ServerStore(state) as opened:
-        told = explain(opened, position_of(record))
-    _print(told.to_json() if as_json else explanation_page(told))
+    with ServerStore(state) as store:
+        explanation = explain(store, position_of(record))
+    _print(explanation.to_json() if as_json else explanation_page(explanation))
 
 
 @app.command
@@ -73,13 +73,13 @@ def verify(*, state: StateFolder, last: int | None = None, record: str | None = 
         raise ParameterError("--last and --record are both given; name one of them.")
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
-    with ServerStore(state) as opened:
-        chosen, unread = replay.choose(opened, count, None if record is None else position_of(record))
+    with ServerStore(state) as store:
+        records, unread = replay.choose(store, count, None if record is None else position_of(record))
         model, changes = None, list[str]()
-        if chosen and opened.keep_text == "full":
-            model = replay.load_recorded_model(opened)
-            changes = replay.environment_changes(opened, model)
-        outcome = replay.verify(opened, chosen, model, changes, unread)
+        if records and store.keep_text == "full":
+            model = replay.load_recorded_model(store)
+            changes = replay.environment_changes(store, model)
+        outcome = replay.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return DIFFERS if outcome.findings else 0
 

@@ -48,8 +48,8 @@ def check(
     tau = EvidenceSettings(tau=tau).tau
     settings = flags.model_dump(exclude_unset=True) if flags else {}
     if out is None:
-        with TemporaryDirectory(prefix="secl-check-") as place:
-            answers = _ask(settings, Path(place) / "run", "nothing is kept without --out.")
+        with TemporaryDirectory(prefix="secl-check-") as parent:
+            answers = _ask(settings, Path(parent) / "run", "nothing is kept without --out.")
     else:
         answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
     run = answers.manifest.settings

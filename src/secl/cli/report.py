@@ -34,23 +34,23 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
     from secl.runs.store import Store
 
     runs = (run, *more)
-    places = [folder.resolve() for folder in runs]
-    for folder, place in zip(runs, places, strict=True):
-        if places.count(place) > 1:
+    resolved = [folder.resolve() for folder in runs]
+    for folder, path in zip(runs, resolved, strict=True):
+        if resolved.count(path) > 1:
             raise ParameterError(f"the run {folder} is given twice; name every run once.")
-    if len(runs) == 1 and out is not None and out.resolve() == places[0]:
+    if len(runs) == 1 and out is not None and out.resolve() == resolved[0]:
         out = None
     if out is not None or len(runs) > 1:
         check_folder(out or REPORT)
-    with ExitStack() as opened:
-        found = []
+    with ExitStack() as resources:
+        stores = []
         for folder in runs:
-            store = opened.enter_context(Store(folder))
+            store = resources.enter_context(Store(folder))
             records = list(store.records())
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
-            found.append((store, records))
-        tell(found, out)
+            stores.append((store, records))
+        write_and_print(stores, out)
 
 
 @app.command
@@ -81,26 +81,26 @@ def export(
         console().print(str(path), soft_wrap=True)
 
 
-def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> None:
+def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> None:
     """Print and write the report of open runs.
 
     Args:
-        found: every store with its records, at least one each.
+        stores: open runs with their records, at least one each.
         out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
     """
     from secl.reports.folder import write_report
     from secl.reports.summary_table import summary_table
     from secl.reports.table import to_rich
 
-    alone = len(found) == 1
+    alone = len(stores) == 1
     stay = alone and out is None
-    names = distinct([store.folder for store, _ in found])
-    told = [_told(store, records, name, stay) for (store, records), name in zip(found, names, strict=True)]
+    names = distinct([store.folder for store, _ in stores])
+    reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
     screen = console()
-    for run in told:
+    for run in reports:
         screen.print(to_rich(summary_table({run.name: run.summary}), None if alone else run.name, padding=0))
-    page = write_report(found[0][0].folder if stay else out or REPORT, told)
-    for run in told:
+    page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
+    for run in reports:
         if not run.complete:
             name = "the run" if alone else run.name
             screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
@@ -108,7 +108,7 @@ def tell(found: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = Non
     screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
 
 
-def _told(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
+def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
     """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
@@ -156,9 +156,9 @@ def distinct(folders: Sequence[Path]) -> list[str]:
     >>> distinct([Path("/runs/a/secl"), Path("/runs/b/secl")])
     ['a/secl', 'b/secl']
     """
-    places = [folder.resolve() for folder in folders]
-    for depth in range(1, max(len(place.parts) for place in places)):
-        names = ["/".join(place.parts[-depth:]) for place in places]
+    paths = [folder.resolve() for folder in folders]
+    for depth in range(1, max(len(path.parts) for path in paths)):
+        names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
             return names
-    return [str(place) for place in places]
+    return [str(path) for path in paths]

@@ -74,24 +74,24 @@ def proceed(open_run: Any, folder: Path) -> None:
     screen = console()
     try:
         with screen.status("loading model and questions"):
-            opened: Run = open_run()
+            run: Run = open_run()
     except KeyboardInterrupt:
         fail("stopped before the first question.")
-    with opened.store:
+    with run.store:
         try:
-            _watch(opened, screen)
-            opened.keep()
-            print_report(opened.store, opened.records)
+            _watch(run, screen)
+            run.keep()
+            print_report(run.store, run.records)
         except KeyboardInterrupt:
             fail(
-                f"stopped after {len(opened.records)} of {len(opened.questions)} questions, all of them recorded; "
+                f"stopped after {len(run.records)} of {len(run.questions)} questions, all of them recorded; "
                 f"go on with: secl run --resume {folder}"
             )
 
 
-def _watch(opened: Run, screen: Console) -> None:
+def _watch(run: Run, screen: Console) -> None:
     with progress_bar(screen, remaining=True) as bar:
-        task = bar.add_task("asking", total=len(opened.questions))
+        task = bar.add_task("asking", total=len(run.questions))
 
         def show(done: int, total: int, record: Any) -> None:
             text = "asking"
@@ -99,11 +99,11 @@ def _watch(opened: Run, screen: Console) -> None:
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"
             bar.update(task, completed=done, total=total, description=text)
 
-        opened.proceed(show)
+        run.proceed(show)
 
 
 def print_report(store: Any, records: Any) -> None:
     """Print the table of a run and write its report into its folder."""
-    from secl.cli.report import tell
+    from secl.cli.report import write_and_print
 
-    tell([(store, records)])
+    write_and_print([(store, records)])

@@ -46,13 +46,13 @@ def sweep(
     jobs = plan(read_sweep(recipe), out)
     screen = console()
     _print(overview(jobs), screen)
-    left = [job for job in jobs if not is_finished(job)]
-    screen.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished, in {out}", soft_wrap=True)
+    unfinished = [job for job in jobs if not is_finished(job)]
+    screen.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished, in {out}", soft_wrap=True)
     if dry_run:
         return
     try:
-        if left:
-            _perform(left, on, workers, screen)
+        if unfinished:
+            _perform(unfinished, on, workers, screen)
     except KeyboardInterrupt:
         done = sum(map(is_finished, jobs))
         afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"

@@ -48,10 +48,10 @@ def check_outside(path: Path, own: Path) -> None:
     Raises:
         RunError: it would write over a run or into another one.
     """
-    kept = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
+    is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
-    if (inside_own and kept) or (other is not None and not inside_own):
+    if (inside_own and is_own_file) or (other is not None and not inside_own):
         raise RunError(f"{path} belongs to a run, which an export would spoil; name another place with --out.")
 
 

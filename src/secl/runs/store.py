@@ -226,8 +226,8 @@ class Store:
         """
         row = next(self._read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
-            kept = ", ".join(map(str, self.versions())) or "none"
-            raise RunError(f"{self.folder} does not keep adapter version {version}; kept are {kept}.")
+            numbers = ", ".join(map(str, self.versions())) or "none"
+            raise RunError(f"{self.folder} does not keep adapter version {version}; kept are {numbers}.")
         return bytes(row[0])
 
     def _read(self, query: str, *values: object) -> Iterator[Any]:

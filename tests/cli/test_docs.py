@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 
+FOREIGN = {"--max-logprobs"}
+"""Flags of other programs that the text names."""
+
 
 def find(name: str) -> object:
     """The module, class, function or attribute with a dotted name."""
@@ -70,3 +73,11 @@ def test_every_command_and_flag_exists(page: Path, shell: Shell) -> None:
         assert help_text.code == 0, f"secl {command}"
         known = set(re.findall(r"--[a-z][a-z-]*", help_text.out))
         assert flags <= known, f"secl {command}: {sorted(flags - known)}"
+
+
+def test_every_flag_in_the_text_is_one_of_secl(shell: Shell) -> None:
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    names = {name for text in texts for name in commands(text)}
+    known = {flag for name in names for flag in re.findall(r"--[a-z][a-z-]*", shell(*name.split(), "--help").out)}
+    used = {flag for text in texts for flag in re.findall(r"`(--[a-z][a-z-]*)", text)}
+    assert sorted(used - known - FOREIGN) == []

@@ -311,7 +311,10 @@ def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path,
 
 
 @pytest.mark.slow
-def test_the_embedded_model_is_checked(shell: Shell, smollm2: str, tmp_path: Path) -> None:
+def test_the_embedded_model_is_checked(
+    shell: Shell, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SECL_CACHE")  # converting the model takes longer than asking it
     found = check(shell, "--model", smollm2, "--benchmarks", "science", "--per-domain", 24, "--out", tmp_path / "run")
     assert (found["n"], found["unlabelled"]) == (24, 0)
     assert (tmp_path / "run" / FILE).is_file()

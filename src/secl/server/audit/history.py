@@ -165,7 +165,7 @@ def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed
     current = version_now(state) if current is None else current
     with state.lock:
         usage = {number: (count, shift) for number, count, shift in state._read(_ANSWERS)}
-        kept = [(0, None, None), *state._read(_KEPT)]
+        stored = [(0, None, None), *state._read(_KEPT)]
     return [
         VersionUsed(
             number=number,
@@ -176,7 +176,7 @@ def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed
             norm=0.0 if number == 0 else adapter_norm(state.weights(number), config) if config else None,
             current=number == current,
         )
-        for number, position, began in kept
+        for number, position, began in stored
     ]
 
 

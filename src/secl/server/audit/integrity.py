@@ -50,8 +50,8 @@ class StoredRow(NamedTuple):
     target: float | None
     after: float | None
     losses: str | None
-    kept: int | None
-    made: int | None
+    stored_version: int | None
+    made_at: int | None
 
 
 # One statement sees one moment, also while a server goes on writing.
@@ -134,9 +134,9 @@ def _unsound(row: StoredRow, latest: int) -> Iterator[str]:
         yield f"its outcome is {row.outcome!r}, but an update of it is {'missing' if row.update is None else 'stored'}"
     if row.update is not None and row.update <= latest:
         yield f"its update made version {row.update}, which is not above the {latest} before it"
-    if row.version and row.kept is None:
+    if row.version and row.stored_version is None:
         yield f"version {row.version}, which answered, is not kept"
-    if row.version and (row.made is None or row.made >= row.position):
+    if row.version and (row.made_at is None or row.made_at >= row.position):
         yield f"version {row.version}, which answered, was made by no earlier question"
     try:
         record = _record(row)

@@ -90,8 +90,8 @@ def _add_control(router: APIRouter, learner: Learner) -> None:
         try:
             learner.rollback(body.version)
         except RunError:
-            kept = ", ".join(map(str, [0, *learner.state.versions()]))
-            message = f"adapter version {body.version} is not kept; kept are {kept}."
+            numbers = ", ".join(map(str, [0, *learner.state.versions()]))
+            message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
         return AsciiJson({"adapter_version": body.version})
 

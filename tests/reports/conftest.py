@@ -102,10 +102,10 @@ def make_stream() -> Callable[[int], list[Record]]:
 
 
 @pytest.fixture
-def make_account() -> Callable[..., RunReport]:
+def make_report() -> Callable[..., RunReport]:
     """What a report is made of, for some records; without `learned` there is no SECL to read."""
 
-    def account(
+    def report(
         records: list[Record],
         *,
         name: str = "run",
@@ -135,4 +135,4 @@ def make_account() -> Callable[..., RunReport]:
         }
         return RunReport(**{**values, **changes})
 
-    return account
+    return report

@@ -21,7 +21,7 @@ from secl.reports.wrong_answers import wrong_answers
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
-MakeAccount = Callable[..., RunReport]
+MakeReport = Callable[..., RunReport]
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" $x_1$ {{ 7*7 }} {% raw %} ]]> --> \x00\x0b\u202e 日本 </li></main>"
@@ -62,9 +62,9 @@ def hostile(make_record: MakeRecord) -> list[Record]:
 
 
 def test_the_page_needs_nothing_from_outside_and_no_script(
-    tmp_path: Path, hostile: list[Record], make_account: MakeAccount
+    tmp_path: Path, hostile: list[Record], make_report: MakeReport
 ) -> None:
-    page = written(tmp_path, make_account(hostile, name=HOSTILE))
+    page = written(tmp_path, make_report(hostile, name=HOSTILE))
     tags = {element.tag.split("}")[-1] for element in page.iter()}
     assert {"img", "table", "figure", "h1", "style"} <= tags
     assert not tags & {"script", "iframe", "object", "link", "base", "form"}
@@ -81,9 +81,9 @@ def test_the_page_needs_nothing_from_outside_and_no_script(
 
 
 def test_whatever_questions_and_answers_hold_is_shown_as_written(
-    hostile: list[Record], make_account: MakeAccount
+    hostile: list[Record], make_report: MakeReport
 ) -> None:
-    page = without_pictures(make_account(hostile, name=HOSTILE, command=HOSTILE))
+    page = without_pictures(make_report(hostile, name=HOSTILE, command=HOSTILE))
     questions = [element.text for element in page.iter(f"{XHTML}p") if element.get("class") == "question"]
     assert questions == [CLEAN] * 3
     assert page.findtext(f".//{XHTML}h1") == CLEAN
@@ -96,10 +96,10 @@ def test_whatever_questions_and_answers_hold_is_shown_as_written(
 
 
 def test_identifiers_are_unique_and_everything_referred_to_is_there(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport
 ) -> None:
     records = make_stream(60)
-    page = written(tmp_path, make_account(records, name="a"), make_account(records, name="b"))
+    page = written(tmp_path, make_report(records, name="a"), make_report(records, name="b"))
     identifiers = [element.get("id") for element in page.iter() if element.get("id")]
     assert len(identifiers) == len(set(identifiers)) == 2
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -107,9 +107,9 @@ def test_identifiers_are_unique_and_everything_referred_to_is_there(
 
 
 def test_sections_come_in_order_and_pictures_describe_themselves(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount, sketched: None
+    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport, sketched: None
 ) -> None:
-    page = written(tmp_path, make_account(make_stream(60)))
+    page = written(tmp_path, make_report(make_stream(60)))
     assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
         "Summary",
         "Reliability: does 70% mean 70%?",
@@ -131,8 +131,8 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
     assert tuple(text_of(cell) for cell in header.iter(f"{XHTML}th")) == COLUMNS
 
 
-def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream, make_account: MakeAccount) -> None:
-    run = make_account(make_stream(40), intervals=True)
+def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream, make_report: MakeReport) -> None:
+    run = make_report(make_stream(40), intervals=True)
     page = without_pictures(run)
     body = next(page.iter(f"{XHTML}tbody"))
     plain = run.summary.to_json()["estimators"]
@@ -175,10 +175,10 @@ def test_long_questions_are_cut_and_another_answer_of_the_frozen_model_is_named(
 
 
 def test_the_verdict_says_what_adapting_did_or_what_came_closest(
-    make_stream: MakeStream, make_account: MakeAccount, make_record: MakeRecord
+    make_stream: MakeStream, make_report: MakeReport, make_record: MakeRecord
 ) -> None:
     records = make_stream(60)
-    learned, frozen = make_account(records), make_account(records, learned=False)
+    learned, frozen = make_report(records), make_report(records, learned=False)
     assert f"after adapting by {learned.summary.estimators['secl'].ece:.3f}." in verdict(learned.summary)
     row = best_alternative(frozen.summary)
     assert row is not None
@@ -188,72 +188,72 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
     assert list(panels(learned))[:2] == ["stated", "secl"]
     assert list(panels(frozen))[:2] == ["stated", best]
     assert "the second the one that came closest" in text_of(without_pictures_but(frozen))
-    unlabelled = make_account([make_record(correct=None, frozen_correct=None)])
+    unlabelled = make_report([make_record(correct=None, frozen_correct=None)])
     assert "nothing can be said" in verdict(unlabelled.summary)
 
 
 def test_no_confidence_is_called_closest_that_is_worse_than_what_is_stated(
-    make_record: MakeRecord, make_account: MakeAccount
+    make_record: MakeRecord, make_report: MakeReport
 ) -> None:
     records = [make_record(position, frozen_correct=True, p_true=(0.2, 0.7)) for position in range(30)]
-    run = make_account(records, learned=False)
+    run = make_report(records, learned=False)
     assert verdict(run.summary).endswith("; none of the confidences that need no right answers came closer.")
     text = text_of(without_pictures_but(run))
     assert "came closest" not in text
     assert "none of which came closer" in text
     assert overview(run)[5] == "Normalised P(True), the best of 2 on these answers"
-    assert overview(make_account(records))[5] == "SECL"
+    assert overview(make_report(records))[5] == "SECL"
 
 
-def test_too_few_questions_to_tell_are_called_that(make_record: MakeRecord, make_account: MakeAccount) -> None:
+def test_too_few_questions_to_tell_are_called_that(make_record: MakeRecord, make_report: MakeReport) -> None:
     def distinguished(count: int, digit: int, intervals: bool = True) -> bool:
         records = [make_record(position, digit=digit, correct=False) for position in range(count)]
-        return "(too few questions to tell)." not in verdict(make_account(records, intervals=intervals).summary)
+        return "(too few questions to tell)." not in verdict(make_report(records, intervals=intervals).summary)
 
     assert (distinguished(19, 9), distinguished(20, 9)) == (False, True)
     assert (distinguished(18, 0), distinguished(18, 0, intervals=False)) == (True, False)
 
 
 def test_the_gate_statistic_is_promised_only_where_there_is_one(
-    make_stream: MakeStream, make_account: MakeAccount
+    make_stream: MakeStream, make_report: MakeReport
 ) -> None:
     records = make_stream(40)
     blind = [replace(each, decision=replace(each.decision, statistic=None, in_burst=True)) for each in records]
     for stream, promised in ((records, True), (blind, False)):
-        run = make_account(stream)
+        run = make_report(stream)
         text = text_of(ET.fromstring(render([run], [{"timeline": "<svg></svg>"}], None)))
         assert "The gate over the stream" in text
         assert ("the statistic that the gate tests" in text) == promised
 
 
 def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
-    tmp_path: Path, make_record: MakeRecord, make_account: MakeAccount, sketched: None
+    tmp_path: Path, make_record: MakeRecord, make_report: MakeReport, sketched: None
 ) -> None:
     unlabelled = [make_record(position, correct=None, frozen_correct=None) for position in range(3)]
-    text = text_of(written(tmp_path / "a", make_account(unlabelled)))
+    text = text_of(written(tmp_path / "a", make_report(unlabelled)))
     assert "has a right answer to compare with, so there is nothing to draw" in text
     assert "No confidence could be graded" in text
     assert "No graded answer was wrong." in text
     assert {path.name for path in (tmp_path / "a").glob("*.png")} == {"timeline.png"}
     right = [make_record(position, correct=True, frozen_correct=True) for position in range(6)]
-    text = text_of(written(tmp_path / "b", make_account(right)))
+    text = text_of(written(tmp_path / "b", make_report(right)))
     assert "AUROC is undefined (–) where all answers are right or all are wrong" in text  # noqa: RUF001
 
 
 def test_an_unfinished_run_says_so_at_the_top_and_a_finished_one_does_not(
-    make_stream: MakeStream, make_account: MakeAccount
+    make_stream: MakeStream, make_report: MakeReport
 ) -> None:
     records = make_stream(20)
-    text = text_of(without_pictures(make_account(records, total=50)))
+    text = text_of(without_pictures(make_report(records, total=50)))
     assert 0 < text.index("Unfinished: 20 of 50 questions are answered") < text.index("Summary")
-    assert "Unfinished" not in text_of(without_pictures(make_account(records)))
+    assert "Unfinished" not in text_of(without_pictures(make_report(records)))
 
 
 def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
-    make_stream: MakeStream, make_account: MakeAccount
+    make_stream: MakeStream, make_report: MakeReport
 ) -> None:
     records = make_stream(20)
-    page = without_pictures(make_account(records))
+    page = without_pictures(make_report(records))
     text = text_of(page)
     for words in ("ffffffffffff", "eeeeeeeeeeee", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3"):
         assert words in text
@@ -266,9 +266,9 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
 
 
 def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount, sketched: None
+    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport, sketched: None
 ) -> None:
-    runs = [make_account(make_stream(count), name=name, total=50) for count, name in ((40, "one *"), (50, "two"))]
+    runs = [make_report(make_stream(count), name=name, total=50) for count, name in ((40, "one *"), (50, "two"))]
     page = written(tmp_path, *runs)
     assert [text_of(h) for h in page.iter(f"{XHTML}h2")] == [
         "All runs",
@@ -289,10 +289,10 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
 
 
 def test_the_same_records_make_the_same_report_to_the_last_byte(
-    tmp_path: Path, make_stream: MakeStream, make_account: MakeAccount
+    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport
 ) -> None:
     for name in ("a", "b"):
-        write_report(tmp_path / name, [make_account(make_stream(40))])
+        write_report(tmp_path / name, [make_report(make_stream(40))])
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert len(files) == 12
     for name in files:
@@ -300,13 +300,13 @@ def test_the_same_records_make_the_same_report_to_the_last_byte(
 
 
 def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
-    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_account: MakeAccount, sketched: None
+    tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_report: MakeReport, sketched: None
 ) -> None:
     mine = ["notes.txt", "my-timeline.png", "summary.json", "0x-cost.png"]
     for name in mine:
         (tmp_path / name).write_text("mine")
-    write_report(tmp_path, [make_account(make_stream(40), name=name) for name in ("a", "b")])
-    write_report(tmp_path, [make_account([make_record(correct=None, frozen_correct=None)])])
+    write_report(tmp_path, [make_report(make_stream(40), name=name) for name in ("a", "b")])
+    write_report(tmp_path, [make_report([make_record(correct=None, frozen_correct=None)])])
     assert {path.name for path in tmp_path.iterdir()} == {
         *mine,
         "report.html",
@@ -319,9 +319,9 @@ def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
     assert all((tmp_path / name).read_text() == "mine" for name in mine)
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_stream: MakeStream, make_account: Any) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_stream: MakeStream, make_report: Any) -> None:
     from secl.errors import StorageError
 
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="file"):
-        write_report(tmp_path / "file", [make_account(make_stream(20))])
+        write_report(tmp_path / "file", [make_report(make_stream(20))])

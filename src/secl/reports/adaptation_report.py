@@ -110,7 +110,7 @@ def sweep_table(gap: Gap) -> Table:
         bar = "█" * round(BAR * result.ece / longest) if longest > 0 else ""
         marks = [word for word, tau in (("best", gap.best), ("in use", gap.tau)) if tau == result.tau]
         rows.append([Cell(text) for text in (f"{result.tau:g}", *numbers, bar, ", ".join(marks))])
-    columns = [*map(Column, ("tau", "ECE", "Brier", "AUROC")), Column("ECE", left=True), Column("", left=True)]
+    columns = [*map(Column, ("tau", "ECE", "Brier", "AUROC")), Column("ECE", text=True), Column("", text=True)]
     return Table(columns, {"": rows}, (SWEEP_NOTE,))
 
 

@@ -50,11 +50,11 @@ def difference_table(headings: tuple[str, str], sections: Mapping[str, Mapping[s
     """
     # Were only the names to wrap, they would be squeezed to nothing.
     columns = (
-        Column("", left=True, wraps=True),
+        Column("", text=True, wraps=True),
         *map(Column, headings),
         Column("Difference"),
         Column("95% interval", wraps=True),
-        Column("", left=True),
+        Column("", text=True),
     )
     rows = {
         section: [_row(name, difference) for name, difference in part.items()] for section, part in sections.items()

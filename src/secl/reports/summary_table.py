@@ -35,7 +35,7 @@ def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
     }
     captions = [f"{run}: {caption(summary)}" if several else caption(summary) for run, summary in summaries.items()]
     notes = dict.fromkeys(note for summary in summaries.values() for note in footnotes(summary))
-    columns = [Column(heading, left=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
+    columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, sections, (*captions, *notes))
 
 

@@ -22,12 +22,12 @@ class Column:
 
     Attributes:
         heading: text above the column.
-        left: whether its cells are texts, aligned to the left.
+        text: whether its cells are texts, aligned to the left.
         wraps: whether a narrow terminal may break its cells.
     """
 
     heading: str
-    left: bool = False
+    text: bool = False
     wraps: bool = False
 
 
@@ -79,7 +79,7 @@ def to_rich(table: Table, title: str | None = None, *, padding: int = 1) -> Rich
     rich.title, rich.title_justify = None if title is None else Text(terminal_text(title)), "left"
     rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"
     for column in table.columns:
-        justify = "left" if column.left else "right"
+        justify = "left" if column.text else "right"
         heading = column.heading if column.wraps else column.heading.replace(" ", "\n")
         rich.add_column(heading, justify=justify, no_wrap=not column.wraps, overflow="fold")  # type: ignore[arg-type]
     for section, rows in table.sections.items():
@@ -110,7 +110,7 @@ def to_markdown(table: Table) -> str:
         headers=[column.heading for column in table.columns],
         tablefmt="github",
         disable_numparse=True,
-        colalign=["left" if column.left else "right" for column in table.columns],
+        colalign=["left" if column.text else "right" for column in table.columns],
     )
     return "\n\n".join([text, *map(_markdown, table.notes)]) + "\n"
 
@@ -120,7 +120,7 @@ def to_latex(table: Table) -> str:
 
     Not by tabulate: its booktabs have no headings of sections, and no cell may hold a command.
     """
-    columns = "".join("l" if column.left else "r" for column in table.columns)
+    columns = "".join("l" if column.text else "r" for column in table.columns)
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{columns}}}"]
     lines += ["\\toprule", _latex_row(column.heading for column in table.columns) + " \\midrule"]
     for section, rows in table.sections.items():

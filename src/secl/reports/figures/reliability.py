@@ -75,8 +75,8 @@ def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.Array
 
 def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
     """Accuracy, mean confidence and count of the bins that have answers."""
-    left, accuracy = [bar.lo + 0.005 for bar in full], [bar.accuracy for bar in full]
-    top.bar(left, accuracy, 0.09, align="edge", color=SKY, edgecolor=BLUE, label="accuracy in the bin")
+    edges, accuracy = [bar.lo + 0.005 for bar in full], [bar.accuracy for bar in full]
+    top.bar(edges, accuracy, 0.09, align="edge", color=SKY, edgecolor=BLUE, label="accuracy in the bin")
     top.scatter(
         [bar.confidence for bar in full],
         accuracy,
@@ -88,7 +88,7 @@ def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
         label="at the mean confidence",
     )
     counts = [bar.count for bar in full]
-    strip.bar(left, counts, 0.09, align="edge", color=GREY)
+    strip.bar(edges, counts, 0.09, align="edge", color=GREY)
     for bar in full:
         above = bar.count + 0.06 * max(counts)
         strip.text(bar.lo + 0.05, above, str(bar.count), rotation=90, fontsize=7, ha="center", va="bottom")

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError
@@ -16,7 +18,10 @@ from secl.evaluation.summary import summarise
 from secl.records import Record
 from secl.reports.figures.cost import Point, cost_figure, cost_points
 from secl.reports.figures.drawing import WHITE, write_picture
+from secl.reports.figures.label_placement import anchor, overlap, place
 from secl.reports.figures.scores import SLOTS, score_figure
+
+INSIDE = (0.0, 0.0, 700.0, 400.0)
 
 
 def test_right_answers_stand_up_wrong_ones_hang_down_and_empty_slots_have_no_bar() -> None:
@@ -95,16 +100,26 @@ def test_markers_of_one_confidence_that_lie_together_share_a_name() -> None:
     assert len([line for line in axes.lines if line.get_marker() not in ("|", "None")]) == 4
 
 
-def test_names_lie_inside_the_axes_and_on_no_other_name_or_marker() -> None:
-    estimator = ESTIMATORS["stated"]
-    spots = [(1.0, 0.1 + 0.03 * k) for k in range(6)] + [(3.0, 0.5), (3.0, 0.502)]
-    points = [Point(f"Confidence {k}", estimator, 0, ece, cost, 2 * cost) for k, (cost, ece) in enumerate(spots)]
-    figure = cost_figure(points)
-    (axes,) = figure.axes
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in axes.texts]
-    markers = axes.transData.transform(spots)
-    for index, box in enumerate(boxes):
-        assert all(axes.bbox.contains(*corner) for corner in box.corners()), index
-        assert not any(box.contains(*marker) for marker in markers), index
-        assert not any(box.overlaps(other) for other in boxes[:index]), index
+@given(st.lists(st.tuples(st.floats(0, 700), st.floats(0, 400)), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_every_name_gets_a_box_of_its_size(spots: list[tuple[float, float]]) -> None:
+    sizes = [(40.0 + k, 10.0) for k in range(len(spots))]
+    boxes = place(spots, sizes, INSIDE)
+    for (width, height), box in zip(sizes, boxes, strict=True):
+        assert (box[2] - box[0], box[3] - box[1]) == pytest.approx((width, height))
+    assert boxes == place(spots, sizes, INSIDE)
+
+
+def test_names_of_points_in_a_column_do_not_cover_each_other_or_the_points() -> None:
+    spots = [(100.0, 50.0 + 7 * k) for k in range(6)] + [(300.0, 200.0), (300.0, 204.0)]
+    boxes = place(spots, [(90.0, 10.0)] * 8, INSIDE)
+    for one in range(8):
+        assert overlap(boxes[one], INSIDE) == pytest.approx(900)
+        assert all(overlap(boxes[one], (x - 3, y - 3, x + 3, y + 3)) == 0 for x, y in spots)
+        assert all(overlap(boxes[one], boxes[other]) == 0 for other in range(one))
+
+
+def test_the_line_to_a_name_ends_at_its_border() -> None:
+    assert anchor((0, 0), (10, 5, 30, 15)) == (10, 10)
+    assert anchor((40, 0), (10, 5, 30, 15)) == (30, 10)
+    assert anchor((20, 50), (10, 5, 30, 15)) == (20, 15)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from secl.errors import ParameterError
 from secl.evaluation.estimators import Estimator, Family
 from secl.evaluation.summary import Summary
@@ -24,6 +22,7 @@ from secl.reports.figures.drawing import (
     WHITE,
     new_figure,
 )
+from secl.reports.figures.label_placement import RADIUS, anchor, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,40 +198,45 @@ def _legend(figure: Figure, points: Sequence[Point], runs: Sequence[str]) -> Non
 
 def _name(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
     """Names beside the points, with a line where a name stands further off; points that lie together share a name."""
-    from adjustText import adjust_text
+    figure.draw_without_rendering()
+    scale = 72 / figure.dpi
 
-    figure.draw_without_rendering()  # names are placed in the final layout
-    spots = axes.transData.transform([(point.cost, point.ece) for point in points])
-    near = SAME_NAME * figure.dpi / 72
-    named = [
-        point
-        for i, point in enumerate(points)
-        if not any(points[j].label == point.label and math.dist(spots[j], spots[i]) < near for j in range(i))
-    ]
-    texts = [axes.text(point.cost, point.ece, point.label, fontsize=8.5, parse_math=False, zorder=5) for point in named]
-    x, y = _obstacles(axes, points)
-    _, lines = adjust_text(
-        texts,
-        x=x,
-        y=y,
-        ax=axes,
-        expand=(1.05, 1.35),
-        force_static=(0.15, 0.4),
-        iter_lim=100,
-        min_arrow_len=12,
-        arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
-    )
-    for artist in (*texts, *lines):
-        artist.set_in_layout(False)
+    def spot(cost: float, error: float) -> tuple[float, float]:
+        x, y = axes.transData.transform((cost, error)) * scale
+        return float(x), float(y)
 
-
-def _obstacles(axes: Axes, points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Places in data coordinates that names keep off: around the markers and along the thin lines."""
-    scale = axes.figure.dpi / 72  # pixels in a point
-    pixels = []
+    spots = [spot(point.cost, point.ece) for point in points]
+    ends = [spot(point.paper, point.ece) for point in points]
+    lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
+    named = [i for i in range(len(points)) if not _named_already(i, points, spots)]
+    lines += [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for i, (x, y) in enumerate(spots) if i not in named]
+    points, spots = [points[i] for i in named], [spots[i] for i in named]
+    style: dict[str, Any] = {"fontsize": 8.5, "va": "center", "parse_math": False, "zorder": 5}
+    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    sizes = []
     for point in points:
-        (x, y), (end, _) = axes.transData.transform([(point.cost, point.ece), (point.paper, point.ece)])
-        pixels += [(x + across * scale, y + up * scale) for across in (-6, 0, 6) for up in (-6, 0, 6)]
-        pixels += [(along, y) for along in np.arange(min(x, end), max(x, end) + 1, 12 * scale)]
-    data = axes.transData.inverted().transform(pixels)
-    return data[:, 0].tolist(), data[:, 1].tolist()
+        sample = axes.text(0, 0, point.label, **style)
+        extent = sample.get_window_extent()
+        sizes.append((extent.width * scale, extent.height * scale))
+        sample.remove()
+    left, bottom, right, top = (float(value) * scale for value in axes.bbox.extents)
+    for point, (x, y), box in zip(points, spots, place(spots, sizes, (left, bottom, right, top), lines), strict=True):
+        where, tip = (box[0] - x, (box[1] + box[3]) / 2 - y), anchor((x, y), box)
+        far = math.dist(tip, (x, y)) > 11
+        relative = ((tip[0] - box[0]) / (box[2] - box[0]), (tip[1] - box[1]) / (box[3] - box[1]))
+        note = axes.annotate(
+            point.label,
+            (point.cost, point.ece),
+            where,
+            textcoords="offset points",
+            arrowprops={**line, "relpos": relative} if far else None,
+            **style,
+        )
+        note.set_in_layout(False)
+
+
+def _named_already(which: int, points: Sequence[Point], spots: Sequence[tuple[float, float]]) -> bool:
+    """Whether an earlier point of the same name stands so near that one name does for both."""
+    return any(
+        points[i].label == points[which].label and math.dist(spots[i], spots[which]) < SAME_NAME for i in range(which)
+    )

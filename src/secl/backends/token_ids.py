@@ -76,8 +76,8 @@ class TokenIds:
         if len(letters) < 2 or true[0] is None or false[0] is None:
             raise ModelError(f"the tokenizer of the model {name!r} splits option letters or the words True and False.")
         yes_no = [] if None in yes_no else yes_no
-        found = (digits, letters, true, false, yes_no)
-        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in found))
+        lists = (digits, letters, true, false, yes_no)
+        return cls(tokenizer, *(tuple(i for i in ids if i is not None) for ids in lists))
 
     @property
     def special(self) -> tuple[int, ...]:
@@ -113,4 +113,4 @@ def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | 
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]
-    return [i if i is None or i not in ids[:place] else None for place, i in enumerate(ids)]
+    return [i if i is None or i not in ids[:rank] else None for rank, i in enumerate(ids)]

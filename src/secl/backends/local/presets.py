@@ -71,7 +71,7 @@ def rule_for(model: Any) -> Preset:
         ModelError: it has no attention modules of a known name.
     """
     names = {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if _is_linear(module)}
-    modules = next((found for found in _BY_INSPECTION if set(found) <= names), None)
+    modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)
     if modules is None:
         raise ModelError(
             f"{type(model).__name__} has no query and value modules of a known name; name them with --modules "

@@ -25,7 +25,7 @@ _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "pr
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One generated token and what the model thought before it.
+    """One generated token and the next-token distribution it came from.
 
     Attributes:
         token: its id.
@@ -44,7 +44,7 @@ class CompletionRequest:
     Attributes:
         tokens: at most that many.
         top: report that many of the most probable tokens at each step; not more than the server's --max-logprobs.
-        only: generate this token, whatever the model thinks of it: its log-probability is what is wanted.
+        only: generate this token, however improbable it is: its log-probability is what matters.
         stop: texts that end the generation; the token that completes one is the last.
         ends: ids that end it.
         temperature: 0 takes the most probable token each time.
@@ -63,7 +63,7 @@ class CompletionRequest:
 
     def body(self) -> dict[str, Any]:
         """The fields of a completion request."""
-        found = {
+        fields = {
             **_PLAIN,
             "max_tokens": self.tokens,
             "logprobs": self.top,
@@ -76,10 +76,10 @@ class CompletionRequest:
         # Not logprob_token_ids: in vLLM's first model runner one such request spoils the most probable tokens of all
         # other requests of its batch without a word (pull request 51789), also those of other clients.
         if self.only is not None:
-            found["allowed_token_ids"] = [self.only]
+            fields["allowed_token_ids"] = [self.only]
         if self.seed is not None:
-            found["seed"] = self.seed
-        return found
+            fields["seed"] = self.seed
+        return fields
 
 
 class Endpoint:
@@ -105,7 +105,7 @@ class Endpoint:
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 120.0) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ParameterError(f"the endpoint {url!r} is no web address; write http://HOST:PORT.")
+            raise ParameterError(f"the endpoint {url!r} is not a web address; write http://HOST:PORT.")
         try:
             import httpx
         except ImportError as missing:
@@ -151,21 +151,23 @@ class Endpoint:
         with self.lock:
             self.loaded = loaded
 
-    def complete(self, model: str, prompts: Sequence[Sequence[int]], wish: CompletionRequest) -> list[tuple[Step, ...]]:
-        """Let a model or adapter go on behind each prompt (token ids).
+    def complete(
+        self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
+    ) -> list[tuple[Step, ...]]:
+        """Generate behind each prompt (token ids) with a model or adapter.
 
         Raises:
             UnavailableError: no answer; another server may give one.
             NotLoadedError: the server does not know `model`.
             ModelError: the server refuses the request.
         """
-        body = {"model": model, "prompt": [list(prompt) for prompt in prompts], **wish.body()}
+        body = {"model": model, "prompt": [list(prompt) for prompt in prompts], **request.body()}
         for _ in range(TRIES):
-            found = self._read(self._json("POST", "/v1/completions", body))
-            if len(found) != len(prompts):
-                raise ModelError(f"{self.url} answered {len(found)} of {len(prompts)} prompts.")
-            if all(len(step.log_p) >= wish.top for steps in found for step in steps):
-                return found
+            completions = self._read(self._json("POST", "/v1/completions", body))
+            if len(completions) != len(prompts):
+                raise ModelError(f"{self.url} answered {len(completions)} of {len(prompts)} prompts.")
+            if all(len(step.log_p) >= request.top for steps in completions for step in steps):
+                return completions
             self.spoiled += 1
         raise UnavailableError(
             f"{self.url} reports fewer probable tokens than it was asked for, {TRIES} times; another client asks it "
@@ -214,7 +216,7 @@ class Endpoint:
                 self._unload(name)
 
     def _unload(self, name: str) -> None:
-        with contextlib.suppress(NotLoadedError):  # which is what was wanted
+        with contextlib.suppress(NotLoadedError):  # it is gone already
             self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name})
         self.loaded.pop(name, None)
 
@@ -254,8 +256,8 @@ def _id(token: str) -> int:
 def _message(answer: Any) -> str:
     """What a server says about a refusal, in one line."""
     try:
-        said = answer.json()
-        text = str(said.get("error", said).get("message", said))
+        body = answer.json()
+        text = str(body.get("error", body).get("message", body))
     except (ValueError, AttributeError):
         text = answer.text
     return " ".join(text.split())[:300] or "no reason given"

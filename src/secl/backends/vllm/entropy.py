@@ -32,21 +32,21 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> Entropy:
         log_p: natural logarithms of the k largest probabilities; together they need not make 1.
         vocabulary: how many tokens there are.
 
-    >>> found = entropy_of([math.log(0.5), math.log(0.25)], 1000)
-    >>> round(found.low, 3), round(found.value, 3), round(found.high, 3)
+    >>> entropy = entropy_of([math.log(0.5), math.log(0.25)], 1000)
+    >>> round(entropy.low, 3), round(entropy.value, 3), round(entropy.high, 3)
     (1.04, 1.415, 2.766)
-    >>> found = entropy_of([math.log(0.5), math.log(0.5)], 1000)
-    >>> round(found.low, 3), found.low == found.value == found.high
+    >>> entropy = entropy_of([math.log(0.5), math.log(0.5)], 1000)
+    >>> round(entropy.low, 3), entropy.low == entropy.value == entropy.high
     (0.693, True)
     """
     head = sorted((min(0.0, value) for value in log_p), reverse=True)
-    known = -sum(math.exp(value) * value for value in head)
+    partial = -sum(math.exp(value) * value for value in head)
     rest, others = 1.0 - sum(map(math.exp, head)), vocabulary - len(head)
     if not head or others <= 0 or rest < NOTHING or math.exp(head[-1]) == 0.0:
-        return Entropy(known, known, known)
-    low = known - rest * min(head[-1], math.log(rest))
-    high = max(low, known + rest * math.log(others / rest))
-    return Entropy(low, min(max(known + _tail(rest, head[-1], len(head), others), low), high), high)
+        return Entropy(partial, partial, partial)
+    low = partial - rest * min(head[-1], math.log(rest))
+    high = max(low, partial + rest * math.log(others / rest))
+    return Entropy(low, min(max(partial + _tail(rest, head[-1], len(head), others), low), high), high)
 
 
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:
@@ -55,17 +55,17 @@ def _tail(rest: float, smallest: float, count: int, others: int) -> float:
     Sums over ranks are integrals over u = i / count from 1 to R. With a = 1 - s the mass is
     p(count) count (R^a - 1) / a.
     """
-    wanted = rest / (math.exp(smallest) * count)
+    ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)
     high = min(1.0, 600.0 / span)
-    low = -1.0 - 1.0 / wanted  # even without an end the mass is at most 1 / -a there
+    low = -1.0 - 1.0 / ratio  # even without an end the mass is at most 1 / -a there
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if _mass(middle, span) < wanted else (low, middle)
+        low, high = (middle, high) if _mass(middle, span) < ratio else (low, middle)
     a = (low + high) / 2
     b = a * span
     moment = span * span / 2 if abs(b) < 1e-4 else (math.exp(b) * (b - 1) + 1) / (a * a)
-    return rest * ((1 - a) * moment / wanted - smallest)
+    return rest * ((1 - a) * moment / ratio - smallest)
 
 
 def _mass(a: float, span: float) -> float:

@@ -115,8 +115,8 @@ class Fleet:
         if not any(post.well for post in self._posts):
             raise self._nobody()
 
-    def ask(self, version: int, prompts: Sequence[Sequence[int]], wish: CompletionRequest) -> list[tuple[Step, ...]]:
-        """Let a version (0 for the frozen model) go on behind each prompt, on whichever endpoint can.
+    def ask(self, version: int, prompts: Sequence[Sequence[int]], request: CompletionRequest) -> list[tuple[Step, ...]]:
+        """Generate behind each prompt with a version (0 for the frozen model), on whichever endpoint can.
 
         Raises:
             UnavailableError: no endpoint answers.
@@ -126,7 +126,7 @@ class Fleet:
         while True:
             with self._chosen(repr((version, prompts[0][:ALIKE]))) as post:
                 try:
-                    return post.endpoint.complete(self._ready(post.endpoint, version), prompts, wish)
+                    return post.endpoint.complete(self._ready(post.endpoint, version), prompts, request)
                 except (UnavailableError, NotLoadedError) as problem:
                     failed += 1
                     # A server that was started anew since it was asked last is well, it just has to catch up.
@@ -210,5 +210,5 @@ class Fleet:
             post.well, post.again, post.why = False, again, str(problem)
 
     def _nobody(self) -> UnavailableError:
-        said = " ".join(post.why for post in self._posts)
-        return UnavailableError(f"none of the {len(self._posts)} vLLM endpoints can be used: {said}")
+        reasons = " ".join(post.why for post in self._posts)
+        return UnavailableError(f"none of the {len(self._posts)} vLLM endpoints can be used: {reasons}")

@@ -193,14 +193,14 @@ class Calibrator:
         Returns:
             the record with its evidence, signal, outcome, update and cost.
         """
-        latest = record is self._latest
+        latest = record is self._latest  # by identity: equal questions may have been asked in between
         self.model.meter.take()
         reply = record.reply
         if not latest:
             reply = self.model.answer(record.question, score_next=self.wants_p_true(record.decision.in_burst)).reply
         evidence = Evidence()
-        if self._gathers(record.decision.in_burst):
-            evidence = self._gather(record.question, reply)
+        if self._needs_evidence(record.decision.in_burst):
+            evidence = self._collect_evidence(record.question, reply)
         signal = self.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
         update = None
@@ -222,12 +222,12 @@ class Calibrator:
 
     def wants_p_true(self, in_burst: bool) -> bool:
         """Whether P(True) is gathered for a question that is in a burst, or that is not."""
-        return "p_true" in self.evidence and self._gathers(in_burst)
+        return "p_true" in self.evidence and self._needs_evidence(in_burst)
 
-    def _gathers(self, in_burst: bool) -> bool:
+    def _needs_evidence(self, in_burst: bool) -> bool:
         return in_burst or self.loop.evidence_on == "always"
 
-    def _gather(self, question: Question, reply: Reply) -> Evidence:
+    def _collect_evidence(self, question: Question, reply: Reply) -> Evidence:
         """Ask the frozen model for all kinds of evidence that this calibrator wants."""
         evidence = Evidence()
         if "p_true" in self.evidence:

@@ -49,10 +49,10 @@ class Lookahead:
         self._calibrator = calibrator
         self._prefetched, self._weights_fixed = False, True
         state = calibrator.start() if done else calibrator.state
-        self._open(state)
+        self._begin_window(state)  # also in the middle of one, where single questions were asked before
         for record in done:
             if state.position % WINDOW == 0:
-                self._open(state)
+                self._begin_window(state)
             state, _ = state.step(calibrator.gate, record.reply.entropy)
             self.advance(record)
 
@@ -60,10 +60,11 @@ class Lookahead:
         """Prefetch for `upcoming`, the questions that follow; does nothing in the middle of a window."""
         state = self._calibrator.state
         if state.position % WINDOW == 0:
-            self._open(state)
+            self._begin_window(state)
         elif self._prefetched:
             return
         self._prefetched = True
+        # After a resume the answered questions of the window go along: the pass must have the shape that it had before.
         window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
         self._calibrator.model.prefetch(window, self._scored[: len(window)], weights_fixed=self._weights_fixed)
 
@@ -72,7 +73,7 @@ class Lookahead:
         self._answered.append(record.question)
         self._weights_fixed = self._weights_fixed and record.update is None
 
-    def _open(self, state: StreamState) -> None:
+    def _begin_window(self, state: StreamState) -> None:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
         loop = self._calibrator
         in_burst = foresee(loop.gate, state.gate, state.entropy, WINDOW)

@@ -32,7 +32,8 @@ class ModelAnswer:
 class Model(Protocol):
     """A chat model with a frozen base and an adapter that learns.
 
-    Everything but `answer` that asks the model asks the *frozen* one. One thread uses a model at a time.
+    `answer` and `learn` use the adapted model; every other query goes to the *frozen* one. One thread uses a model at a
+    time.
 
     Attributes:
         name: what the user called it.

@@ -143,7 +143,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PTrue:
-    """What the frozen model thinks of an answer and of its dinco_probe.
+    """P(True) of an answer and of its distractors, from the frozen model.
 
     Attributes:
         candidates: the answer first, then its distractors.
@@ -260,7 +260,7 @@ class Update:
 
     Attributes:
         version: the adapter version that it made.
-        before: stated confidence when the question was answered.
+        before: stated confidence when the lesson began; in a run, that of the record's reply.
         target: where the loss pulled it (Eq. target).
         after: confidence of the same reply under the new version.
         losses: the loss before each optimizer step.
@@ -274,10 +274,15 @@ class Update:
 
 
 LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
-"""What learning did with a question: outside bursts; stopped by the bin gate; nothing to learn from; an update.
+"""What learning did with a question.
 
-Where learning comes behind the answers (a server), a question may also be waiting for its lesson; have been dropped
-without one; or its update was taken back because it failed.
+    idle       nothing was to be learned: outside bursts, or learning is off or paused
+    agreed     stated confidence and signal are within the bin gate
+    no_signal  the evidence gives no signal
+    trained    an update
+    waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
+    dropped    a server's backlog was full, or learning was paused or rolled back
+    failed     the update was taken back
 """
 
 
@@ -294,8 +299,8 @@ class Record:
         evidence: what else the frozen model was asked.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
-        lesson: what learning did.
-        update: present exactly when `lesson` is "trained".
+        outcome: what learning did.
+        update: present exactly when `outcome` is "trained".
         correct: whether `reply` is right; None without a reference.
         frozen_correct: the same for `frozen`.
         ledger: tokens that went through the network for this question.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from secl.errors import StorageError
 from secl.gates import Always
 from secl.model import ModelAnswer
 from secl.records import Question
@@ -15,6 +16,7 @@ from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render
 from secl.server.http.dashboard.view import view
+from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
@@ -222,8 +224,56 @@ def test_replies_that_are_stored_are_sent_though_the_learner_cannot_take_them(
     def refuse(_records: Any) -> None:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr(service.learner, "take", refuse)
+    monkeypatch.setattr(service.learner, "enqueue", refuse)
     client = client_of(service)
     assert [ask(client).json()["secl"]["record_id"] for _ in range(2)] == ["rec_00000000", "rec_00000001"]
     assert client.get("/healthz").json()["status"] == "degraded"
     assert "RuntimeError" in client.get("/").text
+
+
+def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it(make_service: MakeService) -> None:
+    twin = Failing("learn", RuntimeError)
+    restores = twin.restore
+
+    def cannot_restore(snapshot: bytes) -> None:
+        if twin.broken:
+            raise RuntimeError(SECRET)
+        restores(snapshot)
+
+    twin.restore = cannot_restore  # type: ignore[method-assign]
+    service = make_service(gate=Always(), twin=twin)
+    for question in toy_stream(4):
+        service.ask(question, 20)
+    until(lambda: service.learner.paused is not None)
+    until(lambda: service.learner.waiting == 0)
+    assert "could not be restored" in str(service.learner.paused)
+    assert service.learner.last_error == service.learner.paused
+    assert SECRET not in str(service.learner.paused)
+    assert service.state.paused == service.learner.paused
+    assert twin.version == 0
+    assert service.ask(toy_stream(5)[4], 20).record.outcome == "idle"
+    twin.broken = False
+    service.learner.resume()
+    service.ask(toy_stream(6)[5], 20)
+    settled(service)
+    assert twin.version > 0
+
+
+def test_learning_out_of_bounds_stops_at_once_though_the_disk_refuses_to_record_why(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(gate=Always(), bounds=Bounds(drift=1e-9), start=False)
+
+    def refuse(*_arguments: object, **_more: object) -> None:
+        raise StorageError("no space left.")
+
+    monkeypatch.setattr(service.state, "add_event", refuse)
+    service.start()
+    for question in toy_stream(6):
+        service.ask(question, 20)
+    until(lambda: service.learner.paused is not None)
+    until(lambda: service.learner.waiting == 0)
+    version = service.learner.model.version
+    service.ask(toy_stream(7)[6], 20)
+    assert service.learner.model.version == version
+    assert service.learner.last_error == "no space left."

@@ -24,7 +24,7 @@ class Lesson:
 
     def _go(self) -> None:
         try:
-            with self.scheduler.teaching():
+            with self.scheduler.training():
                 while not self._end.is_set():
                     self.scheduler.wait()
                     self.layers += 1

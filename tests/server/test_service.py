@@ -266,7 +266,7 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
     with service.scheduler.answering():  # the next lesson stops at its first layer
         said = service.ask(toy_stream(1)[0], 60)
         service.scheduler._answering = True  # that reply has ended its own turn
-        service.learner.take([said.record] * 5)
+        service.learner.enqueue([said.record] * 5)
         until(lambda: service.learner._model_free.locked())
         service.learner.rollback(0)
         assert service.learner.waiting == 0

@@ -47,7 +47,7 @@ class ShiftMonitor:
         """Mean of stated less frozen confidence over the latest answers; None before the first."""
         return sum(self._shifts) / len(self._shifts) if self._shifts else None
 
-    def alarm(self, drift: float) -> str | None:
+    def violation(self, drift: float) -> str | None:
         """What is out of bounds, in one sentence; the shift is judged once the window is full."""
         if not drift <= self.bounds.drift:
             return f"the adapter has drifted by {drift:.3f} of its weights, more than {self.bounds.drift:g}"
@@ -60,11 +60,11 @@ class ShiftMonitor:
         return None
 
 
-def failure(update: Update) -> str | None:
+def rejection_reason(update: Update) -> str | None:
     """Why an update must not stand, in one sentence; None if it may.
 
-    >>> failure(Update(version=3, before=0.8, target=0.7, after=0.75, losses=(0.01, 0.008, 0.006)))
-    >>> failure(Update(version=3, before=0.8, target=0.7, after=float("nan"), losses=(0.01, 0.008, 0.006)))
+    >>> rejection_reason(Update(version=3, before=0.8, target=0.7, after=0.75, losses=(0.01, 0.008, 0.006)))
+    >>> rejection_reason(Update(version=3, before=0.8, target=0.7, after=float("nan"), losses=(0.01, 0.008, 0.006)))
     'update 3 left numbers that are not finite'
     """
     if not all(map(math.isfinite, (*update.losses, update.after))):

@@ -13,7 +13,7 @@ from secl.errors import GivenUpError, StorageError
 from secl.records import LearningOutcome, Record
 from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
-from secl.server.online.guardrails import ShiftMonitor, failure
+from secl.server.online.guardrails import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
 
 RETRY = 1.0
@@ -56,8 +56,9 @@ class Learner:
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
         self._new_snapshot: bytes | None = None
+        self._weights_lost = False
         self._stopping = False
-        self._thread = threading.Thread(target=self._train_all, name="secl-lessons", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
     def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the lessons that were not held."""
@@ -70,7 +71,7 @@ class Learner:
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
         else:
-            self._drop(waiting)  # learning is paused, or the texts of the questions were not kept
+            self._finish(waiting, "dropped")  # learning is paused, or the texts of the questions were not kept
 
     def start(self) -> None:
         """Start the thread."""
@@ -100,7 +101,7 @@ class Learner:
         """How many questions wait for their lesson."""
         return len(self._waiting)
 
-    def take(self, records: Sequence[Record]) -> None:
+    def enqueue(self, records: Sequence[Record]) -> None:
         """Queue records of a burst. Beyond the backlog the oldest are dropped; all are while learning is paused."""
         with self._changed:
             if self.paused is not None:  # since the gate decided
@@ -112,10 +113,10 @@ class Learner:
                 for record in dropped:
                     self._waiting.remove(record)
             self._changed.notify_all()
-        self._drop(dropped)
+        self._finish(dropped, "dropped")
 
-    def newest(self) -> bytes | None:
-        """The model's snapshot if it has changed since the last call."""
+    def pop_snapshot(self) -> bytes | None:
+        """The model's snapshot if it has changed since the last call, else None."""
         with self._changed:
             snapshot, self._new_snapshot = self._new_snapshot, None
             return snapshot
@@ -144,7 +145,7 @@ class Learner:
             with self._changed:
                 dropped, self._new_snapshot = list(self._waiting), snapshot
                 self._waiting.clear()
-        self._drop(dropped)
+        self._finish(dropped, "dropped")
 
     def pause(self, reason: str) -> None:
         """Hold no more lessons until `resume`, and drop those that wait.
@@ -157,10 +158,22 @@ class Learner:
 
     def _pause(self, reason: str) -> None:
         self.state.add_event("pause", self.model.version, reason)
+        self._stop_lessons(reason)
+
+    def _pause_anyway(self, reason: str) -> None:
+        """Pause without an operator: learning stops also if the disk refuses to record why."""
+        try:
+            self.state.add_event("alert", self.model.version, reason)
+            self._pause(reason)
+        except StorageError as problem:
+            self._stop_lessons(reason)
+            self.last_error = str(problem)
+
+    def _stop_lessons(self, reason: str) -> None:
         with self._changed:
             self.paused, dropped = reason, list(self._waiting)
             self._waiting.clear()
-        self._drop(dropped)
+        self._finish(dropped, "dropped")
 
     def resume(self) -> None:
         """Hold lessons again.
@@ -168,12 +181,18 @@ class Learner:
         Raises:
             StorageError: the change cannot be written.
         """
-        self.state.add_event("resume", self.model.version, "learning goes on")
-        self.paused = None
+        with self._no_lesson():
+            if self._weights_lost:
+                snapshot = self.state.snapshot()
+                self.model.reset() if snapshot is None else self.model.restore(snapshot)
+                self._weights_lost = False
+            self.state.add_event("resume", self.model.version, "learning goes on")
+            self.paused = None
 
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
-        """Within the block no lesson is being held; one in the middle is abandoned."""
+        """Context without a lesson; one in the middle is abandoned."""
+        # A lesson that begins just now resets the scheduler's interrupt, so it is repeated until the lesson is over.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
         try:
@@ -181,7 +200,7 @@ class Learner:
         finally:
             self._model_free.release()
 
-    def _train_all(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._changed:
                 while not self._stopping and not self._waiting:
@@ -189,7 +208,7 @@ class Learner:
                 if self._stopping:
                     return
             with self._model_free:
-                if self._waiting:  # a rollback may have emptied it
+                if self._waiting:  # a rollback or a pause may have emptied it
                     self._train(self._waiting[0])
             if self.storage_fails:
                 with self._changed:
@@ -200,56 +219,40 @@ class Learner:
         before, version = None, self.model.version
         try:
             before = self.model.snapshot()
-            self._store(self._lesson(record, before))
+            self._store(self._learn(record, before))
         except GivenUpError:
-            self._go_back(before)
+            self._restore_weights(before)
             return
         except StorageError as problem:  # the lesson is repeated when the disk accepts it
             self.storage_fails, self.last_error = True, str(problem)
-            self._go_back(before)
+            self._restore_weights(before)
             return
-        except Exception as problem:  # neither in the lesson nor in `failure`: before or behind it
-            self._failed(f"the lesson of record {record.position} ended with {type(problem).__name__}")
-            self._go_back(before)
-            self._drop([record], "failed")
+        except Exception as problem:  # taking or restoring a snapshot, or storing: `_learn` handles the rest
+            self._note_failure(f"the lesson of record {record.position} ended with {type(problem).__name__}")
+            self._restore_weights(before)
+            self._finish([record], "failed")
         with self._changed:
             if self._waiting and self._waiting[0] is record:
                 self._waiting.popleft()
         if self.model.version != version:
             self._publish()
 
-    def _publish(self) -> None:
-        """Hand out the new version, unless learning has gone too far: then it is paused."""
+    def _learn(self, record: Record, before: bytes) -> Record:
+        """The record with its lesson; an update that must not stand is taken back, and the outcome is "failed"."""
         try:
-            with self._changed:
-                self._new_snapshot = self.model.snapshot()
-            self.relative_norm = self.model.relative_norm
-            alarm = self.monitor.alarm(self.relative_norm)
-            if alarm is not None:
-                self.paused = alarm  # also if the disk refuses to record it
-                self.state.add_event("alert", self.model.version, alarm)
-                self._pause(alarm)
-        except StorageError as problem:
-            self.last_error = str(problem)
-        except Exception as problem:
-            self._failed(f"publishing version {self.model.version} ended with {type(problem).__name__}")
-
-    def _lesson(self, record: Record, before: bytes) -> Record:
-        """The record with its lesson; an update that must not stand is taken back."""
-        try:
-            with self.scheduler.teaching():
+            with self.scheduler.training():
                 learned = self.calibrator.learn(record)
-            problem = failure(learned.update) if learned.update is not None else None
+            reason = rejection_reason(learned.update) if learned.update is not None else None
         except GivenUpError:
             raise
-        except Exception as error:  # of whatever kind: answers go on and so does the next lesson
+        except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
             # Its own words may hold the question, which must not be shown to others.
-            problem = f"the lesson of record {record.position} ended with {type(error).__name__}"
-        if problem is None:
+            reason = f"the lesson of record {record.position} ended with {type(problem).__name__}"
+        if reason is None:
             return learned
-        self._failed(problem)
+        self._note_failure(reason)
         self.model.restore(before)
-        self.state.add_event("failed_update", self.model.version, problem)
+        self.state.add_event("failed_update", self.model.version, reason)
         return replace(record, outcome="failed")
 
     def _store(self, record: Record) -> None:
@@ -258,20 +261,36 @@ class Learner:
         if record.outcome != "failed":
             self.last_error = None
 
-    def _go_back(self, snapshot: bytes | None) -> None:
-        """Restore the weights from before a lesson; if even that fails, nothing may be learned on top of them."""
+    def _publish(self) -> None:
+        """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
+        try:
+            with self._changed:
+                self._new_snapshot = self.model.snapshot()
+            self.relative_norm = self.model.relative_norm
+            violation = self.monitor.violation(self.relative_norm)
+            if violation is not None:
+                self._pause_anyway(violation)
+        except Exception as problem:
+            self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
+
+    def _restore_weights(self, snapshot: bytes | None) -> None:
+        """Restore the weights from before a lesson; if even that fails, nothing is learned on top of them."""
         try:
             if snapshot is not None:
                 self.model.restore(snapshot)
         except Exception as problem:
-            self.paused = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
-            self._failed(self.paused)
+            reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
+            self._weights_lost = True
+            self._note_failure(reason)
+            self._pause_anyway(reason)
+            self.last_error = reason
 
-    def _failed(self, problem: str) -> None:
+    def _note_failure(self, reason: str) -> None:
         self.failures += 1
-        self.last_error = problem
+        self.last_error = reason
 
-    def _drop(self, records: Sequence[Record], outcome: LearningOutcome = "dropped") -> None:
+    def _finish(self, records: Sequence[Record], outcome: LearningOutcome) -> None:
+        """Store records whose lesson will not be held."""
         for record in records:
             try:
                 self.state.add_lesson(replace(record, outcome=outcome))

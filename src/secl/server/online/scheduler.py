@@ -27,7 +27,7 @@ class Scheduler:
         self._clock = clock
         self._changed = threading.Condition()
         self._answering = False
-        self._teaching = False
+        self._training = False
         self._interrupted = False
         self._ended, self._took = clock(), 0.0
 
@@ -39,7 +39,7 @@ class Scheduler:
         """
         with self._changed:
             until = self._ended + self.share * self._took
-            while self._teaching and (remaining := until - self._clock()) > 0:
+            while self._training and (remaining := until - self._clock()) > 0:
                 self._changed.wait(remaining)
             self._answering, began = True, self._clock()
         try:
@@ -51,15 +51,15 @@ class Scheduler:
                 self._changed.notify_all()
 
     @contextmanager
-    def teaching(self) -> Iterator[None]:
+    def training(self) -> Iterator[None]:
         """Context in which a lesson is held."""
         with self._changed:
-            self._interrupted, self._teaching = False, True
+            self._interrupted, self._training = False, True
         try:
             yield
         finally:
             with self._changed:
-                self._teaching = False
+                self._training = False
                 self._changed.notify_all()
 
     def wait(self) -> None:

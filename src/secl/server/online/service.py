@@ -69,7 +69,8 @@ class Service:
         calibrator: answers; its gate decides on the replies, in order.
         trainer: a calibrator of the same settings around a twin of the model, which learns.
         state: where everything is written.
-        limits, bounds: of load and of learning.
+        limits: of load.
+        bounds: within which learning may go on by itself.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
@@ -210,19 +211,19 @@ class Service:
                 for request in batch:
                     self._answer_batch([request])
             return
-        self._reply(batch, records, before, began)
+        self._store_and_reply(batch, records, before, began)
 
-    def _reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
+    def _store_and_reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
         """Store what was answered, and then reply; `before` is where the stream goes back to if it is not stored."""
         try:
-            stored = self._write(records, time.perf_counter() - began)
+            stored = self._store_batch(records, time.perf_counter() - began)
         except Exception as problem:
             self.calibrator.state = before
             for request in batch:
                 self._fail(request, problem)
             return
         if stored:
-            self._pass_on(records)
+            self._notify_learner(records)
         else:
             self.calibrator.state = before
         now = time.perf_counter()
@@ -248,7 +249,7 @@ class Service:
             self.last_error = str(problem) if ours else f"answering a question ended with {type(problem).__name__}"
         request.future.set_exception(problem)
 
-    def _write(self, records: list[Record], seconds: float) -> bool:
+    def _store_batch(self, records: list[Record], seconds: float) -> bool:
         """Store a batch; False if the disk refuses."""
         number = self.model.version
         kept = Version(number, self.model.weights()) if number and number not in self._stored_versions else None
@@ -258,24 +259,24 @@ class Service:
             self.storage_fails, self.last_error = True, str(problem)
             return False
         self.storage_fails = False
-        if self._next_snapshot is None:
+        if self._next_snapshot is None:  # else the error of loading that version still stands
             self.last_error = None
         self._stored_versions.add(number)
         return True
 
-    def _pass_on(self, records: list[Record]) -> None:
+    def _notify_learner(self, records: list[Record]) -> None:
         """Tell the guardrails and the learner of stored records; what goes wrong there keeps no reply back."""
         try:
             for record in records:
                 self.monitor.add(record)
                 self.unreadable += record.reply.answer is None
-            self.learner.take([record for record in records if record.outcome == "waiting"])
+            self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""
-        self._next_snapshot = self.learner.newest() or self._next_snapshot
+        self._next_snapshot = self.learner.pop_snapshot() or self._next_snapshot
         if self._next_snapshot is None:
             return
         try:

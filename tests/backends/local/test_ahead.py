@@ -135,15 +135,6 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
     assert model.backend.rules.answer(rewritten) == model.backend.rules.answer(whole) != text
 
 
-def test_an_answer_that_the_adapted_model_would_write_too_is_not_written_again(make_model: MakeModel) -> None:
-    model = make_model()
-    question = Question("Who wrote Hamlet?", id="h")
-    (item,) = model.answering.prefetch([question], [False], 0)
-    assert item.frozen.draft is not None
-    readings = model.backend.adapt([item.frozen.reading], 1)  # type: ignore[list-item]
-    assert model.backend.rewrite([item.frozen.draft], readings, 1) == [None]
-
-
 def test_an_answer_has_a_place_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
     model = make_model()
     (item,) = model.answering.prefetch([Question("How many legs has a spider?", form="number")], [False], 0)

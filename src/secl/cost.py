@@ -11,7 +11,7 @@ Purpose = Literal["answering", "adapting", "scoring", "sampling", "comparing", "
 
 
 class Meter:
-    """Counts tokens by purpose (see `Ledger`) until they are taken.
+    """Counts tokens by purpose (see `Ledger`) until `take` hands them out.
 
     >>> meter = Meter()
     >>> meter.spend("answering", 40)
@@ -20,17 +20,20 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._spent = self._zeros()
+        self._tokens = self._zeros()
 
     def spend(self, purpose: Purpose, tokens: float) -> None:
         """Add tokens that went through the whole network; half the network counts half."""
-        self._spent[purpose] += tokens
+        self._tokens[purpose] += tokens
 
     def take(self) -> Ledger:
         """Everything spent since the last call."""
-        spent, self._spent = self._spent, self._zeros()
+        tokens, self._tokens = self._tokens, self._zeros()
         # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
-        return Ledger(**{purpose: round(tokens, 6) for purpose, tokens in spent.items()})
+        parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
+        if tokens["answering"]:  # what rounding leaves is counted there, so that the parts add up to the total
+            parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
+        return Ledger(**parts)
 
     @staticmethod
     def _zeros() -> dict[str, float]:

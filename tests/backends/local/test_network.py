@@ -137,7 +137,7 @@ def test_a_network_that_looks_ahead_is_refused() -> None:
         intermediate_size=64,
         initializer_range=1.0,
     )
-    with pytest.raises(ModelError, match="no causal language model"):
+    with pytest.raises(ModelError, match="is not a causal language model"):
         check_usable("bert", transformers.BertForMaskedLM(config).eval(), list(range(2, 12)))
 
 

@@ -151,5 +151,5 @@ def test_something_that_is_no_vllm_server_is_named(
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(ParameterError, match="'gpu7:8000' is no web address"):
+    with pytest.raises(ParameterError, match="'gpu7:8000' is not a web address"):
         Endpoint("gpu7:8000")

@@ -38,14 +38,14 @@ lint: $(VENV)/developer  ## format, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint  ## lint, and the fast tests and doctests: about a minute on two cores
-	$(PYTEST) -m "not slow"
+check: lint  ## lint, and the fast tests and doctests: about a minute and a half on two cores
+	$(PYTEST) -m "not slow and not heavy"
 
 # The slow tests spend their time in other programs and in PyTorch, where counting lines would cost half as much again.
-test: lint coverage  ## everything: check, the coverage of the fast tests, and the slow tests: about six minutes on two cores
+test: lint coverage  ## everything: check, the coverage of all but the slow tests, and the slow tests: about six minutes on two cores
 	$(PYTEST) -m slow
 
-coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
+coverage: $(VENV)/developer  ## run all but the slow tests and print how much of the package they cover
 	$(PYTEST) -m "not slow" --cov=
 
 format: $(VENV)/developer  ## rewrite the code in the project's format

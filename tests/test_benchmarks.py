@@ -23,6 +23,8 @@ from examples.secl_by_hand import secl
 from secl.gates import Always
 from tests.tiny import SIZES
 
+pytestmark = pytest.mark.heavy
+
 PAGE = f"# Before\n\n{writing.BEGIN}\nold\n{writing.END}\n\nAfter.\n"
 
 

@@ -17,6 +17,8 @@ from secl.runs.store import Store
 from secl.server.audit.store import ServerStore
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.heavy
+
 
 def test_a_users_own_questions_are_answered_one_line_each(
     tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -28,6 +28,8 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
 
+pytestmark = pytest.mark.heavy
+
 make_service = serving.make_service
 TEXT = "plus"
 """Stands in every question."""

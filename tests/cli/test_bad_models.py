@@ -18,6 +18,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.tiny import TEMPLATE, tiny_folder, tiny_tokenizer
 
+pytestmark = pytest.mark.heavy
+
 STREAM = ("--benchmarks", "capitals:2")
 
 

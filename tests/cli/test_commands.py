@@ -28,6 +28,8 @@ from secl.runs.loading import load_for_asking
 from tests.cli.conftest import Ended, Shell
 from tests.pictures import PNG
 
+pytestmark = pytest.mark.heavy
+
 COMMANDS = (
     *("run", "demo", "sweep", "reproduce"),
     *("report", "compare", "check", "export"),

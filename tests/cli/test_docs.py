@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Shell
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])

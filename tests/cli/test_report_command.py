@@ -26,6 +26,8 @@ from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.pictures import PNG
 
+pytestmark = pytest.mark.heavy
+
 FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost") for end in ("png", "svg")} | {
     "report.html",
     "summary.md",

@@ -21,6 +21,8 @@ from secl.server.audit.store import ServerStore
 from tests import processes
 from tests.cli.conftest import Shell
 
+pytestmark = pytest.mark.heavy
+
 ASKED = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 

@@ -21,6 +21,8 @@ from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from tests.cli.conftest import Shell
 from tests.processes import finish, start
 
+pytestmark = pytest.mark.heavy
+
 GRID = """
 model = "{model}"
 benchmarks = ["capitals:5", "science:5"]

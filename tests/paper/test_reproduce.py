@@ -33,6 +33,8 @@ from secl_paper.runs import benchmarks_of, settings_of
 from secl_paper.setup import STREAM, PaperModel, Setup
 from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
 
+pytestmark = pytest.mark.heavy
+
 LLAMA = ModelSettings(name="llama-3.2-3b")
 QUIZ = Setup(benchmarks=("capitals", "science"), per_domain=8, gate="entropy-shift")
 PUBLISHED_LLAMA = transformers.LlamaConfig(

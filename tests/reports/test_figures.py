@@ -23,6 +23,8 @@ from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.timeline import running_mean, timeline_figure
 from secl.reports.formatting import xml_text
 
+pytestmark = pytest.mark.heavy
+
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
 

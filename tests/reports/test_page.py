@@ -19,6 +19,8 @@ from secl.reports.run_report import RunReport, best_alternative, ledger, overvie
 from secl.reports.summary_table import COLUMNS
 from secl.reports.wrong_answers import wrong_answers
 
+pytestmark = pytest.mark.heavy
+
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
 MakeReport = Callable[..., RunReport]

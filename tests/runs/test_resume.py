@@ -24,6 +24,8 @@ from secl.runs.store import Store
 from tests.processes import MOMENTS, finish, start
 from tests.tiny import tiny_folder
 
+pytestmark = pytest.mark.heavy
+
 QUESTIONS = 28
 SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 1, "--bin-gate", "off")
 

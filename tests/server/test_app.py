@@ -28,6 +28,8 @@ from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
+pytestmark = pytest.mark.heavy
+
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 
 

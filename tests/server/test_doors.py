@@ -20,6 +20,8 @@ from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
+pytestmark = pytest.mark.heavy
+
 ASKED = {"question": "Why?"}
 READS = ("/v1/models", "/v1/history", "/v1/state", "/metrics", "/v1/records/rec_00000000")
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))

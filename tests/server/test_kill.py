@@ -28,6 +28,8 @@ from secl.server.audit.integrity import examine
 from secl.server.audit.store import ServerStore
 from tests import processes
 
+pytestmark = pytest.mark.heavy
+
 KILLS = int(os.environ.get("SECL_KILLS", "2"))
 CLIENTS = 4
 

@@ -17,6 +17,8 @@ from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
+pytestmark = pytest.mark.heavy
+
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 CITIES = {"secl": {"options": ["Rome", "Paris", "Bern"]}}
 

@@ -16,6 +16,8 @@ from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.server.test_service import settled
 
+pytestmark = pytest.mark.heavy
+
 SETTINGS = {"gate": "always", "bin_gate": "off", "learning_rate": 0.001}
 
 

@@ -18,6 +18,8 @@ from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES
 
+pytestmark = pytest.mark.heavy
+
 GATES = {
     "always": Always(),
     "never": Never(),

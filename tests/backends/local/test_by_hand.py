@@ -23,6 +23,8 @@ from tests.backends.local.conftest import MakeModel
 from tests.conftest import ROOT
 from tests.tiny import tiny_model, tiny_tokenizer
 
+pytestmark = pytest.mark.heavy
+
 FAMILIES = {
     "llama": ("q_proj", "v_proj"),
     "gemma2": ("q_proj", "v_proj"),

@@ -18,6 +18,8 @@ from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_tokenizer
 
+pytestmark = pytest.mark.heavy
+
 
 def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
     return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))

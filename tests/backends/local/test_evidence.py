@@ -29,6 +29,8 @@ from secl.settings import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
 
+pytestmark = pytest.mark.heavy
+
 EVERYTHING: tuple[EvidenceKind, ...] = ("p_true", "samples", "dinco")
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")

@@ -21,6 +21,8 @@ from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm
 from tests.tiny import tiny_tokenizer
 
+pytestmark = pytest.mark.heavy
+
 MakeFleet = Callable[..., VllmModel]
 
 

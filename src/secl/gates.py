@@ -192,7 +192,7 @@ class EntropyShift:
         slack: shift in spreads that is ignored; the best choice is half of the smallest shift that matters.
         threshold: evidence in spreads that fires; larger means fewer false alarms and a later one (a shift of d
             spreads: about threshold / (d - slack) questions). Skewed entropies need a larger one, see the table.
-        burst: B, questions that learn after an alarm, the one that fires included; the more, the dearer and surer.
+        burst: B, questions that learn after an alarm, the one that fires included; more of them cost and teach more.
         opening: whether the stream's start counts as a shift. Its first question then fires (with no statistic) and
             the reference is made after that burst; otherwise the gate waits for the first shift it sees.
 

@@ -192,7 +192,7 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     service.learner.resume()
     ask_all(service, questions[3:4])
     assert explain(service.state, 2).reason == "learning was paused: maintenance"
-    assert "taught version" in explain(service.state, 3).reason
+    assert "made version" in explain(service.state, 3).reason
 
 
 @pytest.mark.parametrize("keep", ["hash", "none"])

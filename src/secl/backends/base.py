@@ -1,6 +1,6 @@
-"""What an engine does for a chat model: it reads token sequences, writes texts and trains the adapter.
+"""What a backend does for a chat model: it reads token sequences, writes texts and trains the adapter.
 
-`secl.backends.chat_model.ChatModel` decides what to ask, once for all engines. A new engine is one class that satisfies
+`secl.backends.chat_model.ChatModel` decides what to ask, once for all backends. A new one is one class that satisfies
 `TokenBackend`; whatever it cannot do itself (search for beams, train) it leaves to a `LocalBackend` in this process.
 """
 
@@ -33,8 +33,8 @@ class Bundle:
         answers: sequences that hold answers; the frozen and the adapted model read them.
         positions: where an adapted model will be asked about the answers.
         verdicts: sequences that end before a verdict; the frozen model alone reads them.
-        written: the draft whose text the first answer repeats; an engine that kept what it thought while it wrote
-            need not read that text again.
+        written: the draft whose text the first answer repeats; a backend that kept the log-probabilities
+            from writing it need not read that text again.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -60,7 +60,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model thinks of a text.
+    """Log-probabilities and entropy of a text under one version of the model.
 
     Attributes:
         log_p: natural logarithms of the full-vocabulary probabilities of some tokens after the text.

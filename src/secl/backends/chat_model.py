@@ -1,4 +1,4 @@
-"""The model that answers, judges itself and learns, written once for all backends."""
+"""The model that answers, scores its own answers and learns, written once for all backends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ChatModel(Generic[B]):
     """A chat model with an adapter that learns to state its confidence; it satisfies `secl.model.Model`.
 
     Args:
-        backend: computes.
+        backend: reads and writes token sequences, and trains the adapter.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
         entailment: compares answers for DINCO; None asks the model itself.
         seed: of sampled answers and distractors.
@@ -140,10 +140,11 @@ class ChatModel(Generic[B]):
                 self.answering.adapt([item], version)
         self._latest = item
         answer = item.answer(version)
-        adapting, item.used = item.adapted_tokens if version else 0.0, True
+        item.used = True
         self.meter.spend("answering", item.tokens - item.scoring)
         self.meter.spend("scoring", item.scoring)
-        self.meter.spend("adapting", adapting)
+        if version:
+            self.meter.spend("adapting", item.adapted_tokens)
         return ModelAnswer(
             reply=answer.reply,
             frozen=item.frozen.reply,

@@ -131,7 +131,7 @@ class Store:
 
         Args:
             record: its position must be the next one.
-            seconds: it took.
+            seconds: time that the question took.
             snapshot: the learner's state, where the question changed it.
             kept: an adapter version to keep.
 

@@ -119,7 +119,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
     update = record.update
     if update is not None:
         return (
-            f"it taught version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
+            f"it made version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
             f"{update.after:.3f} afterwards"
         )
     if record.outcome == "idle" and record.decision.in_burst:
@@ -129,7 +129,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
-        "no_signal": "the frozen model's p_true gave no signal to learn from",
+        "no_signal": "P(True) gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
         "trained": "its update is not recorded",
     }[record.outcome]

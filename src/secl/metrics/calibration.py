@@ -1,4 +1,4 @@
-"""Calibration: ECE, adaptive ECE, Brier score and reliability (paper, appendix "Metric Definitions").
+"""Calibration: Brier score, ECE and its floor, adaptive ECE, reliability (paper, appendix "Metric Definitions").
 
 Every function takes n confidences in [0, 1] and n grades (right or wrong), and returns nan for n = 0. Equal-width bins
 are those of `secl.metrics.probability.bin_index`: [lo, hi), the last one closed.
@@ -51,6 +51,56 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> fl
         return math.nan
     gaps = np.bincount(index, weights=grades - confidences, minlength=bins)
     return float(np.abs(gaps).sum() / confidences.size)
+
+
+@dataclass(frozen=True, slots=True)
+class EceFloor:
+    """ECE of a perfectly calibrated forecaster by chance alone; nan for no confidences.
+
+    Attributes:
+        mean: expected ECE.
+        upper: its 95% quantile; a larger ECE is a calibration error, a smaller one need not be any.
+    """
+
+    mean: float
+    upper: float
+
+
+def ece_floor(confidence: npt.ArrayLike, bins: int = 10, *, draws: int = 500, seed: int = 0) -> EceFloor:
+    """The ECE that these n confidences would have if every one of them were true.
+
+    ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
+    are drawn from Bernoulli(confidence), and their ECE is measured. With 500 draws the mean is exact to about .0005 and
+    the quantile to about .001 where 450 answers are spread over all bins.
+
+    Args:
+        confidence: n probabilities in [0, 1].
+        bins: number of equal-width bins.
+        draws: simulated sets of grades, at least 1.
+        seed: seed of numpy's default generator.
+
+    Raises:
+        ParameterError: a confidence outside [0, 1] or nan, or a number out of range.
+
+    >>> ece_floor([0.0, 1.0]), round(ece_floor([0.5]).mean, 3)
+    (EceFloor(mean=0.0, upper=0.0), 0.5)
+    """
+    confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
+    index = bin_index(confidences, bins)
+    check_whole("number of draws", draws, least=1)
+    if confidences.size == 0:
+        return EceFloor(math.nan, math.nan)
+    generator = np.random.default_rng(seed)
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+    expected = np.add.reduceat(confidences, starts)
+    block = max(1, 2**20 // confidences.size)  # about 8 MB of random numbers at a time
+    errors = []
+    for start in range(0, draws, block):
+        right = generator.random((min(block, draws - start), confidences.size)) < confidences
+        gaps = np.add.reduceat(right, starts, axis=1, dtype=np.float64) - expected
+        errors.append(np.abs(gaps).sum(axis=1) / confidences.size)
+    simulated = np.concatenate(errors)
+    return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
 
 
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> float:

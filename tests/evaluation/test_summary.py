@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS, Estimator, Series
 from secl.evaluation.summary import Measures, evaluate, measure, summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures
-from secl.metrics.calibration import ada_ece, brier, ece
-from secl.metrics.discrimination import auroc
+from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
+from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
 from secl.records import Decision, Record
 
 MakeRecord = Callable[..., Record]
@@ -41,6 +42,35 @@ def test_measures_are_those_of_the_maths_with_their_bootstrap_intervals() -> Non
         assert getattr(measures, name) == metric(confidence, correct)
         assert getattr(measures.intervals, name) == percentile_interval(values[name])
     assert measure(confidence, correct, resamples=60, seed=3) == measures
+
+
+def test_measures_have_the_floor_the_domains_and_the_thresholds_beside_them() -> None:
+    confidence, correct = made(120)
+    domains = ["even", "odd"] * 60
+    measures = measure(confidence, correct, domains=domains, resamples=0)
+    floor = ece_floor(confidence)
+    assert (measures.ece_floor, measures.ece_floor_95) == (floor.mean, floor.upper)
+    assert measures.ece_within_floor is True
+    assert measure(confidence / 2, correct, resamples=0).ece_within_floor is False
+    assert measures.auroc_within == auroc_within(confidence, correct, domains)
+    assert measure(confidence, correct, resamples=0).auroc_within == measures.auroc != measures.auroc_within
+    for name, metric in (("augrc", augrc), ("aurc", aurc), ("prr", prr)):
+        assert getattr(measures, name) == metric(confidence, correct)
+    assert measures.prr_50 == prr(confidence, correct, 0.5)
+    coverages = [coverage_at_risk(confidence, correct, risk) for risk in (0.05, 0.1, 0.2)]
+    assert [measures.coverage_at_5, measures.coverage_at_10, measures.coverage_at_20] == coverages
+
+
+def test_a_run_ranks_inside_its_domains(make_stream: Callable[[int], list[Record]]) -> None:
+    records = make_stream(80)
+    summary = summarise(records, LEARNED, intervals=False)
+    graded = [record for record in records if record.correct is not None]
+    domains = [record.question.domain for record in graded]
+    stated = [record.reply.confidence for record in graded]
+    expected = auroc_within(stated, [bool(record.correct) for record in graded], domains)
+    assert summary.estimators["secl"].auroc_within == expected
+    for part in summary.domains.values():
+        assert part.estimators["secl"].auroc_within == part.estimators["secl"].auroc
 
 
 def test_the_measures_of_nothing_are_undefined_and_not_zero() -> None:
@@ -163,7 +193,9 @@ def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: M
     whole = summarise([make_record(position, correct=None, frozen_correct=True) for position in range(3)])
     summary = whole.to_json()["estimators"]
     costs = {"cost_paper": 1.0, "cost_measured": 1.0, "fitted": None}
-    assert summary["secl"] == {"n": 0, **dict.fromkeys(MEASURES), "intervals": dict.fromkeys(MEASURES), **costs}
+    undefined = {each.name: None for each in fields(Measures)} | {"n": 0, "intervals": dict.fromkeys(MEASURES)}
+    assert summary["secl"] == undefined | costs
+    assert list(summary["secl"])[:4] == ["n", "brier", "ece", "ece_floor"]
     assert summary["stated"]["auroc"] is None
     assert summary["stated"]["intervals"]["auroc"] is None
     assert summary["stated"]["intervals"]["accuracy"] == [1.0, 1.0]

@@ -14,6 +14,7 @@ from secl.metrics.bootstrap import MEASURES, Interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
 from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences, symmetric_interval
+from secl.metrics.selective import augrc, prr
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -24,7 +25,9 @@ def naive(measure: str, confidence: np.ndarray, correct: np.ndarray) -> float:
         return float(correct.mean())
     if measure == "mean_confidence":
         return float(confidence.mean())
-    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc}[measure]
+    if measure == "prr_50":
+        return prr(confidence, correct, 0.5)
+    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc, "augrc": augrc}[measure]
     return metric(confidence, correct)
 
 
@@ -89,7 +92,7 @@ def test_sides_can_be_swapped_and_an_equal_side_differs_by_nothing(rows: list[tu
         assert back[name].difference == -actual.difference
         assert math.isnan(actual.interval.low) or len(rows) >= FEWEST
         if not math.isnan(actual.interval.low):
-            assert -1.0 <= actual.interval.low <= actual.interval.high <= 1.0
+            assert name == "prr_50" or -1.0 <= actual.interval.low <= actual.interval.high <= 1.0
             assert actual.interval.low <= actual.difference <= actual.interval.high
             assert back[name].interval.low == pytest.approx(-actual.interval.high, abs=1e-12)
         if not math.isnan(same[name].interval.low):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import bootstrap, norm
 
 from secl.errors import ParameterError
-from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
+from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
+from secl.metrics.selective import augrc, prr
 
 
 def accuracy(confidence: np.ndarray, correct: np.ndarray) -> float:
@@ -26,11 +27,17 @@ def mean_confidence(confidence: np.ndarray, correct: np.ndarray) -> float:
     return float(np.mean(confidence))
 
 
+def prr_50(confidence: np.ndarray, correct: np.ndarray) -> float:
+    return prr(confidence, correct, 0.5)
+
+
 PLAIN: dict[str, Callable[..., float]] = {
+    "brier": brier,
     "ece": ece,
     "ada_ece": ada_ece,
-    "brier": brier,
     "auroc": auroc,
+    "augrc": augrc,
+    "prr_50": prr_50,
     "accuracy": accuracy,
     "mean_confidence": mean_confidence,
 }
@@ -44,6 +51,10 @@ def sample(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def resamples_of(count: int, resamples: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(count, size=(resamples, count))
+
+
+def test_every_standard_measure_has_a_plain_one_to_be_compared_with() -> None:
+    assert tuple(PLAIN) == MEASURES
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -108,7 +119,7 @@ def test_a_thousand_resamples_of_two_thousand_questions_take_a_second_or_two() -
     data = sample(2000)
     start = time.perf_counter()
     values = resampled_measures(*data, resamples=1000)
-    assert time.perf_counter() - start < 5.0  # all six measures; about 0.1 s on two cores
+    assert time.perf_counter() - start < 5.0  # all eight measures; about 0.1 s on two cores
     assert {len(value) for value in values.values()} == {1000}
 
 

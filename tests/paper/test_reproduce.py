@@ -342,7 +342,7 @@ TABLES = [Table("mine", "x", ("ece",), (Row("a", Run("a"), "secl"),))]
     ("before", "after", "words"),
     [
         ('("ece",)', '("eze",)', "the table 'mine' has the column 'eze'; the columns are ece"),
-        ('("ece",)', '("cost",)', "the column 'cost'; the columns are ece, ada_ece"),
+        ('("ece",)', '("cost",)', "the column 'cost'; the columns are brier, ece"),
         ('"secl"', '"scel"', "the row 'a' has the estimator 'scel'; the estimators are stated"),
         ('Run("a")', "Run()", "missing 1 required positional argument: 'name'"),
         ("Table(", "Tabel(", "name 'Tabel' is not defined"),

@@ -6,13 +6,14 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import EstimatorSummary, Intervals, Summary, summarise
+from secl.evaluation.summary import EstimatorSummary, Intervals, Measures, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED
@@ -26,15 +27,13 @@ MakeStream = Callable[[int], list[Record]]
 @pytest.fixture(scope="module")
 def everything() -> Summary:
     """A summary in which every estimator has a row with numbers as long as they get."""
-    measures = dict.fromkeys(("ece", "ada_ece", "brier", "auroc", "mean_confidence"), 0.123456)
+    measures: dict[str, Any] = {each.name: 0.123456 for each in fields(Measures)}
+    measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False}
     intervals = Intervals(**dict.fromkeys(MEASURES, Interval(0.1, 1.0)))
     rows = {
         name: EstimatorSummary(
             estimator=estimator,
-            n=12_500,
-            **measures,
-            accuracy=1.0,
-            intervals=intervals,
+            **measures | {"intervals": intervals},
             cost_paper=15.0,
             cost_measured=123.4,
             fitted="a=-37.6, b=26.2, range [0.00, 0.26]",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from secl.errors import ParameterError
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
+from secl.metrics.selective import rejection_ratios
 from secl.validation import check_whole
 
 Indices = npt.NDArray[np.int64]
@@ -50,7 +51,7 @@ def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
 def resampled_measures(
     confidence: npt.ArrayLike, correct: npt.ArrayLike, *, resamples: int = 1000, seed: int = 0, bins: int = 10
 ) -> dict[str, Vector]:
-    """ECE, adaptive ECE, Brier, AUROC, accuracy and mean confidence of every resample.
+    """The standard measures, `MEASURES`, of every resample.
 
     Adaptive ECE keeps equal confidences in the order given, whatever the order of the draw.
 
@@ -68,31 +69,35 @@ def resampled_measures(
         ParameterError: arguments that `graded` refuses, or a number out of range.
 
     >>> values = resampled_measures([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)
-    >>> sorted(values), values["ece"].shape
-    (['accuracy', 'ada_ece', 'auroc', 'brier', 'ece', 'mean_confidence'], (4,))
+    >>> values["ece"].shape
+    (4,)
     """
     confidences, grades = graded(confidence, correct)
     order = np.argsort(confidences, kind="stable")
     confidences, grades = confidences[order], grades[order]
-    index = bin_index(confidences, bins)
-    groups = np.unique(confidences, return_inverse=True)[1]
-    gaps = grades - confidences
+    rank, gaps = np.argsort(order), grades - confidences
+    bin_starts = np.flatnonzero(np.diff(bin_index(confidences, bins), prepend=-1))
+    level_starts = np.flatnonzero(np.diff(confidences, prepend=-1.0))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES}
+    # How often each question is drawn says all about a resample, and it stays sorted by confidence.
     for drawn in _draws(confidences.size, resamples, seed):
-        # Positions in sorted order: the draw as a bag is what counts, and sorted rows are sorted by confidence.
-        rows = np.sort(np.argsort(order)[drawn], axis=1)
-        gap, grade = gaps[rows], grades[rows]
-        blocks["ece"].append(np.abs(_per_cell(index[rows], gap, bins)).sum(axis=1) / rows.shape[1])
-        blocks["ada_ece"].append(_equal_mass_error(gap, bins))
-        blocks["brier"].append((gap**2).mean(axis=1))
-        blocks["auroc"].append(_rank_auroc(groups[rows], grade))
-        blocks["accuracy"].append(grade.mean(axis=1))
-        blocks["mean_confidence"].append(confidences[rows].mean(axis=1))
+        times = _times(rank[drawn])
+        blocks["brier"].append(_mean(times, gaps**2))
+        blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / confidences.size)
+        blocks["ada_ece"].append(_equal_mass_error(times, gaps, bins))
+        # The most confident level first.
+        right = np.add.reduceat(times * grades, level_starts, axis=1)[:, ::-1]
+        wrong = np.add.reduceat(times * (1.0 - grades), level_starts, axis=1)[:, ::-1]
+        for name, values in _areas(right, wrong).items():
+            blocks[name].append(values)
+        blocks["prr_50"].append(rejection_ratios(right, wrong, 0.5))
+        blocks["accuracy"].append(_mean(times, grades))
+        blocks["mean_confidence"].append(_mean(times, confidences))
     return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in blocks.items()}
 
 
-MEASURES = ("ece", "ada_ece", "brier", "auroc", "accuracy", "mean_confidence")
-"""Names of the standard measures, in the order of reports."""
+MEASURES = ("brier", "ece", "ada_ece", "auroc", "augrc", "prr_50", "accuracy", "mean_confidence")
+"""Names of the standard measures, those that have an interval, in the order of reports: proper before binned."""
 
 
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[Indices]:
@@ -106,32 +111,42 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[Indices]:
         yield generator.integers(questions, size=(min(block, resamples - start), questions))
 
 
-def _per_cell(cells: npt.NDArray[np.intp], weights: Vector, width: int) -> Vector:
-    """Row by row, the sum of the weights in each of `width` cells: (rows, n) and (rows, n) to (rows, width)."""
+def _times(drawn: Indices) -> Vector:
+    """How often each position is drawn in each row: (rows, n) positions below n to (rows, n) counts."""
+    rows, questions = drawn.shape
     # One count for all rows: each row has a range of cells of its own.
-    flat = cells + width * np.arange(len(cells))[:, None]
-    sums = np.bincount(flat.ravel(), weights=weights.ravel(), minlength=width * len(cells))
-    return sums.astype(np.float64, copy=False).reshape(len(cells), width)
+    flat = drawn + questions * np.arange(rows)[:, None]
+    return np.bincount(flat.ravel(), minlength=drawn.size).astype(np.float64).reshape(drawn.shape)
 
 
-def _equal_mass_error(gap: Vector, bins: int) -> Vector:
-    """Adaptive ECE of each row of (grade - confidence), the columns being sorted by confidence."""
-    questions = gap.shape[1]
+def _mean(times: Vector, values: Vector) -> Vector:
+    """The mean of the values in each resample."""
+    # Not a matrix product: the last digits of one can depend on the number of threads.
+    return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
+
+
+def _equal_mass_error(times: Vector, gaps: Vector, bins: int) -> Vector:
+    """Adaptive ECE of each resample of (grade - confidence), sorted by confidence."""
+    rows, questions = times.shape
     runs = min(bins, questions)
     size, longer = divmod(questions, runs)
     # The first `longer` runs have one answer more, as numpy.array_split cuts.
-    starts = np.arange(runs) * size + np.minimum(np.arange(runs), longer)
-    return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=1)).sum(axis=1) / questions)
+    cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
+    drawn, sums = np.cumsum(times, axis=1), np.cumsum(times * gaps, axis=1)
+    # The question at whose repetitions a cut falls: one search in all rows, each above the one before.
+    offset = questions * np.arange(rows)[:, None]
+    flat = np.searchsorted((drawn + offset).ravel(), cuts + offset)
+    at = flat - offset
+    beyond = np.take_along_axis(drawn, at, axis=1) - cuts
+    until = np.take_along_axis(sums, at, axis=1) - beyond * gaps[at]
+    return np.asarray(np.abs(np.diff(until, axis=1, prepend=0.0, append=sums[:, -1:])).sum(axis=1) / questions)
 
 
-def _rank_auroc(groups: npt.NDArray[np.intp], grade: Vector) -> Vector:
-    """AUROC of each row by counting pairs; `groups` numbers the distinct confidences from the lowest."""
-    width = int(groups.max()) + 1
-    right = _per_cell(groups, grade, width)
-    wrong = _per_cell(groups, 1.0 - grade, width)
-    # A right answer wins against every wrong one of a lower confidence, and half against one of its own.
-    below = np.cumsum(wrong, axis=1) - wrong
-    won = (right * (below + wrong / 2.0)).sum(axis=1)
-    pairs = right.sum(axis=1) * wrong.sum(axis=1)
-    areas: Vector = np.divide(won, pairs, out=np.full(len(groups), np.nan), where=pairs > 0)
-    return areas
+def _areas(right: Vector, wrong: Vector) -> dict[str, Vector]:
+    """AUROC and AUGRC of each row by counting pairs, from counts of levels, the most confident first."""
+    rights, wrongs = right.sum(axis=1), wrong.sum(axis=1)
+    # A wrong answer wins against every right one of a lower confidence, and half against one of its own.
+    above = np.cumsum(wrong, axis=1) - wrong / 2.0
+    lost, pairs = (right * above).sum(axis=1), rights * wrongs
+    areas = 1.0 - np.divide(lost, pairs, out=np.full(len(right), np.nan), where=pairs > 0)
+    return {"auroc": areas, "augrc": (lost + wrongs**2 / 2.0) / (rights + wrongs) ** 2}

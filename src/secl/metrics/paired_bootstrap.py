@@ -1,8 +1,8 @@
 """Paired bootstrap: differences between two confidences over the questions that both answered, with intervals.
 
 Both confidences are resampled together, so that the difficulty of a sample of questions cancels out of the difference.
-There is no interval below `FEWEST` questions, and for AUROC none below `FEWEST_OF_A_KIND` right or wrong answers on
-either side: so few say nothing about other questions.
+There is no interval below `FEWEST` questions, and for AUROC and PRR none below `FEWEST_OF_A_KIND` right or wrong
+answers on either side: so few say nothing about other questions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resa
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector, graded
+from secl.metrics.selective import augrc, prr
 
 FEWEST = 20
 """Fewest questions with an interval of a difference."""
 
 FEWEST_OF_A_KIND = 5
-"""Fewest right answers, and fewest wrong ones, with an interval of AUROC."""
+"""Fewest right answers, and fewest wrong ones, with an interval of AUROC or PRR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Difference:
     Attributes:
         a: value of the first confidence.
         b: value of the second.
-        interval: where b - a would lie with another sample of questions, within [-1, 1]; nan if there are too few.
+        interval: where b - a would lie with another sample of questions, within the differences that are possible; nan
+            if there are too few.
     """
 
     a: float
@@ -80,7 +82,8 @@ def paired_differences(
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
-        end at the largest possible differences, -1 and 1; too few answers have none (`FEWEST`, `FEWEST_OF_A_KIND`).
+        end at the largest possible differences, -1 and 1 (PRR has none); too few answers have no interval (`FEWEST`,
+        `FEWEST_OF_A_KIND`).
 
     Raises:
         ParameterError: arguments that `graded` refuses, lists of different lengths, or a number out of range.
@@ -104,11 +107,11 @@ def paired_differences(
     for name in MEASURES:
         of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
         interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
-        if first[0].size < FEWEST or (name == "auroc" and rarer < FEWEST_OF_A_KIND):
+        if first[0].size < FEWEST or (name in ("auroc", "prr_50") and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
-        # Every measure lies in [0, 1].
-        possible = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
-        differences[name] = Difference(of_a, of_b, possible)
+        if name != "prr_50":  # every other measure lies in [0, 1]
+            interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
+        differences[name] = Difference(of_a, of_b, interval)
     return differences
 
 
@@ -146,10 +149,12 @@ def _mean_confidence(confidence: Vector, correct: Vector) -> float:  # noqa: ARG
 
 
 _MEASURE: Mapping[str, Callable[[Vector, Vector], float]] = {
+    "brier": brier,
     "ece": ece,
     "ada_ece": ada_ece,
-    "brier": brier,
     "auroc": auroc,
+    "augrc": augrc,
+    "prr_50": lambda confidence, correct: prr(confidence, correct, 0.5),
     "accuracy": _accuracy,
     "mean_confidence": _mean_confidence,
 }

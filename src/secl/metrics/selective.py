@@ -9,6 +9,7 @@ only `coverage_at_risk`, which stands for a threshold, accepts or rejects a tie 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +49,10 @@ def augrc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     (0.125, 0.375, 0.5)
     """
     right, wrong = counts_by_confidence(confidence, correct)
-    total = right.sum() + wrong.sum()
-    if total == 0.0:
+    if right.size == 0:
         return math.nan
-    below = np.cumsum(wrong) - wrong
-    return float(((right + wrong) * (below + wrong / 2.0)).sum() / total**2)
+    size, above = right + wrong, np.cumsum(wrong, axis=1) - wrong / 2.0
+    return float((size * above).sum() / size.sum() ** 2)
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float = 1.0) -> float:
@@ -158,16 +158,25 @@ def _mean_accuracy(right: Vector, wrong: Vector, least_accepted: int) -> Vector:
     R + (k - s) r / m right ones in expectation, so their accuracies sum to
     (R - s r / m) (H_end - H_begin) + (r / m) (end - begin), with harmonic numbers H.
     """
-    size = right + wrong
-    end = np.cumsum(size, axis=1).astype(np.intp)
-    above = end - size
-    total = int(end[0, -1])
-    begin = np.minimum(np.maximum(above, least_accepted - 1).astype(np.intp), end)
-    share = np.divide(right, size, out=np.zeros_like(right), where=size > 0)
+    first = least_accepted - 1
+    ends = np.cumsum(right + wrong, axis=1)
+    total = int(ends[0, -1])
+    # Levels that are accepted before the first k have no part in any row.
+    part = slice(int(np.argmax((ends > first).any(axis=0))), None)
+    share = np.divide(right, right + wrong, out=np.zeros_like(right), where=right + wrong > 0)[:, part]
+    surplus = np.cumsum(right, axis=1)[:, part] - ends[:, part] * share  # R - s r / m
+    end = np.maximum(ends[:, part], first).astype(np.intp)
     harmonic = _harmonic(total)
-    surplus = np.cumsum(right, axis=1) - right - above * share
-    sums = (surplus * (harmonic[end] - harmonic[begin]) + share * (end - begin)).sum(axis=1)
-    return np.asarray(sums / (total - least_accepted + 1))
+    sums = (surplus * _steps(harmonic[end], harmonic[first]) + share * _steps(end, first)).sum(axis=1)
+    return np.asarray(sums / (total - first))
+
+
+def _steps(values: npt.NDArray[Any], before: float) -> Vector:
+    """Differences along each row, that of the first column to `before`."""
+    steps = np.empty(values.shape)
+    np.subtract(values[:, 1:], values[:, :-1], out=steps[:, 1:])
+    np.subtract(values[:, 0], before, out=steps[:, 0])
+    return steps
 
 
 def _harmonic(count: int) -> Vector:

@@ -11,10 +11,12 @@ from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 TITLES = {
+    "brier": "Brier",
     "ece": "ECE",
     "ada_ece": "AdaECE",
-    "brier": "Brier",
     "auroc": "AUROC",
+    "augrc": "AUGRC",
+    "prr_50": "PRR@50%",
     "accuracy": "Accuracy",
     "mean_confidence": "Mean confidence",
 }
@@ -22,8 +24,8 @@ TITLES = {
 
 NOTE = (
     "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
-    "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
-    f"{FEWEST} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
+    "sides, because the ECE of few answers is biased, and end at -1 and 1 but for PRR. Fewer than "
+    f"{FEWEST} questions have none, nor have AUROC and PRR with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
 """What a reader must know about a table of differences."""
 

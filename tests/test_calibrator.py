@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
-from secl.gates import Always, EntropyShift, Never
+from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.records import Ledger, PTrue, Question, Record, Reply, Update
@@ -238,6 +240,78 @@ def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(acc
     second = ScriptedModel(entropy=shifting)
     second.restore(first.snapshot())
     assert begun + list(make(second, accumulate=accumulate).run(toy_stream(40), begun)) == whole
+
+
+GAP = GapShift(warmup=6, threshold=40.0, burst=5, probe_rate=0.5)
+
+
+def on_gaps(count: int = 160, **settings: Any) -> list[Record]:
+    """A model whose stated confidence leaps in the middle, watched by a gate on the gap."""
+
+    class Leaping(Recording):
+        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+            self.stated = 0.35 if int(question.id.removeprefix("toy-")) < 80 else 0.85
+            return super().answer(question, score_next=score_next)
+
+    return run(Leaping(), count, gate=GAP, **settings)
+
+
+def test_a_gate_on_the_gap_gathers_evidence_where_it_probes_and_learns_after_an_alarm() -> None:
+    records = on_gaps()
+    (opening, alarm) = (record.position for record in records if record.decision.alarm)
+    assert (opening, 84 <= alarm <= 120) == (0, True)
+    quiet = [record for record in records if not record.decision.in_burst]
+    probed = [record for record in quiet if record.signal is not None]
+    assert len(records) - len(quiet) == 10
+    assert [record.position for record in probed[:6]] == list(range(5, 11))
+    assert 0.3 < len(probed) / len(quiet) < 0.7
+    assert {record.outcome for record in quiet} == {"idle"}
+    for record in quiet:  # a probe is paid for, and nothing else is
+        scored = record.signal is not None
+        assert (record.evidence.p_true is not None, record.ledger.scoring) == (scored, 20.0 if scored else 0.0)
+
+
+def test_windows_look_ahead_to_the_questions_that_will_be_probed() -> None:
+    class Windows(ScriptedModel):
+        scored: tuple[bool, ...] = ()
+
+        def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:  # noqa: ARG002
+            self.scored += tuple(scored)
+
+    model = Windows()
+    records = run(model, 96, gate=replace(GAP, threshold=1e9))
+    assert model.scored == tuple(record.evidence.p_true is not None for record in records)
+    assert 0 < sum(model.scored[16:]) < 70
+
+
+def test_decisions_on_gaps_are_replayed_from_the_records() -> None:
+    records = on_gaps()
+    again = replay(GAP, [record.reply.entropy for record in records], map(gap_of, records))
+    assert again == [record.decision for record in records]
+
+
+def test_evidence_that_is_gathered_always_changes_no_decision_on_gaps() -> None:
+    decisions = [[record.decision for record in on_gaps(evidence_on=each)] for each in ("burst", "always")]
+    assert decisions[0] == decisions[1]
+
+
+def test_a_gate_on_the_gap_gets_its_signal_also_where_nothing_is_learned() -> None:
+    records = on_gaps(learns=False)
+    assert sum(record.signal is not None for record in records) > 40
+    assert {record.outcome for record in records} == {"idle"}
+
+
+@pytest.mark.parametrize("stop", [1, 5, 9, 12, 40, 81, 90, 100, 110])
+def test_after_a_resume_a_gate_on_the_gap_goes_on_as_if_nothing_had_happened(stop: int) -> None:
+    def model() -> ScriptedModel:
+        return ScriptedModel(stated=0.9, rate=1.0)
+
+    whole = run(model(), 120, gate=replace(GAP, threshold=8.0))
+    first, second = model(), model()
+    begun = list(make(first, gate=replace(GAP, threshold=8.0)).run(toy_stream(120)[:stop]))
+    second.restore(first.snapshot())
+    assert begun + list(make(second, gate=replace(GAP, threshold=8.0)).run(toy_stream(120), begun)) == whole
+    assert sum(record.decision.alarm for record in whole) > 2
 
 
 def test_a_count_of_tokens_does_not_depend_on_what_was_counted_before() -> None:

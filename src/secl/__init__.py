@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from secl.data.streams import load_stream
     from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.summary import measure, summarise
-    from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
+    from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
     from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
     from secl.runs.runner import resume as resume_run
@@ -43,6 +43,7 @@ _HOMES = {
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
     "Evidence": "secl.records",
+    "GapShift": "secl.gates",
     "Ledger": "secl.records",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings",
@@ -85,6 +86,7 @@ __all__ = [
     "Decision",
     "EntropyShift",
     "Evidence",
+    "GapShift",
     "Ledger",
     "LocalModel",
     "LoopSettings",

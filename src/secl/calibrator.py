@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, get_args
 
 from secl.data.grading import grade
 from secl.errors import ParameterError
-from secl.gates import EntropyShift, Gate
+from secl.gates import EntropyShift, Gate, gap_of
 from secl.lookahead import Lookahead, foresee
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
@@ -35,6 +36,7 @@ class StreamState:
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
         burst_began: the latest question was the first one of a burst.
+        probed: the gate wanted the latest question's gap, so its evidence is gathered even outside a burst.
     """
 
     position: int = 0
@@ -42,6 +44,7 @@ class StreamState:
     decision: Decision | None = None
     entropy: float = 1.0
     burst_began: bool = False
+    probed: bool = False
 
     def step(self, gate: Gate, entropy: float) -> tuple[StreamState, Decision]:
         """The state after a reply with this entropy (nats), and what the gate decides."""
@@ -53,8 +56,13 @@ class StreamState:
             decision=decision,
             entropy=entropy,
             burst_began=decision.alarm or (decision.in_burst and not was_in_burst),
+            probed=gate.probes(self.gate),
         )
         return after, decision
+
+    def observe(self, gate: Gate, gap: float | None) -> StreamState:
+        """The state after the latest question's gap, where it is known."""
+        return self if gap is None else replace(self, gate=gate.observe(self.gate, gap))
 
 
 class Calibrator:
@@ -97,7 +105,8 @@ class Calibrator:
         self.model = model
         self.gate: Gate = gate if gate is not None else EntropyShift()
         self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
-        self.evidence = frozenset((*evidence, *([self.signal.needs] if learns and self.signal.needs else [])))
+        signals = learns or self.gate.watches_gap
+        self.evidence = frozenset((*evidence, *([self.signal.needs] if signals and self.signal.needs else [])))
         self.learns = learns
         self.loop = loop or LoopSettings()
         self.state = self.start()
@@ -114,11 +123,17 @@ class Calibrator:
         """The state before the first question of a stream."""
         return StreamState(gate=self.gate.start())
 
-    def resume(self, entropies: Iterable[float]) -> None:
-        """Replay the gate over the entropies (nats) of all answers so far; restoring the model is up to the caller."""
+    def resume(self, entropies: Iterable[float], gaps: Iterable[float | None] | None = None) -> None:
+        """Replay the gate over all answers so far; restoring the model is up to the caller.
+
+        Args:
+            entropies: of the replies, in nats.
+            gaps: see `secl.gates.gap_of`; only a gate that watches them needs them.
+        """
         self.state = self.start()
-        for entropy in entropies:
-            self.state, _ = self.state.step(self.gate, entropy)
+        for entropy, gap in zip(entropies, repeat(None) if gaps is None else gaps, strict=gaps is not None):
+            state, _ = self.state.step(self.gate, entropy)
+            self.state = state.observe(self.gate, gap)
 
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
@@ -131,7 +146,7 @@ class Calibrator:
             done: records of its first questions, from a run that is resumed.
         """
         if done:
-            self.resume(record.reply.entropy for record in done)
+            self.resume((record.reply.entropy for record in done), map(gap_of, done))
         if not isinstance(questions, Sequence):
             for question in questions:
                 yield self.ask(question)
@@ -157,9 +172,9 @@ class Calibrator:
             QuestionError: the model cannot answer the question.
         """
         question = Question(question) if isinstance(question, str) else question
-        (in_burst,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
+        (expected,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        answer = self.model.answer(question, score_next=self.wants_p_true(in_burst))
+        answer = self.model.answer(question, score_next=self.wants_p_true(expected.judged))
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         self._latest = Record(
             position=self.state.position,
@@ -191,15 +206,16 @@ class Calibrator:
         calibrator is answered again first (a server learns behind its answers); its own reply and decision stay.
 
         Returns:
-            the record with its evidence, signal, outcome, update and cost.
+            the record with its evidence, signal, outcome, update and cost. The gate sees the gap of the latest answer.
         """
         latest = record is self._latest  # by identity: equal questions may have been asked in between
         self.model.meter.take()
         reply = record.reply
+        judged = record.decision.in_burst or (latest and self.state.probed)
         if not latest:
-            reply = self.model.answer(record.question, score_next=self.wants_p_true(record.decision.in_burst)).reply
+            reply = self.model.answer(record.question, score_next=self.wants_p_true(judged)).reply
         evidence = Evidence()
-        if self._needs_evidence(record.decision.in_burst):
+        if self._needs_evidence(judged):
             evidence = self._collect_evidence(record.question, reply)
         signal = self.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
@@ -216,16 +232,19 @@ class Calibrator:
         if not latest:
             again = cost.answering + cost.adapting
             cost = replace(cost, answering=0.0, adapting=0.0, learning=round(again + cost.learning, 6))
-        return replace(
+        learned = replace(
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
+        if latest:
+            self.state = self.state.observe(self.gate, gap_of(learned))
+        return learned
 
-    def wants_p_true(self, in_burst: bool) -> bool:
-        """Whether P(True) is gathered for a question that is in a burst, or that is not."""
-        return "p_true" in self.evidence and self._needs_evidence(in_burst)
+    def wants_p_true(self, judged: bool) -> bool:
+        """Whether P(True) is gathered for a question that is in a burst or probed, or that is neither."""
+        return "p_true" in self.evidence and self._needs_evidence(judged)
 
-    def _needs_evidence(self, in_burst: bool) -> bool:
-        return in_burst or self.loop.evidence_on == "always"
+    def _needs_evidence(self, judged: bool) -> bool:
+        return judged or self.loop.evidence_on == "always"
 
     def _collect_evidence(self, question: Question, reply: Reply) -> Evidence:
         """Ask the frozen model for all kinds of evidence that this calibrator wants."""

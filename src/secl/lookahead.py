@@ -9,9 +9,9 @@ resumed run uses the same windows and gives the same records to the last digit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secl.gates import Gate
+from secl.gates import Gate, gap_of
 from secl.records import Question, Record
 
 if TYPE_CHECKING:
@@ -22,19 +22,32 @@ WINDOW = 16
 round differently."""
 
 
-def foresee(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:
-    """Which of the next `count` questions would be in a burst if the entropy (nats) stayed as it is.
+class Expected(NamedTuple):
+    """What a gate will probably make of a question: whether it is in a burst, and whether it is probed."""
+
+    in_burst: bool
+    probed: bool
+
+    @property
+    def judged(self) -> bool:
+        """Whether its evidence is gathered."""
+        return self.in_burst or self.probed
+
+
+def foresee(gate: Gate, state: Any, entropy: float, count: int) -> list[Expected]:
+    """What becomes of the next `count` questions if the entropy (nats) stays as it is and no gap is seen.
 
     >>> from secl.gates import EntropyShift
     >>> gate = EntropyShift(burst=2)
-    >>> foresee(gate, gate.start(), 1.0, 3)
+    >>> [expected.in_burst for expected in foresee(gate, gate.start(), 1.0, 3)]
     [True, True, False]
     """
-    in_burst = []
+    expected = []
     for _ in range(count):
+        probed = gate.probes(state)
         state, decision = gate.step(state, entropy)
-        in_burst.append(decision.in_burst)
-    return in_burst
+        expected.append(Expected(decision.in_burst, probed))
+    return expected
 
 
 class Lookahead:
@@ -54,6 +67,7 @@ class Lookahead:
             if state.position % WINDOW == 0:
                 self._begin_window(state)
             state, _ = state.step(calibrator.gate, record.reply.entropy)
+            state = state.observe(calibrator.gate, gap_of(record))
             self.advance(record)
 
     def prefetch(self, upcoming: Sequence[Question]) -> None:
@@ -76,7 +90,7 @@ class Lookahead:
     def _begin_window(self, state: StreamState) -> None:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
         loop = self._calibrator
-        in_burst = foresee(loop.gate, state.gate, state.entropy, WINDOW)
-        self._scored = [loop.wants_p_true(each) for each in in_burst]
-        self._weights_fixed = not (loop.learns and any(in_burst))
+        expected = foresee(loop.gate, state.gate, state.entropy, WINDOW)
+        self._scored = [loop.wants_p_true(each.judged) for each in expected]
+        self._weights_fixed = not (loop.learns and any(each.in_burst for each in expected))
         self._answered: list[Question] = []

@@ -40,7 +40,7 @@ Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Mean = Literal["ema", "cumulative"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
-GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
+GateName = Literal["entropy-shift", "page-hinkley", "gap-shift", "always", "never"]
 
 OFF = "off"
 """What flags and files say for a `None` that switches something off."""
@@ -108,11 +108,12 @@ class GateSettings(Settings):
     burst: int | None = Field(None, ge=1, description="Questions in a burst; 50 by default.")
     warmup: int | None = Field(None, ge=0, description="Questions before the gate can fire; 30 by default.")
     threshold: float | None = Field(None, gt=0, description="Statistic above which the gate fires; the gate's own.")
-    opening: bool | None = Field(None, description="entropy-shift: the stream's start opens a burst; it does.")
+    opening: bool | None = Field(None, description="*-shift: the stream's start opens a burst; it does.")
     slack: float | None = Field(None, ge=0, description="entropy-shift: ignored shift, in standard deviations.")
     ema: float | None = Field(None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean.")
-    epsilon: float | None = Field(None, ge=0, description="page-hinkley: ignored rise, in nats.")
+    epsilon: float | None = Field(None, ge=0, description="Ignored rise (page-hinkley, nats) or change (gap-shift).")
     mean: Mean | None = Field(None, description="page-hinkley: reference mean.")
+    probe_rate: float | None = Field(None, gt=0, le=1, description="gap-shift: share of the questions that it probes.")
 
     def overrides(self) -> dict[str, Any]:
         """The parameters that differ from the gate's own values."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.gates import Always, EntropyShift, PageHinkley
+from secl.gates import Always, EntropyShift, Gate, PageHinkley
 from secl.records import Decision, Question
 from secl.runs.runner import Run
 from secl.runs.store import KEEP_EVERY, Store
@@ -18,7 +18,7 @@ from secl.testing import ScriptedModel, toy_stream
 
 
 @dataclass(frozen=True)
-class Touching:
+class Touching(Gate):
     """Bursts of three questions that touch each other."""
 
     def start(self) -> int:

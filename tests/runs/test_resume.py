@@ -68,11 +68,12 @@ class Case:
         return self.log.read_text().strip().splitlines()[-1]
 
 
-@pytest.fixture(scope="module", params=["stream", "burst", "question"])
+@pytest.fixture(scope="module", params=["stream", "burst", "question", "gap"])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     source = ("--questions", mine) if request.param == "burst" else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
-    made = Case(folder, "--model", model, *source, *SETTINGS, "--accumulate", request.param)
+    kind = ("--gate", "gap-shift", "--probe-rate", 0.5) if request.param == "gap" else ("--accumulate", request.param)
+    made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
     return made
 

@@ -83,7 +83,7 @@ class RunSettings(SettingGroups):
         return self.loop.model_copy(update={"evidence_on": self.loop.evidence_on or self.named_method.evidence_on})
 
     def build_gate(self) -> Gate:
-        """The gate named here, or the method's, with the parameters set here.
+        """The gate named here, or the method's, with the parameters set here and the run's seed.
 
         Raises:
             ParameterError: a gate or a parameter of it that the method or the gate does not have.
@@ -95,7 +95,8 @@ class RunSettings(SettingGroups):
         for key in overrides:
             if not hasattr(GATES[name](), key):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
-        return GATES[name](**overrides)
+        seed = {"seed": self.seed} if hasattr(GATES[name](), "seed") else {}
+        return GATES[name](**overrides, **seed)
 
     def tau(self, own: float) -> float:
         """The temperature of normalised P(True): the one set here, or a model's own."""

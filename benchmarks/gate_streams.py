@@ -63,7 +63,7 @@ class Row:
 
 def compare(stream: Sequence[Seen], make: Callable[[int], Gate], rounds: int = ROUNDS) -> Row:
     """Replay a gate, made from the number of a round, over a stream and over streams mixed from it."""
-    domains = [list(seen) for _, seen in groupby(stream, key=lambda each: each.domain)]
+    domains = blocks(stream)
     starts = [sum(map(len, domains[:k])) for k in range(len(domains) + 1)]
     bordered, mixed = [], []
     for number in range(rounds):
@@ -84,6 +84,12 @@ def compare(stream: Sequence[Seen], make: Callable[[int], Gate], rounds: int = R
         inside=1000 * early / (rounds * starts[1]),
         false=1000 * sum(map(len, mixed)) / (rounds * len(stream)),
     )
+
+
+def blocks(stream: Sequence[Seen]) -> list[list[Seen]]:
+    """The domains of a stream one after the other; all of it as one where domains come back, as if they were mixed."""
+    found = [list(seen) for _, seen in groupby(stream, key=lambda each: each.domain)]
+    return found if len(found) == len({each.domain for each in stream}) else [list(stream)]
 
 
 def alarms(gate: Gate, stream: Sequence[Seen]) -> list[int]:
@@ -108,17 +114,17 @@ def read(folder: Path) -> list[Seen]:
 def table(stream: Sequence[Seen], rounds: int = ROUNDS) -> str:
     """What differs between the domains, and what each gate makes of it, in Markdown."""
     lines = ["| domain | questions | entropy | gap |", "|---|---|---|---|"]
-    for domain, group in groupby(stream, key=lambda each: each.domain):
-        seen = list(group)
+    for seen in blocks(stream):
         numbers = [each.entropy for each in seen], [each.gap for each in seen if each.gap is not None]
         cells = [f"{statistics.mean(x):.3f}, sd {statistics.stdev(x):.3f}" if len(x) > 1 else "-" for x in numbers]
-        lines.append(f"| {domain} | {len(seen)} | {' | '.join(cells)} |")
+        name = "+".join(sorted({each.domain for each in seen}))
+        lines.append(f"| {name} | {len(seen)} | {' | '.join(cells)} |")
     lines += ["", "| gate | alarms as recorded | found behind each border (median delay) | false alarms per 1,000 |"]
     lines.append("|---|---|---|---|")
     for name, make in GATES.items():
         row = compare(stream, make, rounds)
         found = [f"{share:.0%} ({delay:.0f})" for share, delay in zip(row.found, row.delays, strict=True)]
-        rates = f"{row.false:.2f} mixed, {row.inside:.2f} in the first domain"
+        rates = f"{row.false:.2f} mixed" + (f", {row.inside:.2f} in the first domain" if found else "")
         lines.append(f"| {name} | {row.recorded or 'none'} | {', '.join(found) or '-'} | {rates} |")
     return "\n".join(lines)
 

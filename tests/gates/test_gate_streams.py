@@ -38,6 +38,7 @@ def test_the_opening_is_no_alarm_and_a_table_has_a_row_for_every_domain_and_gate
     assert alarms(EntropyShift(), stream()[:60]) == []
     written = table(stream(size=100), 2)
     assert written.count("\n| domain ") == 2
+    assert "\n| domain 0+domain 1 | 200 |" in table(random.Random(0).sample(stream(size=100), 200), 2)
     assert [name in written for name in ("entropy-shift", "page-hinkley", "gap-shift")] == [True] * 3
 
 

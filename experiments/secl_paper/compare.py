@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from secl import Record
-from secl.evaluation.estimators import Estimator, Series, make_estimators
+from secl.evaluation.estimators import make_estimators
+from secl.evaluation.series import Estimator, Series
 from secl.evaluation.summary import Evaluation, Summary, evaluate
 from secl.metrics.bootstrap import MEASURES
 from secl.settings import Formula

@@ -272,6 +272,8 @@ TABLES = (
             Row("Label-free Platt, scored in bursts", LABEL_FREE, "label_free_platt"),
             Row("Label-free Temp, scored everywhere", BASELINES, "label_free_temperature"),
             Row("Label-free Platt, scored everywhere", BASELINES, "label_free_platt"),
+            Row("Constant, mean stated", BASELINES, "constant"),
+            Row("Constant, base rate*", BASELINES, "constant_labelled"),
             Row("SECL, default gate", DEFAULT_GATE, "secl"),
             Row("SECL, paper's gate", PAPER_GATE, "secl"),
             Row("SECL, always on", ALWAYS, "secl"),

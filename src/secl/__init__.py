@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from secl.data.question_files import read_questions
     from secl.data.streams import load_stream
     from secl.errors import ModelError, QuestionError, SeclError
-    from secl.evaluation.summary import measure, summarise
+    from secl.evaluation.measures import measure
+    from secl.evaluation.summary import summarise
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
     from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
@@ -68,7 +69,7 @@ _HOMES = {
     "Update": "secl.records",
     "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
-    "measure": "secl.evaluation.summary",
+    "measure": "secl.evaluation.measures",
     "open_service": "secl.server.online.factory",
     "read_questions": "secl.data.question_files",
     "replay": "secl.gates",

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from secl.errors import ParameterError
-from secl.evaluation.estimators import ESTIMATORS, Estimator, Series
-from secl.evaluation.summary import Measures, evaluate, measure, summarise, summary_json
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.measures import Measures, measure
+from secl.evaluation.series import Estimator, Series
+from secl.evaluation.summary import evaluate, summarise, summary_json
 from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within

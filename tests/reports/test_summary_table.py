@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.summary import EstimatorSummary, Intervals, Measures, Summary, summarise
+from secl.evaluation.measures import Intervals, Measures
+from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED

@@ -9,8 +9,8 @@ from typing import Any
 
 from secl.data.grading import answer_key
 from secl.errors import RunError
-from secl.evaluation.estimators import Estimator, Series
 from secl.evaluation.json_values import json_value
+from secl.evaluation.series import Estimator, Series
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Record
 

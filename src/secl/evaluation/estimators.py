@@ -7,14 +7,12 @@ adapted model's answer, and so are the estimators that need any. A new one is on
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Sequence
 
 from secl.data.grading import grade
-from secl.recalibration import Kind, Recalibrated, cross_validated, label_free
-from secl.records import EvidenceKind, Record, Reply
+from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
+from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Family, Series
+from secl.records import Record, Reply
 from secl.settings import Formula
 from secl.signals import (
     AnswerProbability,
@@ -26,91 +24,6 @@ from secl.signals import (
     Stated,
     TokenEntropy,
 )
-
-FOLDS = 5
-"""Folds of cross-validation; fewer graded answers than these cannot be cross-validated."""
-
-MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
-"""Titles of the maps that are fitted to confidences."""
-
-AnswerOf = Literal["reply", "frozen", "own"]
-"""Which answer a confidence is about: the reply's, the frozen model's, or one that the estimator chooses itself."""
-
-Family = Literal["reply", "p_true", "samples", "learned", "label_free"]
-"""Estimators of one kind, which charts draw alike."""
-
-Cost = Callable[[Record], float]
-"""Forward passes, or tokens, spent on one question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """One confidence.
-
-    Attributes:
-        position: place of the question in the stream, from 0.
-        confidence: probability that the answer is right, in [0, 1].
-        correct: whether the answer that it is about is right; None without a reference.
-        tokens: tokens that went through the network for it.
-    """
-
-    position: int
-    confidence: float
-    correct: bool | None
-    tokens: float
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One confidence along a stream.
-
-    Attributes:
-        estimates: one for each question that has it, in order.
-        fitted: what was fitted, in words, for example "T=1.8"; None where nothing was.
-    """
-
-    estimates: tuple[Estimate, ...] = ()
-    fitted: str | None = None
-
-    def graded(self) -> tuple[list[float], list[bool]]:
-        """Confidences and grades of the answers that have a grade."""
-        graded = [(each.confidence, each.correct) for each in self.estimates if each.correct is not None]
-        return [confidence for confidence, _ in graded], [correct for _, correct in graded]
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """How a confidence is computed from records.
-
-    Attributes:
-        name: short and unique, for files and flags.
-        title: name for people; ends in a star if it needs labels.
-        family: its kind.
-        estimate: maps all records of a run to the series.
-        paper_passes: cost of one question in forward passes, as the paper counts.
-        answers: the answer that the confidence is about.
-        needs: evidence without which there is no confidence; None for the reply alone.
-        learned: true if it rates what the adapted model reports, which a run without learning does not have.
-        needs_labels: true if it is fitted to right answers, as no method of ours is.
-        signal: chooses the answer where `answers` is "own".
-    """
-
-    name: str
-    title: str
-    family: Family
-    estimate: Callable[[Sequence[Record]], Series]
-    paper_passes: Cost
-    answers: AnswerOf = "reply"
-    needs: EvidenceKind | None = None
-    learned: bool = False
-    needs_labels: bool = False
-    signal: Signal | None = None
-
-    def answer(self, record: Record) -> str | None:
-        """The answer that the confidence is about; None if it could not be read."""
-        if self.answers == "own" and self.signal is not None:
-            return self.signal.answer(record.question, record.reply, record.evidence)
-        return record.frozen.answer if self.answers == "frozen" else record.reply.answer
 
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
@@ -134,11 +47,10 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         Estimator("secl", "SECL", "learned", _reported, _passes_of_learning, learned=True),
     )
     by_name = {estimator.name: estimator for estimator in direct}
-    recalibrated = [
-        _cross_validated(by_name[name], kind) for name in ("stated", "norm_p_true", "secl") for kind in MAPS
-    ]
-    controls = [_label_free(norm_p_true, kind) for kind in MAPS]
-    return by_name | {estimator.name: estimator for estimator in (*recalibrated, *controls)}
+    recalibrated = [with_labels(by_name[name], kind) for name in ("stated", "norm_p_true", "secl") for kind in MAPS]
+    controls = [label_free_map(norm_p_true, kind) for kind in MAPS]
+    constants = [make(by_name["stated"]) for make in (constant, constant_with_labels)]
+    return by_name | {estimator.name: estimator for estimator in (*recalibrated, *controls, *constants)}
 
 
 def _of_frozen(name: str, title: str, signal: Signal) -> Estimator:
@@ -235,64 +147,6 @@ def _reported(records: Sequence[Record]) -> Series:
         return _answering(record) + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
     return Series(tuple(Estimate(r.position, r.reply.confidence, r.correct, tokens(r)) for r in records))
-
-
-def _cross_validated(base: Estimator, kind: Kind) -> Estimator:
-    """An estimator mapped by what five folds of right answers fit."""
-
-    def estimate(records: Sequence[Record]) -> Series:
-        series = base.estimate(records)
-        confidences, grades = series.graded()
-        if len(grades) < FOLDS:
-            return Series()
-        mapped = cross_validated(confidences, grades, kind, folds=FOLDS)
-        graded = (each for each in series.estimates if each.correct is not None)
-        return Series(
-            tuple(
-                replace(each, confidence=confidence) for each, confidence in zip(graded, mapped.confidence, strict=True)
-            ),
-            _describe_fit(mapped),
-        )
-
-    title = f"{base.title} + {MAPS[kind]}*"
-    return replace(base, name=f"{base.name}_{kind}", title=title, estimate=estimate, needs_labels=True)
-
-
-def _describe_fit(mapped: Recalibrated) -> str:
-    """The mean fit and the range of the mapped confidences, as the paper's tables show them."""
-    value = mapped.value
-    fit = f"T={value:.3g}" if isinstance(value, float) else f"a={value[0]:.3g}, b={value[1]:.3g}"
-    return f"{fit}, range [{mapped.low:.2f}, {mapped.high:.2f}]"
-
-
-def _label_free(signal: Signal, kind: Kind) -> Estimator:
-    """The frozen confidence mapped by what earlier scored questions of the stream fit, without any right answer."""
-
-    def estimate(records: Sequence[Record]) -> Series:
-        scores = [_score_of_frozen(signal, record) for record in records]
-        if all(math.isnan(score) for score in scores):
-            return Series()
-        mapped = label_free([record.frozen.confidence for record in records], scores, kind)
-        return Series(
-            tuple(
-                Estimate(r.position, confidence, r.frozen_correct, r.ledger.answering + r.ledger.scoring)
-                for r, confidence in zip(records, mapped.tolist(), strict=True)
-            )
-        )
-
-    def passes(record: Record) -> float:
-        return 1.0 if record.evidence.p_true is None else 6.0
-
-    title = f"Label-free {MAPS[kind]}"
-    return Estimator(f"label_free_{kind}", title, "label_free", estimate, passes, answers="frozen", needs=signal.needs)
-
-
-def _score_of_frozen(signal: Signal, record: Record) -> float:
-    """The signal of the frozen model's answer; nan without one."""
-    if record.reply.answer != record.frozen.answer:
-        return math.nan
-    score = _rate(signal, record, record.reply)
-    return math.nan if score is None else score
 
 
 ESTIMATORS: dict[str, Estimator] = make_estimators()

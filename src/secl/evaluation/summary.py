@@ -4,84 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from secl.evaluation.estimators import Estimator, Series, make_estimators
+from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import HIDDEN, json_value
-from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
-from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
-from secl.metrics.discrimination import auroc, auroc_within
-from secl.metrics.graded import graded
-from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
+from secl.evaluation.measures import RESAMPLES, Measures, measure
+from secl.evaluation.series import Estimator, Series
 from secl.records import Record
-
-RESAMPLES = 1000
-"""Bootstrap draws of a summary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """A bootstrap interval over questions for the main measures of `Measures`."""
-
-    brier: Interval
-    ece: Interval
-    ada_ece: Interval
-    auroc: Interval
-    augrc: Interval
-    prr_50: Interval
-    accuracy: Interval
-    mean_confidence: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
-    """What n graded answers say about a confidence; every measure is nan where it is undefined.
-
-    Attributes:
-        n: answers that counted.
-        brier: Brier score.
-        ece: expected calibration error, ten equal-width bins.
-        ece_floor: the expected ECE of a perfectly calibrated forecaster with these confidences.
-        ece_floor_95: the 95% quantile of that.
-        ece_within_floor: whether the ECE is that at most, so that chance alone may have made it; None for n = 0.
-        ada_ece: ECE with ten equal-mass bins.
-        auroc: area under the ROC curve; nan if all answers are right or all are wrong.
-        auroc_within: mean AUROC inside the domains, weighted by pairs of a right and a wrong answer.
-        augrc: area under the generalised risk-coverage curve.
-        aurc: area under the risk-coverage curve.
-        prr: prediction rejection ratio over all rejections; nan where AUROC is.
-        prr_50: the same up to half of the answers rejected ("PRR@50%").
-        coverage_at_5, coverage_at_10, coverage_at_20: largest share of most confident answers of which 5, 10 or 20% at
-            most are wrong.
-        accuracy: share of right answers.
-        mean_confidence: mean of the confidences.
-        intervals: 95% bootstrap intervals; None where they were not asked for.
-    """
-
-    n: int
-    brier: float
-    ece: float
-    ece_floor: float
-    ece_floor_95: float
-    ece_within_floor: bool | None
-    ada_ece: float
-    auroc: float
-    auroc_within: float
-    augrc: float
-    aurc: float
-    prr: float
-    prr_50: float
-    coverage_at_5: float
-    coverage_at_10: float
-    coverage_at_20: float
-    accuracy: float
-    mean_confidence: float
-    intervals: Intervals | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,60 +83,6 @@ class Evaluation:
 
     series: Mapping[str, Series]
     summary: Summary
-
-
-def measure(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    *,
-    domains: Sequence[Hashable] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Measures:
-    """All measures of n confidences (in [0, 1]) against n grades (right or wrong).
-
-    Args:
-        confidence: n probabilities.
-        correct: n grades.
-        domains: the domain of each answer; None if they are all from one.
-        resamples: bootstrap draws for the intervals; 0 for no intervals.
-        seed: seed of the bootstrap and of the floor of the ECE.
-
-    Raises:
-        ParameterError: lists of different lengths, values outside their range, or resamples below 0.
-
-    >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
-    >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals
-    (4, 0.3, 0.25, None)
-    """
-    confidences, grades = graded(confidence, correct)
-    intervals = None
-    if resamples != 0:
-        values = resampled_measures(confidences, grades, resamples=resamples, seed=seed)
-        intervals = Intervals(**{name: percentile_interval(values[name]) for name in MEASURES})
-    error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
-    return Measures(
-        n=int(confidences.size),
-        brier=brier(confidences, grades),
-        ece=error,
-        ece_floor=floor.mean,
-        ece_floor_95=floor.upper,
-        # Sums in another order may differ in the last digits.
-        ece_within_floor=error <= floor.upper + 1e-9 if grades.size else None,
-        ada_ece=ada_ece(confidences, grades),
-        auroc=area,
-        auroc_within=area if domains is None else auroc_within(confidences, grades, domains),
-        augrc=augrc(confidences, grades),
-        aurc=aurc(confidences, grades),
-        prr=prr(confidences, grades),
-        prr_50=prr(confidences, grades, 0.5),
-        coverage_at_5=coverage_at_risk(confidences, grades, 0.05),
-        coverage_at_10=coverage_at_risk(confidences, grades, 0.1),
-        coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
-        accuracy=float(np.mean(grades)) if grades.size else math.nan,
-        mean_confidence=float(np.mean(confidences)) if confidences.size else math.nan,
-        intervals=intervals,
-    )
 
 
 def evaluate(

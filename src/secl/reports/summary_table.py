@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from secl.evaluation.estimators import FOLDS
+from secl.evaluation.baselines import FOLDS
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span

@@ -12,7 +12,8 @@ from typing import Any
 from secl.calibrator import Calibrator
 from secl.data.streams import fingerprint
 from secl.errors import RunError
-from secl.evaluation.estimators import Estimator, make_estimators
+from secl.evaluation.estimators import make_estimators
+from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
 from secl.methods import Method

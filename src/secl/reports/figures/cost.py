@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secl.errors import ParameterError
-from secl.evaluation.estimators import Estimator, Family
+from secl.evaluation.series import Estimator, Family
 from secl.evaluation.summary import Summary
 from secl.reports.figures.drawing import (
     BLACK,

@@ -39,6 +39,7 @@ Accumulate = Literal["stream", "burst", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Mean = Literal["ema", "cumulative"]
+Against = Literal["fit", "zero"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
 GateName = Literal["entropy-shift", "page-hinkley", "gap-shift", "always", "never"]
 
@@ -114,6 +115,7 @@ class GateSettings(Settings):
     epsilon: float | None = Field(None, ge=0, description="Ignored rise (page-hinkley, nats) or change (gap-shift).")
     mean: Mean | None = Field(None, description="page-hinkley: reference mean.")
     probe_rate: float | None = Field(None, gt=0, le=1, description="gap-shift: share of the questions that it probes.")
+    against: Against | None = Field(None, description="gap-shift: the gap after the latest burst, or no gap at all.")
 
     def overrides(self) -> dict[str, Any]:
         """The parameters that differ from the gate's own values."""

@@ -39,6 +39,23 @@ def test_an_alarm_opens_the_burst_at_the_next_question_and_everything_starts_ane
     assert max(statistic or 0.0 for statistic in after) < 29.0  # where the six sums settle without any deviation
 
 
+def test_against_zero_a_gap_that_was_always_there_fires_and_there_is_no_warm_up() -> None:
+    gaps = [0.2 + 0.1 * (-1) ** k for k in range(60)]
+    by_fit = replay(GapShift(probe_rate=1.0, opening=False), [1.0] * 60, gaps)
+    by_zero = replay(GapShift(probe_rate=1.0, opening=False, against="zero"), [1.0] * 60, gaps)
+    assert not any(decision.alarm for decision in by_fit)
+    assert [decision.statistic for decision in by_zero[:1]] == [0.0]
+    (first,) = [k for k, decision in enumerate(by_zero) if decision.alarm]
+    assert 15 < first < 40
+    gains = [(gap - 0.05) / 0.55 for gap in gaps[:2]], [(-gap - 0.05) / 0.55 for gap in gaps[:2]]
+    bets = [(1 + b * x, 1 + b * y) for b in (0.2, 0.5, 0.9) for x, y in gains]
+    assert by_zero[2].statistic == pytest.approx(sum((x + 1) * y for x, y in bets) / 6, abs=1e-12)
+    never = replay(GapShift(probe_rate=1.0, opening=False, against="zero"), [1.0] * 60, [g - 0.2 for g in gaps])
+    assert not any(decision.alarm for decision in never)
+    quiet = GapShift(opening=False, against="zero")
+    assert 0.1 < sum(quiet.probes(GapShiftState(position=k, age=k)) for k in range(100)) / 100 < 0.4
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_rise_and_a_fall_are_the_same_to_it(sign: int) -> None:
     gaps = np.random.default_rng(3).uniform(-0.4, 0.4, 200)

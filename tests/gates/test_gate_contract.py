@@ -32,6 +32,7 @@ ROWS: list[tuple[Gate, int | None]] = [
     (GapShift(), 50),
     (GapShift(warmup=5, burst=7, opening=False, probe_rate=1.0, threshold=20.0), 7),
     (GapShift(warmup=1, threshold=1.0, burst=1), 1),
+    (GapShift(against="zero", threshold=20.0, burst=7, opening=False), 7),
 ]
 GATE = pytest.mark.parametrize("gate", [gate for gate, _ in ROWS], ids=repr)
 SEEN = st.lists(st.tuples(st.floats(0.0, 20.0), st.none() | st.floats(-1.0, 1.0)), max_size=120)
@@ -166,6 +167,7 @@ def test_a_replay_wants_a_gap_or_none_for_every_entropy() -> None:
         ("gap-shift", {"epsilon": 0.5}, "epsilon"),
         ("gap-shift", {"epsilon": -0.01}, "epsilon"),
         ("gap-shift", {"threshold": 0.0}, "threshold"),
+        ("gap-shift", {"against": "one"}, "one"),
         ("gap-shift", {"warmup": 0}, "warmup"),
         ("gap-shift", {"burst": 0}, "burst"),
     ],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
+from secl.errors import ParameterError
 from secl.gates.base import Gate, checked, in_burst, quiet
 from secl.records import Decision, Record
+from secl.settings import Against
 from secl.validation import check_finite, check_whole
 
 BETS = (0.2, 0.5, 0.9)
@@ -38,8 +40,9 @@ class GapShift(Gate):
 
     The gap g of a question is its reported confidence minus its signal; entropies are not looked at. Where the last fit
     still holds, the gap varies around the mean that it had after that fit, whatever the domain and however uncertain
-    the replies. The signal costs a pass, so outside bursts it is gathered for a random share of the questions alone.
-    Which ones depends on `seed` and position only, so that a resumed run probes the same ones.
+    the replies. Held against zero instead, it opens until the fit is good, and not only where a fit gets worse. The
+    signal costs a pass, so outside bursts it is gathered for a random share of the questions alone; which ones depends
+    on `seed` and position only, so that a resumed run probes the same ones.
 
     The test is a two-sided Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo, arXiv 2203.03532). With the deviation
     r = clip(g - reference, -0.5, 0.5), each bet b of 0.2, 0.5 and 0.9 collects evidence for a rise,
@@ -50,9 +53,10 @@ class GapShift(Gate):
     Guarantee: as long as the expected deviation, given all that came before, lies within epsilon of 0, the expected
     number of probes to a false alarm is at least `threshold`, for gaps of any distribution: the statistic minus the
     number of probes is then a supermartingale (optional stopping). That asks for a reference within epsilon of the
-    truth. It has to be estimated: it is the mean of all gaps since the latest burst (or the stream's start), each of
-    which is tested first; the first `warmup` questions, all of them probed, are not tested. Gaps inside bursts are left
-    out, because learning moves them.
+    truth. Against the fit it has to be estimated: it is the mean of all gaps since the latest burst (or the stream's
+    start), each of which is tested first; the first `warmup` questions, all of them probed, are not tested. Gaps inside
+    bursts are left out, because learning moves them. Against zero there is nothing to estimate and no warm-up: the
+    guarantee then speaks of a confidence that lies within epsilon of the signal on average.
 
     Simulated with warm-up 30, for gaps of three shapes: normal with two standard deviations, and 0.4 or -0.4 like a
     coin. The share of streams with a false alarm within 1,000 probes is that of a known reference (a reference fixed
@@ -72,7 +76,8 @@ class GapShift(Gate):
             probes over it.
         epsilon: change of the gap that is ignored, in [0, 0.5).
         threshold: least expected number of probes to a false alarm; larger means fewer of them and a later alarm.
-        warmup: questions that make the first reference, at least 1, all of them probed.
+        against: "fit", the mean gap since the latest burst, or "zero", no gap at all.
+        warmup: questions that make the first reference, at least 1, all of them probed; without effect against zero.
         burst: B, questions that learn after an alarm, the one that fires included.
         opening: whether the stream's start opens a burst; otherwise the first reference is made there.
         seed: with the position it decides which questions are probed.
@@ -90,6 +95,7 @@ class GapShift(Gate):
     probe_rate: float = 0.25
     epsilon: float = 0.05
     threshold: float = 200.0
+    against: Against = "fit"
     warmup: int = 30
     burst: int = 50
     opening: bool = True
@@ -101,6 +107,8 @@ class GapShift(Gate):
         check_finite("gate's probe_rate", self.probe_rate, 0.0 < self.probe_rate <= 1.0, "lie above 0 and not above 1")
         check_finite("gate's epsilon", self.epsilon, 0.0 <= self.epsilon < CLIP, f"be 0 or more and below {CLIP}")
         check_finite("gate's threshold", self.threshold, self.threshold > 0.0, "be above 0")
+        if self.against not in get_args(Against):
+            raise ParameterError(f"a gap is held against 'fit' or 'zero', not {self.against!r}.")
         check_whole("gate's warmup", self.warmup, 1)
         check_whole("gate's burst", self.burst, 1)
 
@@ -116,7 +124,7 @@ class GapShift(Gate):
             remaining = state.remaining - 1
             return GapShiftState(position=position, remaining=remaining), in_burst(False, remaining, None)
         statistic = None
-        if state.age >= self.warmup and state.count:
+        if self._has_reference(state, state.age):
             statistic = sum(state.rise + state.fall) / (2 * len(BETS))
         if (self.opening and not state.position) or (statistic is not None and statistic > self.threshold):
             remaining = self.burst - 1
@@ -127,7 +135,7 @@ class GapShift(Gate):
         """All questions that make the reference, then a random share; inside bursts there is nothing to probe."""
         if state.remaining:
             return False
-        return state.age < self.warmup or _unit(self.seed, state.position) < self.probe_rate
+        return (self.against == "fit" and state.age < self.warmup) or _unit(self.seed, state.position) < self.probe_rate
 
     def observe(self, state: GapShiftState, gap: float) -> GapShiftState:
         """Test the gap of the latest question against the reference without it, then take it in, if it was probed."""
@@ -136,12 +144,17 @@ class GapShift(Gate):
         if not state.probed:
             return state
         rise, fall = state.rise, state.fall
-        if state.age > self.warmup and state.count:
-            deviation = max(-CLIP, min(value - state.mean, CLIP))
+        if self._has_reference(state, state.age - 1):
+            reference = state.mean if self.against == "fit" else 0.0
+            deviation = max(-CLIP, min(value - reference, CLIP))
             rise, fall = self._collected(rise, deviation), self._collected(fall, -deviation)
         count = state.count + 1
         mean = state.mean + (value - state.mean) / count
         return replace(state, count=count, mean=mean, rise=rise, fall=fall, probed=False)
+
+    def _has_reference(self, state: GapShiftState, age: int) -> bool:
+        """Whether there is something to test the gap of the question of this age against."""
+        return self.against == "zero" or (age >= self.warmup and state.count > 0)
 
     def _collected(self, evidence: tuple[float, ...], deviation: float) -> tuple[float, ...]:
         """The evidence of all bets after one more deviation in their direction."""

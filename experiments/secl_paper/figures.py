@@ -23,7 +23,7 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
         stem: path without suffix; its folder must exist.
     """
     if table.figure == "cost":
-        write_picture(cost_figure(_points(table, lines, runs)), stem)
+        write_picture(cost_figure(_points(table, lines, runs), measure="ECE"), stem)
         return
     panels = []
     for row in table.rows:

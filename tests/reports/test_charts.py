@@ -52,7 +52,7 @@ def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable
     by_name = {point.estimator.name: point for point in cost_points([summary])}
     for name, point in by_name.items():
         row = summary.estimators[name]
-        assert (point.ece, point.measured, point.paper) == (row.ece, row.cost_measured, row.cost_paper)
+        assert (point.error, point.measured, point.paper) == (row.brier, row.cost_measured, row.cost_paper)
         assert point.cost == point.measured
     assert set(by_name) == set(summary.estimators)
     assert by_name["p_true"].label.endswith(f", n={summary.estimators['p_true'].n}")
@@ -76,7 +76,7 @@ def test_what_needs_right_answers_is_hollow_and_every_name_is_there(make_stream:
     marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
     faces = {(line.get_xdata()[0], line.get_ydata()[0]): line.get_markerfacecolor() for line in marks}  # type: ignore[index]
     for point in points:
-        assert (faces[point.cost, point.ece] == WHITE) == point.estimator.needs_labels, point
+        assert (faces[point.cost, point.error] == WHITE) == point.estimator.needs_labels, point
 
 
 def test_several_runs_are_told_apart_by_colour_and_named(tmp_path: Path, make_stream: Any) -> None:

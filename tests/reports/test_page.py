@@ -15,7 +15,7 @@ import pytest
 from secl.records import Question, Record, References
 from secl.reports.folder import write_report
 from secl.reports.page import render
-from secl.reports.run_report import RunReport, best_alternative, ledger, overview, panels, verdict
+from secl.reports.run_report import RunReport, alternatives, best_alternative, ledger, overview, panels, verdict
 from secl.reports.summary_table import COLUMNS
 from secl.reports.wrong_answers import wrong_answers
 
@@ -115,9 +115,10 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
     assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
         "Summary",
         "Reliability: does 70% mean 70%?",
+        "Ranking and selective prediction",
         "Confidence of right and of wrong answers",
         "The gate over the stream",
-        "Cost against calibration error",
+        "Cost against Brier score",
         "By domain",
         "Most confident wrong answers",
         "How the run was made",
@@ -139,9 +140,11 @@ def test_the_summary_has_an_interval_under_every_measure(make_stream: MakeStream
     body = next(page.iter(f"{XHTML}tbody"))
     plain = run.summary.to_json()["estimators"]
     for numbers, row in zip(plain.values(), body.iter(f"{XHTML}tr"), strict=True):
-        ranges = [numbers["intervals"][m] for m in ("ece", "ada_ece", "brier", "auroc", "accuracy")]
+        ranges = [numbers["intervals"][m] for m in ("brier", "ece", "auroc", "accuracy")]
         small = [text_of(part) for cell in row.iter(f"{XHTML}td") for part in cell.iter(f"{XHTML}small")]
-        assert len(small) == len([each for each in ranges if each]) >= 4
+        side = "within" if numbers["ece_within_floor"] else "above"
+        assert small[2] == f"{side} {numbers['ece_floor_95']:.3f}"
+        assert len(small) - 1 == len([each for each in ranges if each]) >= 3
     low, high = plain["secl"]["intervals"]["brier"]
     assert f"{low:.3f}–{high:.3f}" in text_of(body)  # noqa: RUF001
 
@@ -181,30 +184,42 @@ def test_the_verdict_says_what_adapting_did_or_what_came_closest(
 ) -> None:
     records = make_stream(60)
     learned, frozen = make_report(records), make_report(records, learned=False)
-    assert f"after adapting by {learned.summary.estimators['secl'].ece:.3f}." in verdict(learned.summary)
+    secl = learned.summary.estimators["secl"]
+    assert f"after adapting it was off by {secl.ece:.3f}, Brier score {secl.brier:.3f}." in verdict(learned.summary)
     row = best_alternative(frozen.summary)
     assert row is not None
     best = row.estimator.name
     assert best in ("p_true", "norm_p_true")
-    assert f"came closest, off by {row.ece:.3f}." in verdict(frozen.summary)
+    assert row.brier == min(each.brier for each in alternatives(frozen.summary))
+    chance = " (chance alone may explain that)" if row.ece_within_floor else ""
+    assert f"was best, off by {row.ece:.3f}{chance}, Brier score {row.brier:.3f}." in verdict(frozen.summary)
     assert list(panels(learned))[:2] == ["stated", "secl"]
     assert list(panels(frozen))[:2] == ["stated", best]
-    assert "the second the one that came closest" in text_of(without_pictures_but(frozen))
+    assert "the second the one with the lowest Brier score of those" in text_of(without_pictures_but(frozen))
     unlabelled = make_report([make_record(correct=None, frozen_correct=None)])
     assert "nothing can be said" in verdict(unlabelled.summary)
 
 
-def test_no_confidence_is_called_closest_that_is_worse_than_what_is_stated(
+def test_no_confidence_is_called_best_that_is_worse_than_what_is_stated(
     make_record: MakeRecord, make_report: MakeReport
 ) -> None:
     records = [make_record(position, frozen_correct=True, p_true=(0.2, 0.7)) for position in range(30)]
     run = make_report(records, learned=False)
-    assert verdict(run.summary).endswith("; none of the confidences that need no right answers came closer.")
+    assert verdict(run.summary).endswith(
+        "; none of the confidences that need no right answers has a lower Brier score."
+    )
     text = text_of(without_pictures_but(run))
-    assert "came closest" not in text
-    assert "none of which came closer" in text
-    assert overview(run)[5] == "Normalised P(True), the best of 2 on these answers"
-    assert overview(make_report(records))[5] == "SECL"
+    assert "was best" not in text
+    assert "though the stated one has a lower one" in text
+    assert overview(run)[6] == "Normalised P(True), the best of 2 on these answers"
+    assert overview(make_report(records))[6] == "SECL"
+
+
+def test_an_error_that_chance_may_have_made_is_called_that(make_record: MakeRecord, make_report: MakeReport) -> None:
+    records = [make_record(place, frozen_digit=4, frozen_correct=place % 2 == 0) for place in range(40)]
+    assert "off by 0.050 on average (chance alone may explain that), Brier score 0.253 (it said 45%" in verdict(
+        make_report(records, learned=False).summary
+    )
 
 
 def test_too_few_questions_to_tell_are_called_that(make_record: MakeRecord, make_report: MakeReport) -> None:
@@ -274,7 +289,7 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
     page = written(tmp_path, *runs)
     assert [text_of(h) for h in page.iter(f"{XHTML}h2")] == [
         "All runs",
-        "Cost against calibration error",
+        "Cost against Brier score",
         "one *",
         "two",
     ]

@@ -18,7 +18,16 @@ from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED
-from secl.reports.summary_table import COLUMNS, FOOTNOTE, caption, footnotes, summary_csv, summary_table
+from secl.reports.summary_table import (
+    COLUMNS,
+    FOOTNOTE,
+    RANKING_COLUMNS,
+    caption,
+    footnotes,
+    ranking_table,
+    summary_csv,
+    summary_table,
+)
 from secl.reports.table import latex, to_latex, to_markdown, to_rich
 
 MakeRecord = Callable[..., Record]
@@ -47,6 +56,7 @@ def everything() -> Summary:
 def shown(summary: Summary, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(to_rich(summary_table({"run": summary}), padding=0))
+    console.print(to_rich(ranking_table({"run": summary}), padding=0))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -72,12 +82,37 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
     row = summary.estimators["secl"]
     assert row.intervals is not None
-    low, high = row.intervals.ece.low, row.intervals.ece.high
+    low, high = row.intervals.brier.low, row.intervals.brier.high
     line = next(line for line in markdown(summary).splitlines() if line.startswith("| SECL  "))
-    measures = [f"{value:.3f}" for value in (row.ada_ece, row.brier, row.auroc)]
-    ece, accuracy = f"{row.ece:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * row.accuracy:.1f}%"
+    brier, accuracy = f"{row.brier:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * row.accuracy:.1f}%"
+    assert row.ece > row.ece_floor_95
+    floor = f"{row.ece_floor:.3f} (above {row.ece_floor_95:.3f})"
     costs = [f"{row.cost_paper:.1f}", f"{row.cost_measured:.1f}"]
-    assert cells(line) == ["SECL", ece, *measures, accuracy, "60", *costs]
+    assert cells(line) == ["SECL", brier, f"{row.ece:.3f}", floor, f"{row.auroc:.3f}", accuracy, "60", *costs]
+
+
+def test_an_ece_that_chance_may_have_made_is_called_within_its_floor(make_record: MakeRecord) -> None:
+    records = [make_record(place, frozen_digit=4, frozen_correct=place % 2 == 0) for place in range(20)]
+    row = summarise(records).estimators["stated"]
+    (line,) = (line for line in markdown(summarise(records)).splitlines() if line.startswith("| Stated (frozen)  "))
+    assert cells(line)[3] == f"{row.ece_floor:.3f} (within {row.ece_floor_95:.3f})"
+
+
+def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(60))
+    table = ranking_table({"run": summary}, intervals_of=MEASURES)
+    assert [column.heading for column in table.columns] == ["Confidence", *RANKING_COLUMNS]
+    row, shown = summary.estimators["secl"], {line[0].text: line for line in table.sections[""]}["SECL"]
+    assert len(table.sections[""]) == len(summary.estimators)
+    assert row.intervals is not None
+    expected = [row.auroc, row.auroc_within, row.augrc, row.aurc, row.prr, row.prr_50]
+    assert [cell.text for cell in shown[1:7]] == [f"{value:.3f}" for value in expected]
+    shares = (row.coverage_at_5, row.coverage_at_10, row.coverage_at_20)
+    assert [cell.text for cell in shown[7:]] == [f"{100 * value:.1f}%" for value in shares]
+    assert shown[3].detail == f"{row.intervals.augrc.low:.3f}{UNDEFINED}{row.intervals.augrc.high:.3f}"
+    assert [cell.detail != "" for cell in shown[1:]] == [True, False, True, False, False, True, False, False, False]
+    assert FOOTNOTE in " ".join(table.notes)
+    assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1
 
 
 def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:
@@ -85,6 +120,7 @@ def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRe
     lines = markdown(summary).splitlines()
     stated, secl = (cells(next(line for line in lines if line.startswith(f"| {name}"))) for name in ("Stated", "SECL"))
     assert stated[4] == UNDEFINED  # AUROC of one class
+    assert secl[3] == UNDEFINED
     assert secl[1:7] == [UNDEFINED] * 5 + ["0"]
     reasons = " ".join(footnotes(summary))
     assert "n = 0" in reasons
@@ -98,7 +134,7 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: Summary) -> 
     narrow, wide = shown(everything, 80), shown(everything, 200)
     assert "…" not in narrow
     assert max(map(len, narrow.splitlines())) <= 80
-    for text in ("12,500", "0.100–1.000", "0.123", "100.0%", "15.0", "123.4", "[0.00, 0.26]"):  # noqa: RUF001
+    for text in ("12,500", "0.100–1.000", "above 0.123", "100.0%", "15.0", "123.4", "12.3%", "0.26]"):  # noqa: RUF001
         assert narrow.count(text) == wide.count(text) > 0, text
     assert to_rich(summary_table({"run": everything})).row_count == len(ESTIMATORS)
     assert all(estimator.title in wide for estimator in ESTIMATORS.values())
@@ -118,7 +154,8 @@ def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeR
     text = caption(summarise(records))
     for words in ("2 questions", "1 trained", "0 alarms", "1 without a reference", "1 unparsed", "[lo, hi)", "95%"):
         assert words in text
-    assert "95%" not in caption(summarise(records, intervals=False))
+    assert "bootstrap" in text
+    assert "bootstrap" not in caption(summarise(records, intervals=False))
 
 
 def test_an_empty_run_has_a_table_without_rows() -> None:
@@ -163,7 +200,7 @@ def test_csv_keeps_every_digit_of_every_run_domain_and_estimator(make_stream: Ma
             for k, end in ((0, "_low"), (1, "_high"))
         }
         for column, value in {
-            **{m: plain_row[m] for m in MEASURES},
+            **{m: plain_row[m] for m in (*MEASURES, "ece_floor", "auroc_within", "prr", "coverage_at_10")},
             **low_high,
             "cost_paper": plain_row["cost_paper"],
         }.items():

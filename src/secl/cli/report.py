@@ -89,7 +89,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
     """
     from secl.reports.folder import write_report
-    from secl.reports.summary_table import summary_table
+    from secl.reports.summary_table import RANKING, ranking_table, summary_table
     from secl.reports.table import to_rich
 
     alone = len(stores) == 1
@@ -99,6 +99,8 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     screen = console()
     for run in reports:
         screen.print(to_rich(summary_table({run.name: run.summary}), None if alone else run.name, padding=0))
+        screen.print()
+        screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:

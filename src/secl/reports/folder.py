@@ -14,7 +14,7 @@ from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.page import render
 from secl.reports.run_report import RunReport, panels
-from secl.reports.summary_table import summary_csv, summary_table
+from secl.reports.summary_table import RANKING, ranking_table, summary_csv, summary_table
 from secl.reports.table import to_latex, to_markdown
 
 PAGE = "report.html"
@@ -71,7 +71,7 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
         summaries = {run.name: run.summary for run in runs}
         texts = {
             "summary.md": markdown(runs),
-            "summary.tex": to_latex(summary_table(summaries)),
+            "summary.tex": "\n".join(to_latex(make(summaries)) for make in (summary_table, ranking_table)),
             "summary.csv": summary_csv(summaries),
             PAGE: render(runs, pictures, cost),
         }
@@ -105,9 +105,12 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
-    """The summary tables one after the other, with headings where there are several."""
-    tables = {run.name: to_markdown(summary_table({run.name: run.summary})) for run in runs}
-    if len(runs) == 1:
-        return tables[runs[0].name]
-    escaped = {name: re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", name) for name in tables}
-    return "\n".join(f"## {escaped[name]}\n\n{table}" for name, table in tables.items())
+    """The tables of each run one after the other, with headings where there are several runs."""
+    texts = []
+    for run in runs:
+        summaries = {run.name: run.summary}
+        level = "##" if len(runs) == 1 else "###"
+        text = f"{to_markdown(summary_table(summaries))}\n{level} {RANKING}\n\n{to_markdown(ranking_table(summaries))}"
+        escaped = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", run.name)
+        texts.append(text if len(runs) == 1 else f"## {escaped}\n\n{text}")
+    return "\n".join(texts)

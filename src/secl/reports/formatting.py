@@ -49,7 +49,9 @@ def span(interval: Interval | None, show: Callable[[float], str] = lambda value:
     """An interval as text; empty if there is none or it is undefined."""
     if interval is None or math.isnan(interval.low):
         return ""
-    return f"{show(interval.low)}{RANGE}{show(interval.high)}"
+    # A dash before a minus sign could not be told from it.
+    between = RANGE if interval.low >= 0.0 else " to "
+    return f"{show(interval.low)}{between}{show(interval.high)}"
 
 
 def terminal_text(text: str) -> str:

@@ -20,7 +20,7 @@ from secl.reports.run_report import (
     provenance,
     verdict,
 )
-from secl.reports.summary_table import COLUMNS, summary_table
+from secl.reports.summary_table import RANKING, ranking_table, summary_table
 from secl.reports.wrong_answers import wrong_answers
 
 
@@ -65,7 +65,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         undefined=jinja2.StrictUndefined,
         finalize=clean,
     )
-    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "columns": COLUMNS, "counted": counted}
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
     sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
     return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
 
@@ -79,8 +79,8 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "verdict": verdict(run.summary),
         "after": after.estimator.title if after else None,
         "closer": comes_closer(run.summary),
-        "rows": table.sections[""],
-        "notes": table.notes,
+        "table": table,
+        "ranking": ranking_table({run.name: run.summary}, intervals_of=MEASURES),
         "pictures": pictures,
         "domains": domain_rows(run),
         "wrong": wrong_answers(run.records, adapted=run.learned),

@@ -12,6 +12,7 @@ from secl.metrics.paired_bootstrap import FEWEST
 from secl.records import Record
 from secl.reports.figures.drawing import Panel
 from secl.reports.formatting import amount, number, percent, span
+from secl.reports.summary_table import floor_side
 from secl.settings import SettingGroups
 
 PURPOSES = {
@@ -95,20 +96,20 @@ def adapted(summary: Summary) -> EstimatorSummary | None:
 
 
 def best_alternative(summary: Summary) -> EstimatorSummary | None:
-    """What the stated confidence is compared with: the adapted one if any, else the lowest ECE without labels."""
-    return adapted(summary) or min(alternatives(summary), key=lambda row: row.ece, default=None)
+    """What the stated confidence is compared with: the adapted one, else the best Brier score without labels."""
+    return adapted(summary) or min(alternatives(summary), key=lambda row: row.brier, default=None)
 
 
 def alternatives(summary: Summary) -> list[EstimatorSummary]:
     """The graded confidences beside the stated one that need no right answers."""
     rows = [row for name, row in summary.estimators.items() if name != "stated" and not row.estimator.needs_labels]
-    return [row for row in rows if not math.isnan(row.ece)]
+    return [row for row in rows if not math.isnan(row.brier)]
 
 
 def comes_closer(summary: Summary) -> bool:
-    """Whether the stated confidence is compared with one of a lower ECE."""
+    """Whether the stated confidence is compared with one of a lower Brier score."""
     stated, after = summary.estimators.get("stated"), best_alternative(summary)
-    return stated is not None and after is not None and after.ece < stated.ece
+    return stated is not None and after is not None and after.brier < stated.brier
 
 
 def verdict(summary: Summary) -> str:
@@ -122,25 +123,31 @@ def verdict(summary: Summary) -> str:
     if stated is None or math.isnan(stated.ece):
         return "No answer could be graded, so nothing can be said about calibration."
     claim = f"it said {100 * stated.mean_confidence:.0f}% and was right {100 * stated.accuracy:.0f}% of the time"
-    text = f"Stated confidence was off by {stated.ece:.3f} on average ({claim})"
+    text = f"Stated confidence was {_off(stated, ' on average')} ({claim})"
     if after is None:
         return f"{text}."
     if after.estimator.learned:
         doubt = "" if _distinguishable(stated, after) else " (too few questions to tell)"
-        return f"{text}; after adapting by {number(after.ece, 3)}{doubt}."
+        return f"{text}; after adapting it was {_off(after)}{doubt}."
     if not comes_closer(summary):
-        return f"{text}; none of the confidences that need no right answers came closer."
-    best = f'"{after.estimator.title}" came closest, off by {after.ece:.3f}'
+        return f"{text}; none of the confidences that need no right answers has a lower Brier score."
+    best = f'"{after.estimator.title}" was best, {_off(after)}'
     return f"{text}; of the confidences that need no right answers, {best}."
 
 
+def _off(row: EstimatorSummary, how: str = "") -> str:
+    """The calibration error in words, whether chance alone may have made it, and the Brier score."""
+    chance = " (chance alone may explain that)" if row.ece_within_floor else ""
+    return f"off by {row.ece:.3f}{how}{chance}, Brier score {row.brier:.3f}"
+
+
 def _distinguishable(one: EstimatorSummary, other: EstimatorSummary) -> bool:
-    """Whether two errors may be read as different: with `FEWEST` questions, or where intervals do not overlap."""
+    """Whether two scores may be read as different: with `FEWEST` questions, or where intervals do not overlap."""
     if min(one.n, other.n) >= FEWEST:
         return True
     if one.intervals is None or other.intervals is None:
         return False
-    spans = (one.intervals.ece, other.intervals.ece)
+    spans = (one.intervals.brier, other.intervals.brier)
     return max(each.low for each in spans) > min(each.high for each in spans)
 
 
@@ -206,8 +213,10 @@ def domain_rows(run: RunReport) -> list[dict[str, str]]:
 def _columns(prefix: str, row: EstimatorSummary | None) -> dict[str, str]:
     intervals = row.intervals if row else None
     return {
+        f"{prefix}_brier": number(row.brier if row else None, 3),
+        f"{prefix}_interval": span(intervals.brier if intervals else None),
         f"{prefix}_ece": number(row.ece if row else None, 3),
-        f"{prefix}_interval": span(intervals.ece if intervals else None),
+        f"{prefix}_floor": floor_side(row) if row else "",
         f"{prefix}_auroc": number(row.auroc if row else None, 3),
         f"{prefix}_accuracy": percent(row.accuracy if row else None),
     }
@@ -225,8 +234,10 @@ def overview(run: RunReport) -> tuple[str, ...]:
         str(recipe.get("method", "")),
         amount(len(run.records)),
         percent(accurate.accuracy if accurate else None),
+        number(stated.brier if stated else None, 3),
         number(stated.ece if stated else None, 3),
         f"{after.estimator.title}{among}" if after else "",
+        number(after.brier if after else None, 3),
         number(after.ece if after else None, 3),
         number(after.cost_measured if after else None, 1),
     )

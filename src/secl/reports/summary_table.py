@@ -1,23 +1,49 @@
-"""Summaries as tables: a row for each confidence that was computed."""
+"""Summaries as tables: a row for each confidence that was computed, Brier score first."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 
 from secl.evaluation.baselines import FOLDS
+from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.table import Cell, Column, Table, to_csv
 
-COLUMNS = ("Confidence", "ECE", "AdaECE", "Brier", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
+COLUMNS = ("Confidence", "Brier", "ECE", "ECE floor", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
+
+RANKING = "Ranking and selective prediction"
+"""Title of the second table."""
+
+RANKING_COLUMNS = {
+    "AUROC": "auroc",
+    "AUROC within": "auroc_within",
+    "AUGRC": "augrc",
+    "AURC": "aurc",
+    "PRR": "prr",
+    "PRR @50%": "prr_50",
+    "Share at 5%": "coverage_at_5",
+    "Share at 10%": "coverage_at_10",
+    "Share at 20%": "coverage_at_20",
+}
+"""Headings of the second table and their measures; the first column is the confidence."""
+
+RANKING_NOTE = (
+    "AUROC within: the mean over domains, weighted by their pairs of a right and a wrong answer. AUGRC, AURC: area "
+    "under the (generalised) risk-coverage curve; lower is better. PRR: prediction rejection ratio, 1 for a perfect "
+    "order and 0 for chance, over all rejections and up to half of the answers. Share at 5%: the largest share of most "
+    "confident answers of which 5% at most are wrong, a threshold chosen on these same answers."
+)
+"""What a reader must know about the second table."""
 
 FOOTNOTE = f"* needs right answers: {('', '', 'two', 'three', 'four', 'five')[FOLDS]}-fold cross-validation"
 
 
-def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ("ece",)) -> Table:
+def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ("brier",)) -> Table:
     """The table of one summary, or of several with a section for each; what is undefined is a dash.
 
     Args:
@@ -39,24 +65,73 @@ def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
     return Table(columns, sections, (*captions, *notes))
 
 
-def _row(row: EstimatorSummary, intervals_of: Collection[str]) -> tuple[Cell, ...]:
-    intervals = row.intervals
+def ranking_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ()) -> Table:
+    """The second table: how well each confidence ranks, and what a threshold on it buys; arguments as above.
 
-    def interval(measure: str) -> str:
-        if intervals is None or measure not in intervals_of:
-            return ""
-        if measure == "accuracy":
-            return span(intervals.accuracy, lambda value: f"{100 * value:.0f}")
-        return span(getattr(intervals, measure))
+    >>> from secl.evaluation.summary import summarise
+    >>> ranking_table({"run": summarise([])}).sections
+    {'': []}
+    """
+    several = len(summaries) > 1
+
+    def cells(row: EstimatorSummary) -> tuple[Cell, ...]:
+        shares = (percent if name.startswith("coverage") else _three_digits for name in RANKING_COLUMNS.values())
+        return (
+            Cell(row.estimator.title),
+            *(
+                Cell(show(getattr(row, name)), _interval(row, name, intervals_of))
+                for name, show in zip(RANKING_COLUMNS.values(), shares, strict=True)
+            ),
+        )
+
+    sections = {
+        run if several else "": [cells(row) for row in summary.estimators.values()]
+        for run, summary in summaries.items()
+    }
+    columns = [Column("Confidence", text=True, wraps=True), *map(Column, RANKING_COLUMNS)]
+    starred = any(row.estimator.needs_labels for summary in summaries.values() for row in summary.estimators.values())
+    return Table(columns, sections, (RANKING_NOTE, f"{FOOTNOTE}.") if starred else (RANKING_NOTE,))
+
+
+def _interval(row: EstimatorSummary, measure: str, intervals_of: Collection[str]) -> str:
+    """The interval of a measure in a row; empty if it is not wanted or there is none."""
+    if row.intervals is None or measure not in intervals_of or measure not in MEASURES:
+        return ""
+    if measure == "accuracy":
+        return span(row.intervals.accuracy, lambda value: f"{100 * value:.0f}")
+    return span(getattr(row.intervals, measure))
+
+
+def _three_digits(value: float) -> str:
+    return number(value, 3)
+
+
+def floor_side(row: EstimatorSummary) -> str:
+    """On which side of the 95% quantile of its floor an ECE lies, in words; empty where it is undefined."""
+    if row.ece_within_floor is None:
+        return ""
+    return f"{'within' if row.ece_within_floor else 'above'} {row.ece_floor_95:.3f}"
+
+
+def _row(row: EstimatorSummary, intervals_of: Collection[str]) -> tuple[Cell, ...]:
+    def measured(name: str) -> Cell:
+        return Cell(number(getattr(row, name), 3), _interval(row, name, intervals_of))
 
     return (
         Cell(row.estimator.title, row.fitted or ""),
-        *(Cell(number(getattr(row, name), 3), interval(name)) for name in ("ece", "ada_ece", "brier", "auroc")),
-        Cell(percent(row.accuracy), interval("accuracy")),
+        measured("brier"),
+        measured("ece"),
+        Cell(number(row.ece_floor, 3), floor_side(row)),
+        measured("auroc"),
+        Cell(percent(row.accuracy), _interval(row, "accuracy", intervals_of)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),
         Cell(number(row.cost_measured, 1)),
     )
+
+
+OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEASURES, "n", "intervals"))
+"""Measures without an interval."""
 
 
 def summary_csv(summaries: Mapping[str, Summary]) -> str:
@@ -66,6 +141,7 @@ def summary_csv(summaries: Mapping[str, Summary]) -> str:
     run,domain,estimator,confidence,needs_right_a
     """
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
+    ranges += OTHERS
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
         (run, domain, *_values(row))
@@ -81,6 +157,7 @@ def _values(row: EstimatorSummary) -> tuple[object, ...]:
     for name in MEASURES:
         interval = getattr(row.intervals, name) if row.intervals else None
         values += (getattr(row, name), *((interval.low, interval.high) if interval else (None, None)))
+    values += [getattr(row, name) for name in OTHERS]
     estimator = row.estimator
     title, labels = estimator.title.removesuffix("*"), int(estimator.needs_labels)
     return (estimator.name, title, labels, row.n, *values, row.cost_paper, row.cost_measured, row.fitted)
@@ -104,7 +181,10 @@ def caption(summary: Summary) -> str:
     text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}. "
     if not math.isnan(summary.cost_measured):
         text += f"Measured cost of the run: {summary.cost_measured:.2f} forward passes per question. "
-    text += "ECE has ten equal-width bins [lo, hi)"
+    text += (
+        "ECE has ten equal-width bins [lo, hi); its floor is the ECE that chance alone gives a perfectly calibrated "
+        "confidence, in the mean, and whether the ECE lies within or above 95% of that"
+    )
     if any(row.intervals for row in summary.estimators.values()):
         text += "; ranges are 95% bootstrap intervals over questions"
     return text + "."

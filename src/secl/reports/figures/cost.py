@@ -1,4 +1,4 @@
-"""What a confidence costs against its calibration error."""
+"""What a confidence costs against its error: the Brier score, or the ECE as in the paper."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Point:
         label: what people call it.
         estimator: estimator of the confidence.
         run: place of its run among those drawn.
-        ece: expected calibration error, in [0, 1].
+        error: Brier score or ECE, in [0, 1].
         measured: cost in forward passes per question, as tokens per token of plain answering; None if unknown.
         paper: the same as the paper counts.
     """
@@ -67,7 +67,7 @@ class Point:
     label: str
     estimator: Estimator
     run: int
-    ece: float
+    error: float
     measured: float | None
     paper: float
 
@@ -78,24 +78,24 @@ class Point:
 
 
 def cost_points(summaries: Sequence[Summary]) -> list[Point]:
-    """A point for each estimator of each run that has an ECE and a cost; one that several runs share is there once."""
+    """A point for each estimator of each run with a Brier score and a cost; shared ones are there once."""
     distinct: dict[tuple[str, float, float], Point] = {}
     for run, summary in enumerate(summaries):
         most = max((row.n for row in summary.estimators.values()), default=0)
         for name, row in summary.estimators.items():
             measured = None if math.isnan(row.cost_measured) else row.cost_measured
-            if math.isnan(row.ece) or not (measured or row.cost_paper):
+            if math.isnan(row.brier) or not (measured or row.cost_paper):
                 continue
             label = row.estimator.title.removesuffix("*").replace("temperature", "temp.").replace("Normalised", "Norm.")
             if row.n < most:
                 label += f", n={row.n:,}"
-            point = Point(label, row.estimator, run, row.ece, measured, row.cost_paper)
-            distinct.setdefault((name, round(point.ece, 9), round(point.cost, 9)), point)
+            point = Point(label, row.estimator, run, row.brier, measured, row.cost_paper)
+            distinct.setdefault((name, round(point.error, 9), round(point.cost, 9)), point)
     return list(distinct.values())
 
 
-def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
-    """Cost against calibration error (the paper's first figure): lower left is better.
+def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",), *, measure: str = "Brier score") -> Figure:
+    """Cost against error (the paper's first figure): lower left is better.
 
     A marker stands at the measured cost, hollow where right answers were needed; a thin line leads to the cost as the
     paper counts it. Shapes tell the kind of confidence, colours too, or the run where there are several.
@@ -103,15 +103,16 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     Args:
         points: points made by `cost_points`.
         runs: what people call the runs, in the order of `Point.run`.
+        measure: what people call the error.
 
     Raises:
         ParameterError: no points.
     """
     if not points:
-        raise ParameterError("There is no confidence with a cost and a calibration error to draw.")
+        raise ParameterError("There is no confidence with a cost and an error to draw.")
     figure = new_figure(10.0, 5.6)
     axes = figure.add_subplot()
-    _scale(axes, points)
+    _scale(axes, points, measure)
     for point in points:
         _mark(axes, point, len(runs))
     _legend(figure, points, runs)
@@ -119,15 +120,17 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",)) -> Figure:
     return figure
 
 
-def _scale(axes: Axes, points: Sequence[Point]) -> None:
+def _scale(axes: Axes, points: Sequence[Point], measure: str) -> None:
     """Limits with room for names, and ticks at round costs."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     costs = [cost for point in points for cost in (point.cost, point.paper)]
-    axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel="ECE")
+    axes.set(xscale="log", xlabel="cost in forward passes per question (log scale)", ylabel=measure)
     axes.set_xlim(min(costs) / 1.35, max(costs) * 1.7)
-    most = max(0.05, *(point.ece for point in points))
-    axes.set_ylim(-0.03 * most, 1.12 * most)
+    most = max(0.05, *(point.error for point in points))
+    least = min(point.error for point in points)
+    room = max(most - least, 0.05)
+    axes.set_ylim(max(-0.03 * most, least - 0.1 * room), most + 0.12 * room)
     ticks = [step * 10.0**power for power in range(-3, 6) for step in (1, 2, 5)]
     axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if axes.get_xlim()[0] <= tick]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -141,8 +144,8 @@ def _mark(axes: Axes, point: Point, runs: int) -> None:
     """The marker at the measured cost, and a line to the cost as the paper counts it."""
     marker, colour = _style(point, runs)
     if point.paper and point.paper != point.cost:
-        axes.plot([point.paper, point.cost], [point.ece] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
-        axes.plot([point.paper], [point.ece], "|", color=GREY, markersize=6, zorder=2)
+        axes.plot([point.paper, point.cost], [point.error] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
+        axes.plot([point.paper], [point.error], "|", color=GREY, markersize=6, zorder=2)
     hollow = point.estimator.needs_labels
     size = (13 if marker == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
     style: dict[str, Any] = {
@@ -150,7 +153,7 @@ def _mark(axes: Axes, point: Point, runs: int) -> None:
         "markeredgecolor": colour,
         "zorder": 3 if hollow else 4,
     }
-    axes.plot([point.cost], [point.ece], marker, markersize=size, **style)
+    axes.plot([point.cost], [point.error], marker, markersize=size, **style)
 
 
 def _style(point: Point, runs: int) -> tuple[str, str]:
@@ -205,8 +208,8 @@ def _name(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
         x, y = axes.transData.transform((cost, error)) * scale
         return float(x), float(y)
 
-    spots = [spot(point.cost, point.ece) for point in points]
-    ends = [spot(point.paper, point.ece) for point in points]
+    spots = [spot(point.cost, point.error) for point in points]
+    ends = [spot(point.paper, point.error) for point in points]
     lines = [(min(x, end) - 1, y - 2, max(x, end) + 1, y + 2) for (x, y), (end, _) in zip(spots, ends, strict=True)]
     named = [i for i in range(len(points)) if not _named_already(i, points, spots)]
     lines += [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for i, (x, y) in enumerate(spots) if i not in named]
@@ -226,7 +229,7 @@ def _name(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
         relative = ((tip[0] - box[0]) / (box[2] - box[0]), (tip[1] - box[1]) / (box[3] - box[1]))
         note = axes.annotate(
             point.label,
-            (point.cost, point.ece),
+            (point.cost, point.error),
             where,
             textcoords="offset points",
             arrowprops={**line, "relpos": relative} if far else None,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.metrics.calibration import Bin, ece, reliability
+from secl.metrics.calibration import Bin, brier, ece, reliability
 from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, wrapped
 from secl.reports.formatting import number
 
@@ -23,7 +23,7 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     """Reliability diagrams side by side, four to a row: accuracy of each bin against the diagonal.
 
     A bar is the accuracy of the answers in its bin, the dot stands at their mean confidence; an empty bin has neither.
-    The strip below counts the answers of each bin. The ECE is in the title, with ten bins [lo, hi).
+    The strip below counts the answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
 
     Args:
         panels: (title, confidences, grades) of each diagram.
@@ -57,9 +57,9 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
 
 def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
     full = [bar for bar in reliability(confidence, correct) if bar.count]
-    error = ece(confidence, correct)
-    shown = "undefined" if math.isnan(error) else number(error, 3)
-    top.set_title(f"{wrapped(title)}\nECE {shown}", fontsize=10, parse_math=False)
+    score, error = brier(confidence, correct), ece(confidence, correct)
+    shown = "no graded answer" if math.isnan(score) else f"Brier {number(score, 3)}, ECE {number(error, 3)}"
+    top.set_title(f"{wrapped(title)}\n{shown}", fontsize=10, parse_math=False)
     ticks = np.arange(0, 1.01, 0.2)
     top.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
     top.tick_params(labelbottom=False)

@@ -38,6 +38,7 @@ COLUMNS = {
     "ada_ece": Column("AdaECE", ".3f"),
     "brier": Column("Brier", ".3f"),
     "auroc": Column("AUROC", ".3f"),
+    "auroc_within": Column("AUROC within", ".3f"),
     "augrc": Column("AUGRC", ".3f"),
     "prr_50": Column("PRR@50%", ".3f"),
     "accuracy": Column("Accuracy", ".3f"),

@@ -70,7 +70,8 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
             ("secl", "SECL") if job.settings.method == "secl" else ("norm_p_true", re.escape("Normalised P(True)"))
         )
         (row,) = (line for line in rows.splitlines() if line.startswith(job.folder.name))
-        assert re.search(rf"{label} +{summary[name]['ece']:.3f} .* {summary[name]['n']} *$", row)
+        brier, ece = summary[name]["brier"], summary[name]["ece"]
+        assert re.search(rf"{label} +{brier:.3f} +{ece:.3f} .* {summary[name]['n']} *$", row)
 
     assert rows.splitlines()[-1] == f"run folders: {out}/"
 

@@ -15,6 +15,7 @@ from secl.errors import RunError
 from secl.evaluation.compare import Side, compare, comparison_json
 from secl.evaluation.estimators import ESTIMATORS
 from secl.metrics.bootstrap import MEASURES, Interval
+from secl.metrics.calibration import ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Question, Record
 from secl.reports.comparison_report import TITLES, comparison_table, difference_table, remarks
@@ -31,7 +32,7 @@ def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, Difference]:
     """What a comparison of their adapted confidences must find."""
     first, second = zip(*pairs, strict=True)
     sides = [([r.reply.confidence for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
-    return paired_differences(*sides[0], *sides[1])
+    return paired_differences(*sides[0], *sides[1], domains=[record.question.domain for record in first])
 
 
 def screen(table: Table, width: int = 80) -> str:
@@ -62,8 +63,13 @@ def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
     assert (comparison.shared, comparison.graded, comparison.unfinished) == (60, 60, False)
     assert comparison.measures["ece"].falls
     early = [(a, b) for a, b in pairs if a.question.domain == "early"]
-    assert {domain: n for domain, (n, _) in comparison.domains.items()} == {"early": 40, "late": 20}
-    assert comparison.domains["early"][1] == expected(early)["ece"]
+    assert {domain: part.n for domain, part in comparison.domains.items()} == {"early": 40, "late": 20}
+    assert comparison.domains["early"].ece == expected(early)["ece"]
+    assert comparison.domains["early"].brier == expected(early)["brier"]
+    assert comparison.floors[0] == ece_floor([a.reply.confidence for a, _ in pairs])
+    chance = f"an ECE of {comparison.floors[0].mean:.3f}, in 95% of cases up to {comparison.floors[0].upper:.3f}"
+    assert chance in remarks(comparison)[0]
+    assert comparison_json(comparison)["floors"]["a"]["upper"] == comparison.floors[0].upper
 
 
 def test_before_is_compared_with_after_in_one_run(make_record: MakeRecord) -> None:

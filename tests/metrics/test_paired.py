@@ -27,7 +27,9 @@ def naive(measure: str, confidence: np.ndarray, correct: np.ndarray) -> float:
         return float(confidence.mean())
     if measure == "prr_50":
         return prr(confidence, correct, 0.5)
-    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc, "augrc": augrc}[measure]
+    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc, "auroc_within": auroc, "augrc": augrc}[
+        measure
+    ]
     return metric(confidence, correct)
 
 

@@ -15,7 +15,7 @@ from scipy.stats import bootstrap, norm
 from secl.errors import ParameterError
 from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
-from secl.metrics.discrimination import auroc
+from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.selective import augrc, prr
 
 
@@ -36,6 +36,7 @@ PLAIN: dict[str, Callable[..., float]] = {
     "ece": ece,
     "ada_ece": ada_ece,
     "auroc": auroc,
+    "auroc_within": auroc,
     "augrc": augrc,
     "prr_50": prr_50,
     "accuracy": accuracy,
@@ -75,6 +76,17 @@ def test_the_fast_measures_hold_with_ties_borders_and_single_classes(pairs: list
         # Ties of adaptive ECE stand in the order given, so the plain one gets its resample in that order.
         expected = [metric(confidence[np.sort(row)], correct[np.sort(row)]) for row in rows]
         np.testing.assert_allclose(values[name], expected, atol=1e-12)
+
+
+def test_ranking_inside_domains_is_that_of_the_same_resamples_and_may_be_undefined() -> None:
+    confidence, correct = sample(40)
+    confidence, domains = np.round(confidence, 1), np.array(["a", "b", "c"] * 13 + ["d"])
+    fast = resampled_measures(confidence, correct, domains=domains.tolist(), resamples=60, seed=4)["auroc_within"]
+    rows = resamples_of(40, 60, 4)
+    plain = [auroc_within(confidence[row], correct[row], domains[row].tolist()) for row in rows]
+    np.testing.assert_allclose(fast, plain, atol=1e-12)
+    alone = resampled_measures(confidence[:2], [True, False], domains=["a", "b"], resamples=20)["auroc_within"]
+    assert np.isnan(alone).all()
 
 
 def test_the_interval_is_scipys_percentile_bootstrap_within_its_noise() -> None:

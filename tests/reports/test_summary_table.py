@@ -110,7 +110,7 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     shares = (row.coverage_at_5, row.coverage_at_10, row.coverage_at_20)
     assert [cell.text for cell in shown[7:]] == [f"{100 * value:.1f}%" for value in shares]
     assert shown[3].detail == f"{row.intervals.augrc.low:.3f}{UNDEFINED}{row.intervals.augrc.high:.3f}"
-    assert [cell.detail != "" for cell in shown[1:]] == [True, False, True, False, False, True, False, False, False]
+    assert [cell.detail != "" for cell in shown[1:]] == [True, True, True, False, False, True, False, False, False]
     assert FOOTNOTE in " ".join(table.notes)
     assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1
 

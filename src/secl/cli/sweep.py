@@ -80,25 +80,30 @@ def state_of(job: Job) -> str:
 def comparison(jobs: Sequence[Job]) -> Table:
     """A rich table of finished runs: a row for each, with the confidence that its method is for.
 
-    The 95% bootstrap interval of the ECE stands dimmed under it; what is undefined is shown as a dash.
+    The 95% bootstrap interval of the Brier score stands dimmed under it, and under the ECE what chance alone gives in
+    95% of cases; what is undefined is shown as a dash.
     """
     from rich.text import Text
 
     from secl.evaluation.estimators import ESTIMATORS
-    from secl.reports.formatting import RANGE, UNDEFINED
+    from secl.reports.formatting import RANGE, UNDEFINED, number
     from secl.runs.runner import SUMMARY
 
-    table = _table("Folder", "Confidence", "ECE", "Accuracy", "n")
+    table = _table("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
         name = foremost(summary, job.settings.method)
         measures = summary[name]
-        ece = Text(UNDEFINED if measures["ece"] is None else f"{measures['ece']:.3f}")
+        brier, ece, auroc = (Text(number(measures[name], 3)) for name in ("brier", "ece", "auroc"))
         accuracy = UNDEFINED if measures["accuracy"] is None else f"{100 * measures['accuracy']:.1f}%"
-        interval = (measures.get("intervals") or {}).get("ece")
+        interval = (measures.get("intervals") or {}).get("brier")
         if interval:
-            ece.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
-        table.add_row(job.folder.name, ESTIMATORS[name].title, ece, accuracy, str(measures["n"]))
+            brier.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
+        floor = measures.get("ece_floor_95")  # a summary of an older version has none
+        if floor is not None:
+            side = "within" if measures["ece_within_floor"] else "above"
+            ece.append(f"\n{side} {floor:.3f}", style="dim")
+        table.add_row(job.folder.name, ESTIMATORS[name].title, brier, ece, auroc, accuracy, str(measures["n"]))
     return table
 
 

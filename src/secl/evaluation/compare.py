@@ -11,6 +11,7 @@ from secl.data.grading import answer_key
 from secl.errors import RunError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
+from secl.metrics.calibration import EceFloor, ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Record
 
@@ -63,6 +64,21 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainComparison:
+    """The questions of one domain.
+
+    Attributes:
+        n: graded questions.
+        brier: difference in Brier score.
+        ece: difference in ECE.
+    """
+
+    n: int
+    brier: Difference
+    ece: Difference
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """How the confidence of side b differs from that of side a.
 
@@ -72,7 +88,8 @@ class Comparison:
         graded: shared questions with a graded confidence on both sides: those that the measures are about.
         answers_differ: shared questions whose answers are not the same.
         measures: {measure: difference}, over all graded questions.
-        domains: {domain: (graded questions, difference in ECE)}, in order of appearance.
+        floors: the ECE of side a and of side b that chance alone makes.
+        domains: in order of appearance.
     """
 
     shared: int
@@ -80,7 +97,8 @@ class Comparison:
     graded: int
     answers_differ: int
     measures: dict[str, Difference]
-    domains: dict[str, tuple[int, Difference]]
+    floors: tuple[EceFloor, EceFloor]
+    domains: dict[str, DomainComparison]
 
 
 def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Comparison:
@@ -109,18 +127,26 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
     def measures(keys: Sequence[Key]) -> dict[str, Difference]:
         confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
         confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
-        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, resamples=resamples, seed=seed)
+        inside = [a.by_question[key].question.domain for key in keys]
+        return paired_differences(
+            confidence_a, correct_a, confidence_b, correct_b, domains=inside, resamples=resamples, seed=seed
+        )
 
     domains: dict[str, list[Key]] = {}
     for key in graded:
         domains.setdefault(a.by_question[key].question.domain, []).append(key)
+    by_domain = {domain: measures(keys) for domain, keys in domains.items()}
     return Comparison(
         shared=len(shared),
         unfinished=len(a.records) < a.total or len(b.records) < b.total,
         graded=len(graded),
         answers_differ=sum(a.answer(a.by_question[key]) != b.answer(b.by_question[key]) for key in shared),
         measures=measures(graded),
-        domains={domain: (len(keys), measures(keys)["ece"]) for domain, keys in domains.items()},
+        floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
+        domains={
+            domain: DomainComparison(len(domains[domain]), found["brier"], found["ece"])
+            for domain, found in by_domain.items()
+        },
     )
 
 
@@ -149,5 +175,4 @@ def _shared_questions(a: Side, b: Side) -> list[Key]:
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON values; whatever is undefined is None."""
     plain: dict[str, Any] = json_value(comparison)
-    domains = {domain: {"n": n, "ece": ece} for domain, (n, ece) in plain["domains"].items()}
-    return plain | {"domains": domains}
+    return plain | {"floors": dict(zip("ab", plain["floors"], strict=True))}

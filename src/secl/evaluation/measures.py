@@ -27,6 +27,7 @@ class Intervals:
     ece: Interval
     ada_ece: Interval
     auroc: Interval
+    auroc_within: Interval
     augrc: Interval
     prr_50: Interval
     accuracy: Interval
@@ -106,7 +107,7 @@ def measure(
     confidences, grades = graded(confidence, correct)
     intervals = None
     if resamples != 0:
-        values = resampled_measures(confidences, grades, resamples=resamples, seed=seed)
+        values = resampled_measures(confidences, grades, domains=domains, resamples=resamples, seed=seed)
         intervals = Intervals(**{name: percentile_interval(values[name]) for name in MEASURES})
     error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
     return Measures(

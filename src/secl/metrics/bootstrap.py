@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
+from secl.metrics.discrimination import members
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
 from secl.metrics.selective import rejection_ratios
@@ -49,7 +50,13 @@ def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
 
 
 def resampled_measures(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, resamples: int = 1000, seed: int = 0, bins: int = 10
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    domains: Sequence[Hashable] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    bins: int = 10,
 ) -> dict[str, Vector]:
     """The standard measures, `MEASURES`, of every resample.
 
@@ -58,6 +65,7 @@ def resampled_measures(
     Args:
         confidence: n probabilities in [0, 1].
         correct: n grades, right or wrong.
+        domains: the domain of each answer; None if they are all from one.
         resamples: number of draws, at least 1.
         seed: seed of numpy's default generator.
         bins: number of bins of both calibration errors.
@@ -77,7 +85,7 @@ def resampled_measures(
     confidences, grades = confidences[order], grades[order]
     rank, gaps = np.argsort(order), grades - confidences
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences, bins), prepend=-1))
-    level_starts = np.flatnonzero(np.diff(confidences, prepend=-1.0))
+    parts = [] if domains is None else [np.sort(rank[places]) for places in members(domains, confidences.size)]
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES}
     # How often each question is drawn says all about a resample, and it stays sorted by confidence.
     for drawn in _draws(confidences.size, resamples, seed):
@@ -85,30 +93,38 @@ def resampled_measures(
         blocks["brier"].append(_mean(times, gaps**2))
         blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / confidences.size)
         blocks["ada_ece"].append(_equal_mass_error(times, gaps, bins))
-        # The most confident level first.
-        right = np.add.reduceat(times * grades, level_starts, axis=1)[:, ::-1]
-        wrong = np.add.reduceat(times * (1.0 - grades), level_starts, axis=1)[:, ::-1]
-        for name, values in _areas(right, wrong).items():
-            blocks[name].append(values)
+        right, wrong = _levels(times, confidences, grades)
+        lost, pairs, wrongs = _lost_pairs(right, wrong)
+        blocks["auroc"].append(_won(lost, pairs))
+        within = [_lost_pairs(*_levels(times[:, part], confidences[part], grades[part])) for part in parts]
+        sums = np.sum(within, axis=0) if len(within) > 1 else (lost, pairs)
+        blocks["auroc_within"].append(_won(sums[0], sums[1]))
+        blocks["augrc"].append((lost + wrongs**2 / 2.0) / confidences.size**2)
         blocks["prr_50"].append(rejection_ratios(right, wrong, 0.5))
         blocks["accuracy"].append(_mean(times, grades))
         blocks["mean_confidence"].append(_mean(times, confidences))
-    return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in blocks.items()}
+    return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
 
-MEASURES = ("brier", "ece", "ada_ece", "auroc", "augrc", "prr_50", "accuracy", "mean_confidence")
+MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "augrc", "prr_50", "accuracy", "mean_confidence")
 """Names of the standard measures, those that have an interval, in the order of reports: proper before binned."""
 
 
+CELLS = 2**17
+"""Rows times questions of a block: so few stay in a processor's cache from one step to the next."""
+
+
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[Indices]:
-    """Blocks of resamples, (rows, questions) positions each, about 8 MB a block; nothing for no questions."""
+    """Blocks of resamples, (rows, questions) positions each, drawn 8 MB at a time; nothing for no questions."""
     check_whole("number of resamples", resamples, least=1)
     if questions == 0:
         return
     generator = np.random.default_rng(seed)
     block = max(1, 2**20 // questions)
     for start in range(0, resamples, block):
-        yield generator.integers(questions, size=(min(block, resamples - start), questions))
+        drawn = generator.integers(questions, size=(min(block, resamples - start), questions))
+        few = max(1, CELLS // questions)
+        yield from (drawn[row : row + few] for row in range(0, len(drawn), few))
 
 
 def _times(drawn: Indices) -> Vector:
@@ -142,11 +158,22 @@ def _equal_mass_error(times: Vector, gaps: Vector, bins: int) -> Vector:
     return np.asarray(np.abs(np.diff(until, axis=1, prepend=0.0, append=sums[:, -1:])).sum(axis=1) / questions)
 
 
-def _areas(right: Vector, wrong: Vector) -> dict[str, Vector]:
-    """AUROC and AUGRC of each row by counting pairs, from counts of levels, the most confident first."""
+def _levels(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
+    """Row by row, right and wrong answers of each distinct confidence, the highest first; columns are sorted by it."""
+    right, starts = times * grades, np.flatnonzero(np.diff(confidences, prepend=-1.0))
+    if starts.size < confidences.size:
+        right, times = (np.add.reduceat(each, starts, axis=1) for each in (right, times))
+    return right[:, ::-1], (times - right)[:, ::-1]
+
+
+def _lost_pairs(right: Vector, wrong: Vector) -> tuple[Vector, Vector, Vector]:
+    """Row by row: pairs of a right and a wrong answer that the wrong one wins, all of them, and wrong answers."""
     rights, wrongs = right.sum(axis=1), wrong.sum(axis=1)
     # A wrong answer wins against every right one of a lower confidence, and half against one of its own.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
-    lost, pairs = (right * above).sum(axis=1), rights * wrongs
-    areas = 1.0 - np.divide(lost, pairs, out=np.full(len(right), np.nan), where=pairs > 0)
-    return {"auroc": areas, "augrc": (lost + wrongs**2 / 2.0) / (rights + wrongs) ** 2}
+    return (right * above).sum(axis=1), rights * wrongs, wrongs
+
+
+def _won(lost: Vector, pairs: Vector) -> Vector:
+    """AUROC: the share of pairs that the right answer wins; nan without pairs."""
+    return np.asarray(1.0 - np.divide(lost, pairs, out=np.full(lost.size, np.nan), where=pairs > 0))

@@ -59,16 +59,25 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
     0.5
     """
     confidences, grades = graded(confidence, correct)
-    if len(domains) != grades.size:
-        raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {grades.size}.")
-    members: dict[Hashable, list[int]] = {}
-    for place, domain in enumerate(domains):
-        members.setdefault(domain, []).append(place)
     areas, pairs = [], []
-    for places in members.values():
+    for places in members(domains, grades.size):
         right = int(grades[places].sum())
         if 0 < right < len(places):
             areas.append(auroc(confidences[places], grades[places]))
             pairs.append(right * (len(places) - right))
     # Shares, not numpy.average: a single domain keeps its AUROC to the last digit.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
+
+
+def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:
+    """The places of the answers of each domain, in order of appearance.
+
+    Raises:
+        ParameterError: not one domain for each of so many answers.
+    """
+    if len(domains) != answers:
+        raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
+    places: dict[Hashable, list[int]] = {}
+    for place, domain in enumerate(domains):
+        places.setdefault(domain, []).append(place)
+    return [np.array(each, dtype=np.intp) for each in places.values()]

@@ -8,7 +8,7 @@ answers on either side: so few say nothing about other questions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from secl.errors import ParameterError
 from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
-from secl.metrics.discrimination import auroc
+from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.graded import Vector, graded
 from secl.metrics.selective import augrc, prr
 
@@ -65,6 +65,7 @@ def paired_differences(
     b: npt.ArrayLike,
     correct_b: npt.ArrayLike,
     *,
+    domains: Sequence[Hashable] | None = None,
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -76,6 +77,7 @@ def paired_differences(
     Args:
         a, b: n confidences each, in [0, 1].
         correct_a, correct_b: n grades each, right or wrong.
+        domains: the domain of each question; None if they are all from one.
         resamples: number of draws, at least 1.
         seed: seed of the draws.
         level: level of the intervals (`symmetric_interval`), in (0, 1).
@@ -101,13 +103,16 @@ def paired_differences(
             f"a paired comparison needs the same questions on both sides, not {first[0].size} and {second[0].size}."
         )
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
-    values = [resampled_measures(*side, resamples=resamples, seed=seed) for side in (first, second)]
+    values = [resampled_measures(*side, domains=domains, resamples=resamples, seed=seed) for side in (first, second)]
     rarer = min(int(min(grades.sum(), grades.size - grades.sum())) for _, grades in (first, second))
     differences = {}
     for name in MEASURES:
-        of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
+        if name == "auroc_within" and domains is not None:
+            of_a, of_b = (auroc_within(*side, domains) for side in (first, second))
+        else:
+            of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
         interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
-        if first[0].size < FEWEST or (name in ("auroc", "prr_50") and rarer < FEWEST_OF_A_KIND):
+        if first[0].size < FEWEST or (name in ("auroc", "auroc_within", "prr_50") and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
         if name != "prr_50":  # every other measure lies in [0, 1]
             interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
@@ -153,6 +158,7 @@ _MEASURE: Mapping[str, Callable[[Vector, Vector], float]] = {
     "ece": ece,
     "ada_ece": ada_ece,
     "auroc": auroc,
+    "auroc_within": auroc,
     "augrc": augrc,
     "prr_50": lambda confidence, correct: prr(confidence, correct, 0.5),
     "accuracy": _accuracy,

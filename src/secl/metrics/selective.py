@@ -159,13 +159,15 @@ def _mean_accuracy(right: Vector, wrong: Vector, least_accepted: int) -> Vector:
     (R - s r / m) (H_end - H_begin) + (r / m) (end - begin), with harmonic numbers H.
     """
     first = least_accepted - 1
-    ends = np.cumsum(right + wrong, axis=1)
+    size = right + wrong
+    ends = np.cumsum(size, axis=1)
     total = int(ends[0, -1])
-    # Levels that are accepted before the first k have no part in any row.
-    part = slice(int(np.argmax((ends > first).any(axis=0))), None)
-    share = np.divide(right, right + wrong, out=np.zeros_like(right), where=right + wrong > 0)[:, part]
-    surplus = np.cumsum(right, axis=1)[:, part] - ends[:, part] * share  # R - s r / m
-    end = np.maximum(ends[:, part], first).astype(np.intp)
+    # The levels that are accepted before the first k in every row have no part.
+    skipped = int(np.argmax((ends > first).any(axis=0)))
+    above, right, size, ends = right[:, :skipped].sum(axis=1), right[:, skipped:], size[:, skipped:], ends[:, skipped:]
+    share = right / np.maximum(size, 1.0)
+    surplus = np.cumsum(right, axis=1) + above[:, None] - ends * share  # R - s r / m
+    end = np.maximum(ends, first).astype(np.intp)
     harmonic = _harmonic(total)
     sums = (surplus * _steps(harmonic[end], harmonic[first]) + share * _steps(end, first)).sum(axis=1)
     return np.asarray(sums / (total - first))

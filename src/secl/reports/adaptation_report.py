@@ -13,7 +13,7 @@ from secl.reports.comparison_report import NOTE, TITLES, difference_table
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Table
 
-SHOWN = ("ece", "brier", "auroc", "mean_confidence")
+SHOWN = ("brier", "ece", "auroc", "mean_confidence")
 """Measures of the table of differences."""
 
 SWEEP_NOTE = (
@@ -106,11 +106,11 @@ def sweep_table(gap: Gap) -> Table:
     longest = max((result.ece for result in gap.sweep), default=math.nan)
     rows = []
     for result in gap.sweep:
-        numbers = [number(value, 3) for value in (result.ece, result.brier, result.auroc)]
+        numbers = [number(value, 3) for value in (result.brier, result.ece, result.auroc)]
         bar = "█" * round(BAR * result.ece / longest) if longest > 0 else ""
         marks = [word for word, tau in (("best", gap.best), ("in use", gap.tau)) if tau == result.tau]
         rows.append([Cell(text) for text in (f"{result.tau:g}", *numbers, bar, ", ".join(marks))])
-    columns = [*map(Column, ("tau", "ECE", "Brier", "AUROC")), Column("ECE", text=True), Column("", text=True)]
+    columns = [*map(Column, ("tau", "Brier", "ECE", "AUROC")), Column("ECE", text=True), Column("", text=True)]
     return Table(columns, {"": rows}, (SWEEP_NOTE,))
 
 

@@ -15,6 +15,7 @@ TITLES = {
     "ece": "ECE",
     "ada_ece": "AdaECE",
     "auroc": "AUROC",
+    "auroc_within": "AUROC within domains",
     "augrc": "AUGRC",
     "prr_50": "PRR@50%",
     "accuracy": "Accuracy",
@@ -31,12 +32,13 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The table of a comparison: all measures, then the ECE of each domain where there are several."""
+    """The table of a comparison: all measures, then Brier score and ECE of each domain where there are several."""
     sections = {"": {TITLES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
-        sections["ECE by domain"] = {
-            f"{domain} ({n})": difference for domain, (n, difference) in comparison.domains.items()
-        }
+        for heading, measure in (("Brier by domain", "brier"), ("ECE by domain", "ece")):
+            sections[heading] = {
+                f"{domain} ({part.n})": getattr(part, measure) for domain, part in comparison.domains.items()
+            }
     return difference_table(("A", "B"), sections, NOTE)
 
 
@@ -79,7 +81,7 @@ def _row(name: str, difference: Difference) -> Row:
 
 def remarks(comparison: Comparison) -> list[str]:
     """What a reader must know beside the table, a sentence each."""
-    lines = [f"{comparison.answers_differ} of {comparison.shared} answers differ."]
+    lines = [_chance(comparison), f"{comparison.answers_differ} of {comparison.shared} answers differ."]
     if comparison.unfinished:
         lines.insert(0, f"Unfinished: these are the {comparison.shared} questions that both runs have answered so far.")
     if comparison.graded < comparison.shared:
@@ -88,3 +90,9 @@ def remarks(comparison: Comparison) -> list[str]:
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
     return lines
+
+
+def _chance(comparison: Comparison) -> str:
+    """The floors of both ECE in a sentence."""
+    a, b = (f"{floor.mean:.3f}, in 95% of cases up to {floor.upper:.3f}" for floor in comparison.floors)
+    return f"By chance alone, A would have an ECE of {a}, and B of {b}, were they perfectly calibrated."

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,12 @@ class LetterModel:
         if not question.options:
             raise secl.QuestionError(f"question {question.id!r} has no options; this model answers nothing else.")
 
-    def prefetch(self, questions: Sequence[secl.Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+    def prefetch(
+        self, questions: Sequence[secl.Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+    ) -> None:
         pass  # nothing is faster together
 
-    def answer(self, question: secl.Question, *, score_next: bool = False) -> secl.ModelAnswer:
+    def answer(self, question: secl.Question, *, evidence: Collection[EvidenceKind] = ()) -> secl.ModelAnswer:
         self.hook()
         time.sleep(self.seconds)
         shares = self.shares(question)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
-from secl.records import Ledger, PTrue, Question, Record, Reply, Update
+from secl.records import EvidenceKind, Ledger, PTrue, Question, Record, Reply, Update
 from secl.settings import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
@@ -30,9 +30,9 @@ class Recording(ScriptedModel):
         self.calls: list[tuple[str, str]] = []
         self.states: dict[str, float] = {}
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
         self.calls.append(("answer", question.id))
-        answered = super().answer(question, score_next=score_next)
+        answered = super().answer(question, evidence=evidence)
         self.states[question.id] = answered.reply.confidence
         return answered
 
@@ -195,8 +195,8 @@ def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:
 class Mumbling(ScriptedModel):
     """Gives no readable answer to every third question."""
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
-        answered = super().answer(question, score_next=score_next)
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence)
         if int(question.id.removeprefix("toy-")) % 3:
             return answered
         reply = Reply(

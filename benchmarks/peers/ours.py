@@ -23,7 +23,7 @@ ANSWER = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=1
 def answered(model: LocalModel, questions: list[Question]) -> None:
     """Answer, stated confidence and P(True) of all options, every question on its own."""
     for question in questions:
-        model.score_p_true(question, model.answer(question, score_next=True).reply)
+        model.score_p_true(question, model.answer(question, evidence=["p_true"]).reply)
 
 
 def scored(model: LocalModel, questions: list[Question]) -> None:

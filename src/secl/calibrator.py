@@ -7,7 +7,7 @@ record = calibrator.ask(question)        # both, in this order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, get_args
@@ -18,9 +18,20 @@ from secl.gates import EntropyShift, Gate, gap_of
 from secl.lookahead import Lookahead, foresee
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
-from secl.records import Decision, Evidence, EvidenceKind, LearningOutcome, Question, Record, Reply, Update
+from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.records import (
+    Decision,
+    Evidence,
+    EvidenceKind,
+    LearningOutcome,
+    Posterior,
+    Question,
+    Record,
+    Reply,
+    Update,
+)
 from secl.settings import LoopSettings
-from secl.signals import NormalisedPTrue, Signal
+from secl.signals import NormalisedPTrue, PosteriorSignal, Signal
 
 SAMPLES = 10
 """Answers drawn where samples are gathered (N of self-consistency)."""
@@ -33,6 +44,7 @@ class StreamState:
     Attributes:
         position: of the next question, from 0.
         gate: the gate's state.
+        posterior: what the views of the candidates have taught so far.
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
         burst_began: the latest question was the first one of a burst.
@@ -41,6 +53,7 @@ class StreamState:
 
     position: int = 0
     gate: Any
+    posterior: PosteriorState = PosteriorState()
     decision: Decision | None = None
     entropy: float = 1.0
     burst_began: bool = False
@@ -53,6 +66,7 @@ class StreamState:
         after = StreamState(
             position=self.position + 1,
             gate=state,
+            posterior=self.posterior,
             decision=decision,
             entropy=entropy,
             burst_began=decision.alarm or (decision.in_burst and not was_in_burst),
@@ -72,6 +86,7 @@ class Calibrator:
         model: anything that satisfies `secl.model.Model`.
         gate: decides when to learn; a new `EntropyShift` unless given.
         signal: the training signal; normalised P(True) at the model's own tau unless given.
+        posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         evidence: kinds of evidence to gather beyond the one that the signal needs.
         learns: False leaves the weights alone.
         loop: the learning rule.
@@ -95,6 +110,7 @@ class Calibrator:
         *,
         gate: Gate | None = None,
         signal: Signal | None = None,
+        posterior: PosteriorRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool = True,
         loop: LoopSettings | None = None,
@@ -105,6 +121,7 @@ class Calibrator:
         self.model = model
         self.gate: Gate = gate if gate is not None else EntropyShift()
         self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
+        self.posterior = posterior or PosteriorRule()
         signals = learns or self.gate.watches_gap
         self.evidence = frozenset((*evidence, *([self.signal.needs] if signals and self.signal.needs else [])))
         self.learns = learns
@@ -121,19 +138,27 @@ class Calibrator:
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start())
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start())
 
-    def resume(self, entropies: Iterable[float], gaps: Iterable[float | None] | None = None) -> None:
-        """Replay the gate over all answers so far; restoring the model is up to the caller.
+    def resume(
+        self,
+        entropies: Iterable[float],
+        gaps: Iterable[float | None] | None = None,
+        records: Iterable[Record] = (),
+    ) -> None:
+        """Replay gate and posterior over all answers so far; restoring the model is up to the caller.
 
         Args:
             entropies: of the replies, in nats.
             gaps: see `secl.gates.gap_of`; only a gate that watches them needs them.
+            records: of the answers; only a calibrator that gathers evidence about candidates needs them.
         """
         self.state = self.start()
         for entropy, gap in zip(entropies, repeat(None) if gaps is None else gaps, strict=gaps is not None):
             state, _ = self.state.step(self.gate, entropy)
             self.state = state.observe(self.gate, gap)
+        for record in records:
+            self.state, _ = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
 
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Ask one question after the other; each record is ready before the next question is asked.
@@ -146,7 +171,7 @@ class Calibrator:
             done: records of its first questions, from a run that is resumed.
         """
         if done:
-            self.resume((record.reply.entropy for record in done), map(gap_of, done))
+            self.resume((record.reply.entropy for record in done), map(gap_of, done), done)
         if not isinstance(questions, Sequence):
             for question in questions:
                 yield self.ask(question)
@@ -174,15 +199,24 @@ class Calibrator:
         question = Question(question) if isinstance(question, str) else question
         (expected,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        answer = self.model.answer(question, score_next=self.wants_p_true(expected.judged))
+        answer = self.model.answer(question, evidence=self.wanted_evidence(expected.judged))
         state, decision = self.state.step(self.gate, answer.reply.entropy)
+        # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
+        wanted, evidence = self.wanted_evidence(decision.in_burst or state.probed), Evidence()
+        if "candidates" in wanted:
+            evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
+            if "p_true" in wanted and "p_true" in self.posterior.settings.views:
+                evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
+        state, posterior = self._weigh(state, question, answer.reply, answer.frozen, evidence)
         self._latest = Record(
             position=self.state.position,
             question=question,
             reply=answer.reply,
             frozen=answer.frozen,
             decision=decision,
-            evidence=Evidence(),
+            evidence=evidence,
+            posterior=posterior,
+            answers_best=self.loop.answer == "best",
             signal=None,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             update=None,
@@ -213,11 +247,11 @@ class Calibrator:
         reply = record.reply
         judged = record.decision.in_burst or (latest and self.state.probed)
         if not latest:
-            reply = self.model.answer(record.question, score_next=self.wants_p_true(judged)).reply
-        evidence = Evidence()
-        if self._needs_evidence(judged):
-            evidence = self._collect_evidence(record.question, reply)
+            reply = self.model.answer(record.question, evidence=self.wanted_evidence(judged)).reply
+        evidence = self._collect_evidence(record, reply, self.wanted_evidence(judged))
         signal = self.signal(record.question, reply, evidence)
+        if isinstance(self.signal, PosteriorSignal):
+            signal = None if record.posterior is None else record.posterior.confidence
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:
@@ -239,21 +273,26 @@ class Calibrator:
             self.state = self.state.observe(self.gate, gap_of(learned))
         return learned
 
-    def wants_p_true(self, judged: bool) -> bool:
-        """Whether P(True) is gathered for a question that is in a burst or probed, or that is neither."""
-        return "p_true" in self.evidence and self._needs_evidence(judged)
+    def wanted_evidence(self, judged: bool) -> frozenset[EvidenceKind]:
+        """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
+        return self.evidence if judged or self.loop.evidence_on == "always" else frozenset()
 
-    def _needs_evidence(self, judged: bool) -> bool:
-        return judged or self.loop.evidence_on == "always"
+    def _weigh(
+        self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
+    ) -> tuple[StreamState, Posterior | None]:
+        """The posterior of a question, and the state with what it teaches."""
+        views = self.posterior.read(question, reply, frozen, evidence)
+        after, posterior = self.posterior.step(state.posterior, views)
+        return replace(state, posterior=after), posterior
 
-    def _collect_evidence(self, question: Question, reply: Reply) -> Evidence:
-        """Ask the frozen model for all kinds of evidence that this calibrator wants."""
-        evidence = Evidence()
-        if "p_true" in self.evidence:
+    def _collect_evidence(self, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
+        """Ask the frozen model for the kinds of evidence that are wanted and that the record does not have."""
+        question, evidence = record.question, record.evidence
+        if "p_true" in wanted and evidence.p_true is None:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, reply))
-        if "samples" in self.evidence or "dinco" in self.evidence:
+        if "samples" in wanted or "dinco" in wanted:
             evidence = replace(evidence, samples=self.model.sample(question, SAMPLES))
-        if "dinco" in self.evidence:
+        if "dinco" in wanted:
             evidence = replace(evidence, dinco=self.model.dinco(question, reply, evidence.samples or ()))
         return evidence
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from secl.records import Ledger
 
-Purpose = Literal["answering", "adapting", "scoring", "sampling", "comparing", "learning"]
+Purpose = Literal["answering", "adapting", "scoring", "reordering", "likelihood", "sampling", "comparing", "learning"]
 
 
 class Meter:

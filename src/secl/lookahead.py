@@ -80,7 +80,7 @@ class Lookahead:
         self._prefetched = True
         # After a resume the answered questions of the window go along: the pass must have the shape that it had before.
         window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
-        self._calibrator.model.prefetch(window, self._scored[: len(window)], weights_fixed=self._weights_fixed)
+        self._calibrator.model.prefetch(window, self._evidence[: len(window)], weights_fixed=self._weights_fixed)
 
     def advance(self, record: Record) -> None:
         """Note that a question of the window has been answered."""
@@ -91,6 +91,6 @@ class Lookahead:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
         loop = self._calibrator
         expected = foresee(loop.gate, state.gate, state.entropy, WINDOW)
-        self._scored = [loop.wants_p_true(each.judged) for each in expected]
+        self._evidence = [loop.wanted_evidence(each.judged) for each in expected]
         self._weights_fixed = not (loop.learns and any(each.in_burst for each in expected))
         self._answered: list[Question] = []

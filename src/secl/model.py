@@ -6,12 +6,12 @@ and `examples/third_party_model.py` a small one from outside the library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secl.cost import Meter
-from secl.records import DincoEvidence, PTrue, Question, Reply, Update
+from secl.records import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue, Question, Reply, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +78,24 @@ class Model(Protocol):
         """
         ...
 
-    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+    def prefetch(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+    ) -> None:
         """Compute together what upcoming questions need. Without it every call must still work.
 
         Args:
             questions: those that `answer` will be called with, in this order; some may have been answered already.
-            scored: for each whether a `score_p_true` call will follow.
+            evidence: for each what will be asked about its answer.
             weights_fixed: no update is expected before the last of them.
         """
         ...
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
-        """Answer a question; `score_next` announces a `score_p_true` call, so that both can share a pass."""
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        """Answer a question; `evidence` says what will be asked about the answer, so that both can share a pass."""
+        ...
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """Letters under further orders and likelihoods of all candidates; None if there are none to compare."""
         ...
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:

@@ -8,7 +8,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from string import ascii_uppercase
 from typing import Literal
 
@@ -119,6 +119,8 @@ class Reply:
             want to say a digit.
         entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t).
         log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less.
+        option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;
+            empty for an open question.
         version: the adapter version that wrote it; 0 is the untouched model.
     """
 
@@ -128,6 +130,7 @@ class Reply:
     digit_mass: float
     entropy: float
     log_probability: float
+    option_log_p: tuple[float, ...] = ()
     version: int = 0
 
     @property
@@ -148,12 +151,60 @@ class PTrue:
     Attributes:
         candidates: the answer first, then its distractors.
         probabilities: P("True") of each candidate, in [0, 1].
+        false_probabilities: P("False") of each candidate over the full vocabulary, in [0, 1]; empty in records of
+            earlier versions.
         distractor_source: where the distractors come from, for example "options" or "listed:3+numeric:1".
     """
 
     candidates: tuple[str, ...]
     probabilities: tuple[float, ...]
+    false_probabilities: tuple[float, ...] = ()
     distractor_source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterOrder:
+    """The letters of the candidates as options of the question, in one order.
+
+    Attributes:
+        order: the number of the candidate behind each letter.
+        log_p: natural logarithm of the probability of each candidate's letter, in the order of the candidates.
+    """
+
+    order: tuple[int, ...]
+    log_p: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likelihood:
+    """How probable a candidate is as a text.
+
+    Attributes:
+        given: natural logarithm of its probability as the answer to the question, without any options.
+        alone: the same where no question is asked.
+        tokens: its length.
+    """
+
+    given: float
+    alone: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateEvidence:
+    """What the frozen model says about the possible answers to a question.
+
+    Attributes:
+        candidates: the options in their order; for an open question the answer, its distractors, and `NONE_OF_THESE`.
+        letters: letters under other orders than that in which the options were asked.
+        likelihoods: of each candidate; None for `NONE_OF_THESE`.
+        source: where the candidates come from, as in `PTrue.distractor_source`.
+    """
+
+    candidates: tuple[str, ...]
+    letters: tuple[LetterOrder, ...]
+    likelihoods: tuple[Likelihood | None, ...]
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +236,44 @@ class DincoEvidence:
     nli_name: str
 
 
-EvidenceKind = Literal["p_true", "samples", "dinco"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """How probable it is that each candidate is right, from all views of the frozen model together.
+
+    Attributes:
+        candidates: their texts, as in `CandidateEvidence`.
+        probabilities: one for each candidate, in [0, 1]; they sum to 1.
+        own: number of the candidate that the model answered; None if it is none of them.
+        weights: the weight of each view, 0 or more, per nat.
+        reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None if unknown.
+        agreement: how often letters and texts prefer the same candidate; None if unknown.
+        informed: False where no view carried information in the questions before this one.
+        questions: that the weights were fitted to; 0 for the prior.
+    """
+
+    candidates: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    own: int | None
+    weights: tuple[tuple[str, float], ...]
+    reliability: float | None
+    agreement: float | None
+    informed: bool
+    questions: int
+
+    @property
+    def confidence(self) -> float | None:
+        """Probability that the model's own answer is right; None if it is none of the candidates."""
+        return None if self.own is None else self.probabilities[self.own]
+
+    @property
+    def best(self) -> int:
+        """Number of the most probable candidate; of a tie the model's own, else the first."""
+        high = max(self.probabilities)
+        own = self.own is not None and self.probabilities[self.own] == high
+        return self.own if own and self.own is not None else self.probabilities.index(high)
+
+
+EvidenceKind = Literal["candidates", "p_true", "samples", "dinco"]
 """What the frozen model can be asked about an answer, in the order in which it is asked."""
 
 
@@ -194,12 +282,14 @@ class Evidence:
     """What the frozen model was asked beyond the question; None where it was not asked.
 
     Attributes:
+        candidates: letters under further orders of the options, and likelihoods.
         p_true: P(True) of the answer and of its distractors.
         samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
             not be read.
         dinco: beams, their verification and their entailment.
     """
 
+    candidates: CandidateEvidence | None = None
     p_true: PTrue | None = None
     samples: tuple[str | None, ...] | None = None
     dinco: DincoEvidence | None = None
@@ -215,6 +305,8 @@ class Ledger:
         answering: answer and stated confidence of the frozen model.
         adapting: those of the adapted model.
         scoring: P(True) of the candidates, and finding distractors.
+        reordering: option letters under further orders.
+        likelihood: likelihoods of the candidates, with and without the question.
         sampling: further answers.
         comparing: beams, verification and entailment of DINCO.
         learning: the update.
@@ -223,6 +315,8 @@ class Ledger:
     answering: float = 0.0
     adapting: float = 0.0
     scoring: float = 0.0
+    reordering: float = 0.0
+    likelihood: float = 0.0
     sampling: float = 0.0
     comparing: float = 0.0
     learning: float = 0.0
@@ -230,7 +324,7 @@ class Ledger:
     @property
     def total(self) -> float:
         """All tokens together."""
-        return self.answering + self.adapting + self.scoring + self.sampling + self.comparing + self.learning
+        return sum(astuple(self))
 
     def __add__(self, other: Ledger) -> Ledger:
         """Both together, purpose by purpose."""
@@ -297,6 +391,9 @@ class Record:
         frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
         evidence: what else the frozen model was asked.
+        posterior: of the candidates; None where none was computed.
+        answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
+            answer.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
         outcome: what learning did.
@@ -313,6 +410,8 @@ class Record:
     frozen: Reply
     decision: Decision
     evidence: Evidence
+    posterior: Posterior | None = None
+    answers_best: bool = False
     signal: float | None
     outcome: LearningOutcome
     update: Update | None
@@ -320,3 +419,25 @@ class Record:
     frozen_correct: bool | None
     ledger: Ledger
     plain_tokens: float
+
+    @property
+    def best_answer(self) -> str | None:
+        """The most probable candidate, an option's letter or a text; the model's own answer without a posterior."""
+        posterior = self.posterior
+        if posterior is None or posterior.best == posterior.own:
+            return self.reply.answer
+        return self.question.letters[posterior.best] if self.question.options else posterior.candidates[posterior.best]
+
+    @property
+    def answer(self) -> str | None:
+        """What is answered in the end: the model's own answer, or the best one if that was asked for."""
+        return self.best_answer if self.answers_best else self.reply.answer
+
+    @property
+    def confidence(self) -> float:
+        """Probability that `answer` is right: by the posterior where there is one, else as stated."""
+        if self.posterior is None:
+            return self.reply.confidence
+        if self.answers_best:
+            return self.posterior.probabilities[self.posterior.best]
+        return self.reply.confidence if self.posterior.confidence is None else self.posterior.confidence

@@ -40,7 +40,9 @@ Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Mean = Literal["ema", "cumulative"]
 Against = Literal["fit", "zero"]
-SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco"]
+ViewName = Literal["letters", "pmi", "likelihood", "p_true"]
+SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco", "posterior"]
+AnswerName = Literal["own", "best"]
 GateName = Literal["entropy-shift", "page-hinkley", "gap-shift", "always", "never"]
 
 OFF = "off"
@@ -129,7 +131,25 @@ class EvidenceSettings(Settings):
     tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
     p_true: PTrueKind = Field("vocabulary", description="vocabulary: P(True); pair: True / (True + False).")
+    orders: int = Field(1, ge=0, le=5, description="Further orders of the options that letters are read under.")
+    extra_evidence: Names = Field(
+        (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
+    )
     nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
+
+
+class PosteriorSettings(Settings):
+    """How views of the candidates become one probability (`secl.posterior`)."""
+
+    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
+        ("letters", "likelihood"), description="Views to combine: letters, likelihood, pmi, p_true."
+    )
+    prior: float = Field(20.0, gt=0, description="Questions that the prior weights count for.")
+    window: int = Field(400, ge=1, description="Latest questions that weights are fitted to.")
+    refit: int = Field(20, ge=1, description="Questions between two fits.")
+    reliability: bool = Field(True, description="Letters count as far as they survive another order.")
+    level: bool = Field(True, description="No more confident than letters and texts agree.")
+    guard: bool = Field(True, description="1/K where no view carries information.")
 
 
 class LoopSettings(Settings):
@@ -143,6 +163,9 @@ class LoopSettings(Settings):
     bin_gate: BinGate = Field(1, ge=0, le=9, description="No update if the bins differ by at most this; or off.")
     loss: Loss = Field("directional", description="directional: towards Eq. target; mse: towards the signal.")
     accumulate: Accumulate = Field("stream", description="How long updates add up.")
+    answer: AnswerName = Field(
+        "own", description="own: the answer that the model gives; best: the posterior's most probable candidate."
+    )
 
 
 class AdapterSettings(Settings):
@@ -165,6 +188,7 @@ class SettingGroups(Settings):
     method: str = Field("secl", description="Method: secl, baselines, ...; see secl methods.")
     gate: Annotated[GateSettings, FLAT] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
+    posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT] = LoopSettings()
     adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
     seed: Seed = Field(42, description="Seed of everything random.")

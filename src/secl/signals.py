@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from secl.data.grading import answer_key
 from secl.errors import ParameterError
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
+from secl.posterior.rule import PosteriorRule
 from secl.records import DincoEvidence, Evidence, EvidenceKind, Question, Reply
 from secl.settings import Formula, SignalName
 from secl.validation import check_finite
@@ -104,6 +105,24 @@ class RawPTrue(_ReplySignal):
 
 
 @dataclass(frozen=True, slots=True)
+class PosteriorSignal(_ReplySignal):
+    """The posterior of the answer (`secl.posterior`), for a single question: with weights that no stream has fitted.
+
+    A calibrator takes the posterior of its stream in place of it.
+
+    Attributes:
+        rule: combines the views.
+    """
+
+    rule: PosteriorRule = field(default_factory=PosteriorRule)
+    needs: EvidenceKind | None = "candidates"
+
+    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
+        _, posterior = self.rule.step(self.rule.start(), self.rule.read(question, reply, reply, evidence))
+        return None if posterior is None else posterior.confidence
+
+
+@dataclass(frozen=True, slots=True)
 class SelfConsistency:
     """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
@@ -173,6 +192,7 @@ def make_signal(name: SignalName, tau: float, formula: Formula) -> Signal:
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),
+        "posterior": PosteriorSignal(),
         "self_consistency": SelfConsistency(),
         "dinco": DincoSignal("greedy"),
     }

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from secl.cost import Meter
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer
-from secl.records import DincoEvidence, PTrue, Question, Reply, Update
+from secl.records import (
+    LETTERS,
+    CandidateEvidence,
+    DincoEvidence,
+    EvidenceKind,
+    LetterOrder,
+    Likelihood,
+    PTrue,
+    Question,
+    Reply,
+    Update,
+)
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -78,10 +89,12 @@ class ScriptedModel:
     def adapter_config(self) -> dict[str, Any]:
         return {}
 
-    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+    def prefetch(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+    ) -> None:
         """Nothing to compute ahead."""
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:  # noqa: ARG002
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:  # noqa: ARG002
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
@@ -91,6 +104,9 @@ class ScriptedModel:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
         self.meter.spend("answering", 10)
         entropy = self.entropy(question)
+        option_log_p = tuple(
+            -1.0 if letter == text else -2 - unit(f"l/{question.id}/{letter}") for letter in question.letters
+        )
         reply = Reply(
             text=text,
             answer=text,
@@ -98,6 +114,7 @@ class ScriptedModel:
             digit_mass=1.0,
             entropy=entropy,
             log_probability=-entropy,
+            option_log_p=option_log_p,
             version=self._version,
         )
         return ModelAnswer(
@@ -109,6 +126,7 @@ class ScriptedModel:
                 digit_mass=1.0,
                 entropy=entropy,
                 log_probability=-entropy,
+                option_log_p=option_log_p,
                 version=0,
             ),
             plain_tokens=10.0,
@@ -124,6 +142,21 @@ class ScriptedModel:
             candidates=candidates,
             probabilities=tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates),
             distractor_source="options",
+        )
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """A view of the candidates that knows the right option a little, and another that knows nothing."""
+        candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b")
+        right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
+        self.meter.spend("reordering", 5)
+        self.meter.spend("likelihood", 5)
+        noise = [[unit(f"{view}/{question.id}/{i}") for i in range(len(candidates))] for view in ("o", "l")]
+        letters = tuple(value - 3 + 2 * (i == right) for i, value in enumerate(noise[0]))
+        return CandidateEvidence(
+            candidates=candidates,
+            letters=(LetterOrder(order=tuple(range(len(candidates)))[::-1], log_p=letters),),
+            likelihoods=tuple(Likelihood(given=value - 8, alone=-8.0, tokens=2) for value in noise[1]),
+            source="options" if question.options else "listed:2",
         )
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:

@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from secl.errors import QuestionError, RunError, StorageError
 from secl.gates import Always
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 from secl.runs.encoding import from_plain
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
@@ -40,9 +40,9 @@ class Slow(ScriptedModel):
         super().__init__()
         self.may = threading.Event()
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
         assert self.may.wait(10)
-        return super().answer(question, score_next=score_next)
+        return super().answer(question, evidence=evidence)
 
 
 @pytest.fixture
@@ -252,10 +252,10 @@ def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
     make_service: MakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(ScriptedModel):
-        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
             if "secret" in question.text:
                 raise RuntimeError(question.text)
-            return super().answer(question, score_next=score_next)
+            return super().answer(question, evidence=evidence)
 
     service = make_service(model=Failing())
     with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:

@@ -7,7 +7,7 @@ import math
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.loading import load
 from secl.errors import ParameterError, RunError
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 from secl.runs.folder import FILE
 from secl.server.audit import history
 from secl.server.audit.adapter_norm import adapter_norm
@@ -268,11 +268,13 @@ class Rounding(ScriptedModel):
         self.by, self.wording = by, wording
         self.batch = 1
 
-    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:  # noqa: ARG002
+    def prefetch(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+    ) -> None:
         self.batch = len(questions)
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
-        answered = super().answer(question, score_next=score_next)
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence)
         if self.batch == 1:
             return answered
         bins = list(answered.reply.bins)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from secl.errors import StorageError
 from secl.gates import Always
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render
@@ -197,10 +197,10 @@ def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(
     make_service: MakeService, error: type[Exception]
 ) -> None:
     class Choosy(ScriptedModel):
-        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
             if question.text == SECRET:
                 raise error(SECRET)
-            return super().answer(question, score_next=score_next)
+            return super().answer(question, evidence=evidence)
 
     service = make_service(model=Choosy(), start=False)
     questions = toy_stream(8)

@@ -6,7 +6,7 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +17,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_chart, timeline
@@ -189,8 +189,8 @@ def test_pictures_put_values_where_they_belong() -> None:
 class Smooth(ScriptedModel):
     """Like a real model in that its bins are spread, and that a question without a reference gets an answer."""
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
-        answered = super().answer(question, score_next=score_next)
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence)
         bins = tuple(0.9 * p + 0.01 for p in answered.reply.bins)
         return replace(answered, reply=replace(answered.reply, bins=bins))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from secl.errors import BusyError, ClosingError, QuestionError, RunError, StorageError
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.model import ModelAnswer
-from secl.records import Question, Reply, Update
+from secl.records import EvidenceKind, Question, Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
@@ -45,9 +46,9 @@ class Slow(ScriptedModel):
         super().__init__()
         self.go = threading.Event()
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
         assert self.go.wait(60)
-        return super().answer(question, score_next=score_next)
+        return super().answer(question, evidence=evidence)
 
 
 def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:

@@ -7,16 +7,19 @@ too, else one question at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from secl.backends.base import Position, Reading, TokenBackend
+from secl.backends.candidates import read_candidates
 from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
-from secl.backends.readout import Readout
-from secl.records import Question, Reply
+from secl.backends.readout import Readout, Verdicts
+from secl.cost import Purpose
+from secl.prompts.orders import further_orders
+from secl.records import CandidateEvidence, EvidenceKind, Question, Reply
 
 Job = Callable[[], None]
 
@@ -35,14 +38,12 @@ class Answer:
         costs: everything whose tokens were spent on it.
         draft: the text as it was written; None for multiple choice.
         reply: what is read off, once the jobs are done that `Answering` leaves to its backend.
-        shares: probabilities of the option letters, which sum to 1; empty for an open question.
     """
 
     reading: Reading
     costs: Sequence[_Costs]
     draft: Draft | None = None
     reply: Reply = field(init=False)
-    shares: tuple[float, ...] = ()
 
     @property
     def tokens(self) -> float:
@@ -57,9 +58,10 @@ class Prefetched:
     Attributes:
         question: as asked.
         frozen: answer of the frozen model.
-        tokens: all that the frozen model spent, its share of a common pass.
-        scoring: how many of these went into P(True) and distractors.
-        p_true: of each option; None where the options were not scored.
+        tokens: what the frozen model spent on its answer, its share of a common pass.
+        evidence_tokens: what it spent on evidence in the same passes, by purpose.
+        verdicts: on each option; None where none were asked for.
+        candidates: evidence about all options; None where none was asked for.
         listing: a list of answers, for distractors; None where none was written.
         version: of the adapted answer; 0 while there is none.
         adapted: answer of the adapted model.
@@ -70,8 +72,9 @@ class Prefetched:
     question: Question
     frozen: Answer
     tokens: float = 0.0
-    scoring: float = 0.0
-    p_true: tuple[float, ...] | None = None
+    evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
+    verdicts: Verdicts | None = None
+    candidates: CandidateEvidence | None = None
     listing: Draft | None = None
     version: int = 0
     adapted: Answer | None = None
@@ -90,7 +93,7 @@ class Prefetched:
     def split(self, times: int) -> None:
         """Share the tokens among several turns of the same question."""
         self.tokens /= times
-        self.scoring /= times
+        self.evidence_tokens = {purpose: tokens / times for purpose, tokens in self.evidence_tokens.items()}
         self.adapted_tokens /= times
 
 
@@ -101,23 +104,27 @@ class Answering:
         backend: computes.
         prompting: builds the token sequences.
         readout: reads the replies.
+        orders: further orders of the options, where evidence about all of them is wanted.
 
     Attributes:
         stale_tokens: spent on adapted answers that no record has, because an update came first.
     """
 
-    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout) -> None:
+    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int) -> None:
         self.backend = backend
         self.prompting = prompting
         self.readout = readout
+        self.orders = orders
         self.stale_tokens = 0.0
 
-    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], version: int) -> list[Prefetched]:
+    def prefetch(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], version: int
+    ) -> list[Prefetched]:
         """Answer questions.
 
         Args:
             questions: to be answered.
-            scored: where P(True) of the options, or a list of answers to an open question, is wanted too.
+            evidence: what is wanted beside each answer: about the options, or a list of answers to an open question.
             version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
         """
         choices = [i for i, question in enumerate(questions) if question.options]
@@ -125,16 +132,21 @@ class Answering:
         by_number: dict[int, Prefetched] = {}
         for numbers, prepare in ((choices, self._choices), (texts, self._open)):
             if numbers:
-                group = prepare([questions[i] for i in numbers], [scored[i] for i in numbers], version)
+                group = prepare([questions[i] for i in numbers], [evidence[i] for i in numbers], version)
                 by_number.update(zip(numbers, group, strict=True))
         window = [by_number[i] for i in range(len(questions))]
         jobs = [partial(self._read, item, item.frozen, 0) for item in window]
-        jobs += [partial(self._score, item) for item in window if item.frozen.reading.bundle.verdicts]
+        jobs += [partial(self._read_evidence, item) for item in window]
         self.backend.together([*jobs, *(self._begin_adapting(window, version) if version else ())])
         for item in window:
+            spent = item.frozen.reading.evidence_tokens
+            item.tokens = item.frozen.tokens - spent.verdicts - spent.orders - spent.spans
             listed = item.listing.tokens if item.listing is not None else 0.0
-            item.tokens = item.frozen.tokens + listed
-            item.scoring = item.frozen.reading.verdict_tokens + listed
+            item.evidence_tokens = {
+                "scoring": spent.verdicts + listed,
+                "reordering": spent.orders,
+                "likelihood": spent.spans,
+            }
             item.adapted_tokens = item.adapted.tokens if item.adapted is not None else 0.0
         return window
 
@@ -148,19 +160,26 @@ class Answering:
         for item in items:
             item.adapted_tokens = item.answer(version).tokens
 
-    def _choices(self, questions: Sequence[Question], scored: Sequence[bool], _version: int) -> list[Prefetched]:
+    def _choices(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], _version: int
+    ) -> list[Prefetched]:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
-        bundles = [self.prompting.choices(q, scored=flag) for q, flag in zip(questions, scored, strict=True)]
+        bundles = [
+            self.prompting.choices(question, kinds, self._orders_of(question))
+            for question, kinds in zip(questions, evidence, strict=True)
+        ]
         readings = self.backend.read(bundles)
         return [Prefetched(q, Answer(reading, [reading])) for q, reading in zip(questions, readings, strict=True)]
 
-    def _open(self, questions: Sequence[Question], scored: Sequence[bool], version: int) -> list[Prefetched]:
+    def _open(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], version: int
+    ) -> list[Prefetched]:
         """Open questions: answers are written as one batch, then read again together."""
         drafts = [Draft.answer(self.prompting.answer(question), question.form) for question in questions]
         lists = {
             i: Draft.list(self.prompting.answer_list(question), question.form)
             for i, question in enumerate(questions)
-            if scored[i]
+            if "p_true" in evidence[i] or "candidates" in evidence[i]
         }
         # Lists end later than answers, so they are a batch of their own.
         self.backend.write([drafts, list(lists.values())], rewriting=version)
@@ -200,10 +219,18 @@ class Answering:
 
     def _read(self, item: Prefetched, answer: Answer, version: int) -> None:
         if item.question.options:
-            answer.reply, answer.shares = self.readout.choice(item.question, answer.reading, version)
+            answer.reply = self.readout.choice(item.question, answer.reading, version)
         elif answer.draft is not None:
             text = self.backend.rules.answer(answer.draft)
             answer.reply = self.readout.open(item.question, text, answer.reading, version)
 
-    def _score(self, item: Prefetched) -> None:
-        item.p_true = self.readout.p_true(item.frozen.reading)
+    def _read_evidence(self, item: Prefetched) -> None:
+        reading, question = item.frozen.reading, item.question
+        if reading.bundle.verdicts:
+            item.verdicts = self.readout.verdicts(reading)
+        if reading.bundle.spans:
+            orders = self._orders_of(question)
+            item.candidates = read_candidates(reading, self.readout, question.options, orders, "options")
+
+    def _orders_of(self, question: Question) -> list[tuple[int, ...]]:
+        return further_orders(len(question.options), self.orders)

@@ -26,13 +26,28 @@ Position = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class Span:
+    """A token sequence whose end is a text of interest.
+
+    Attributes:
+        tokens: the whole sequence, longer than `start`. The last one is never read: nothing comes behind it.
+        start: where the text begins in it.
+    """
+
+    tokens: TokenSequence
+    start: int
+
+
+@dataclass(frozen=True)
 class Bundle:
     """Token sequences about one question, with a common beginning, that are read together.
 
     Attributes:
         answers: sequences that hold answers; the frozen and the adapted model read them.
         positions: where an adapted model will be asked about the answers.
-        verdicts: sequences that end before a verdict; the frozen model alone reads them.
+        verdicts: sequences that end before a verdict; the frozen model alone reads these, and what follows.
+        orders: sequences that end before an option letter, with the options in another order.
+        spans: candidates, behind the question and behind none, whose likelihood is wanted.
         written: the draft whose text the first answer repeats; a backend that kept the log-probabilities
             from writing it need not read that text again.
     """
@@ -40,22 +55,67 @@ class Bundle:
     answers: Sequence[TokenSequence] = ()
     positions: Sequence[Position] = ()
     verdicts: Sequence[TokenSequence] = ()
+    orders: Sequence[TokenSequence] = ()
+    spans: Sequence[Span] = ()
     written: Draft | None = None
 
     @property
     def sequences(self) -> list[TokenSequence]:
         """All sequences in the order that positions count them in."""
-        return [*self.answers, *self.verdicts]
+        return [*self.answers, *self.verdicts, *self.orders, *(span.tokens[:-1] for span in self.spans)]
 
     @property
     def verdict_positions(self) -> list[Position]:
         """The end of each sequence in `verdicts`."""
         return [(len(self.answers) + i, len(sequence)) for i, sequence in enumerate(self.verdicts)]
 
+    @property
+    def order_positions(self) -> list[Position]:
+        """The end of each sequence in `orders`."""
+        first = len(self.answers) + len(self.verdicts)
+        return [(first + i, len(sequence)) for i, sequence in enumerate(self.orders)]
+
+    @property
+    def span_positions(self) -> list[list[Position]]:
+        """Where the tokens of each text in `spans` come next."""
+        first = len(self.answers) + len(self.verdicts) + len(self.orders)
+        return [
+            [(first + i, length) for length in range(span.start, len(span.tokens))] for i, span in enumerate(self.spans)
+        ]
+
     def prefix(self, position: Position) -> TokenSequence:
         """The tokens before a position."""
         number, length = position
         return self.sequences[number][:length]
+
+
+@dataclass(frozen=True)
+class EvidenceTokens:
+    """Tokens that went through the network for the parts of a bundle beyond its answers.
+
+    Attributes:
+        verdicts: for the verdicts.
+        orders: for the orders, beyond what the verdicts needed.
+        spans: for the spans, beyond both.
+    """
+
+    verdicts: float = 0.0
+    orders: float = 0.0
+    spans: float = 0.0
+
+    @classmethod
+    def of(cls, bundle: Bundle, cost: Callable[[int], float]) -> EvidenceTokens:
+        """Split what a bundle cost.
+
+        Args:
+            bundle: what was read.
+            cost: tokens of the first `count` of its sequences together.
+        """
+        ends = [len(bundle.answers)]
+        for part in (bundle.verdicts, bundle.orders, bundle.spans):
+            ends.append(ends[-1] + len(part))
+        costs = [cost(end) for end in ends]
+        return cls(*(after - before for before, after in itertools.pairwise(costs)))
 
 
 @dataclass(frozen=True)
@@ -88,8 +148,8 @@ class Reading(Protocol):
     def tokens(self) -> float: ...
 
     @property
-    def verdict_tokens(self) -> float:
-        """How many of `tokens` only the verdicts needed."""
+    def evidence_tokens(self) -> EvidenceTokens:
+        """How many of `tokens` were not for the answers."""
         ...
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
@@ -98,6 +158,10 @@ class Reading(Protocol):
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Natural logarithms of the full-vocabulary probabilities of the tokens `ids` at each position."""
+        ...
+
+    def likelihoods(self) -> list[float]:
+        """Natural logarithms of the probabilities of the texts in the bundle's `spans`."""
         ...
 
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeVar
 
 from secl.backends.answers import Answering, Prefetched
 from secl.backends.base import Bundle, TokenBackend
+from secl.backends.candidates import CandidateProbe
 from secl.backends.dinco import BEAMS, DincoProbe
 from secl.backends.distractors import Distractors, choose_distractors
 from secl.backends.entailment import Entailment, SelfEntailment
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
 from secl.backends.local.adapter import Adapter, plain_config
 from secl.backends.prompting import Prompting
-from secl.backends.readout import Readout
+from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
 from secl.data.grading import answer_key
@@ -22,7 +23,7 @@ from secl.errors import QuestionError
 from secl.model import ModelAnswer
 from secl.prompts.parsing import read_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.records import DincoEvidence, PTrue, Question, Reply, Update
+from secl.records import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue, Question, Reply, Update
 from secl.settings import PTrueKind
 
 MARGIN = 16
@@ -37,6 +38,7 @@ class ChatModel(Generic[B]):
     Args:
         backend: reads and writes token sequences, and trains the adapter.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
+        orders: further orders of the options that letters are read under, 0 or more.
         entailment: compares answers for DINCO; None asks the model itself.
         seed: of sampled answers and distractors.
 
@@ -45,7 +47,13 @@ class ChatModel(Generic[B]):
     """
 
     def __init__(
-        self, backend: B, *, p_true: PTrueKind = "vocabulary", entailment: Entailment | None = None, seed: int = 42
+        self,
+        backend: B,
+        *,
+        p_true: PTrueKind = "vocabulary",
+        orders: int = 1,
+        entailment: Entailment | None = None,
+        seed: int = 42,
     ) -> None:
         self.backend = backend
         self.name = backend.name
@@ -55,9 +63,10 @@ class ChatModel(Generic[B]):
         self.meter = Meter()
         self.prompting = Prompting(backend.token_ids)
         self.readout = Readout(backend.token_ids, p_true)
-        self.answering = Answering(backend, self.prompting, self.readout)
+        self.answering = Answering(backend, self.prompting, self.readout, orders)
         learner = backend.learner
         entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
+        self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter)
         self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
         self._window: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None
@@ -108,23 +117,25 @@ class ChatModel(Generic[B]):
                 "that the model can read; shorten it."
             )
 
-    def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:
+    def prefetch(
+        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+    ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
         for question in questions:
             self.check(question)
         # A question that comes twice in a window is looked at once, and each of its turns pays its part.
-        turns: dict[Question, list[bool]] = {}
-        for question, flag in zip(questions, scored, strict=True):
-            turns.setdefault(question, []).append(flag)
+        turns: dict[Question, list[Collection[EvidenceKind]]] = {}
+        for question, kinds in zip(questions, evidence, strict=True):
+            turns.setdefault(question, []).append(kinds)
         with self.backend.pinned() as version:
             window = self.answering.prefetch(
-                list(turns), [any(flags) for flags in turns.values()], version if weights_fixed else 0
+                list(turns), [frozenset().union(*kinds) for kinds in turns.values()], version if weights_fixed else 0
             )
         for item in window:
             item.split(len(turns[item.question]))
         self._window = {item.question: item for item in window}
 
-    def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
         """Answer and state a confidence, as the adapted and as the frozen model.
 
         Raises:
@@ -135,14 +146,15 @@ class ChatModel(Generic[B]):
             item = self._window.get(question)
             if item is None:
                 self.check(question)
-                (item,) = self.answering.prefetch([question], [score_next], version)
+                (item,) = self.answering.prefetch([question], [evidence], version)
             if version and item.version != version:
                 self.answering.adapt([item], version)
         self._latest = item
         answer = item.answer(version)
         item.used = True
-        self.meter.spend("answering", item.tokens - item.scoring)
-        self.meter.spend("scoring", item.scoring)
+        self.meter.spend("answering", item.tokens)
+        for purpose, tokens in item.evidence_tokens.items():
+            self.meter.spend(purpose, tokens)
         if version:
             self.meter.spend("adapting", item.adapted_tokens)
         return ModelAnswer(
@@ -159,27 +171,38 @@ class ChatModel(Generic[B]):
         if not question.options:
             distractors = self._distractors(question, reply.answer, item)
             candidates = (reply.answer, *distractors.answers)
+            verdicts = self._verdicts(question, candidates)
             return PTrue(
                 candidates=candidates,
-                probabilities=self._p_true(question, candidates),
+                probabilities=verdicts.true,
+                false_probabilities=verdicts.false,
                 distractor_source=distractors.source,
             )
-        p_true = item.p_true if item is not None else None
-        if p_true is None:
-            p_true = self._p_true(question, question.options)
+        verdicts = (item.verdicts if item is not None else None) or self._verdicts(question, question.options)
         first = question.letters.index(reply.answer)
         order = [first, *(i for i in range(len(question.options)) if i != first)]
         return PTrue(
             candidates=tuple(question.options[i] for i in order),
-            probabilities=tuple(p_true[i] for i in order),
+            probabilities=tuple(verdicts.true[i] for i in order),
+            false_probabilities=tuple(verdicts.false[i] for i in order),
             distractor_source="options",
         )
 
-    def _p_true(self, question: Question, candidates: Sequence[str]) -> tuple[float, ...]:
+    def _verdicts(self, question: Question, candidates: Sequence[str]) -> Verdicts:
         (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
-        p_true = self.readout.p_true(reading)
+        verdicts = self.readout.verdicts(reading)
         self.meter.spend("scoring", reading.tokens)
-        return p_true
+        return verdicts
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """Letters under further orders and likelihoods of the candidates; None without a readable answer."""
+        item = self._latest_item(question)
+        if reply.answer is None:
+            return None
+        if not question.options:
+            distractors = self._distractors(question, reply.answer, item)
+            return self.candidate_probe.of_open(question, (reply.answer, *distractors.answers), distractors.source)
+        return (item.candidates if item is not None else None) or self.candidate_probe.of_options(question)
 
     def _distractors(self, question: Question, answer: str, item: Prefetched | None) -> Distractors:
         prompt = self.prompting.answer_list(question)
@@ -234,9 +257,9 @@ class ChatModel(Generic[B]):
         """The frozen model's probabilities of the option letters."""
         item = self._latest_item(question)
         if item is None:
-            (item,) = self.answering.prefetch([question], [False], 0)
+            (item,) = self.answering.prefetch([question], [()], 0)
             self.meter.spend(purpose, item.tokens)
-        return item.frozen.shares
+        return shares(item.frozen.reply.option_log_p)
 
     def _write(self, drafts: Sequence[Draft], purpose: Purpose) -> None:
         self.backend.write([drafts])

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from secl.backends.base import Bundle, common_length
+from secl.backends.base import Bundle, Span, common_length
 from secl.backends.generation import Draft
 from secl.backends.token_ids import TokenIds, render
 from secl.prompts.templates import (
     Prompt,
     answer_prompt,
+    candidate_prompt,
     choice_with_confidence,
     confidence_prompt,
     distractor_prompt,
     entailment_prompt,
+    order_prompt,
     p_true_prompt,
     verification_prompt,
 )
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 
 
 class Prompting:
@@ -42,16 +45,39 @@ class Prompting:
             prompt = self._render(confidence_prompt(question, text))
         return self.token_ids.before(prompt, "0")
 
-    def choices(self, question: Question, *, scored: bool) -> Bundle:
-        """A branch for every option, so that letter and confidence are read in one go.
+    def choices(
+        self, question: Question, evidence: Collection[EvidenceKind] = (), orders: Sequence[Sequence[int]] = ()
+    ) -> Bundle:
+        """A branch for every option, so that letter and confidence are read in one go, and evidence with them.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
         letter = len(self.token_ids.before(self._render(answer_prompt(question)), " A"))
         branches = [self.confidence(question, each) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
-        verdicts = self.verdicts(question, question.options) if scored else []
-        return Bundle(branches, [(0, letter), *digits], verdicts)
+        verdicts = self.verdicts(question, question.options) if "p_true" in evidence else []
+        extra = self.candidates(question, orders) if "candidates" in evidence else Bundle()
+        return replace(extra, answers=branches, positions=[(0, letter), *digits], verdicts=verdicts)
+
+    def candidates(self, question: Question, orders: Sequence[Sequence[int]]) -> Bundle:
+        """Letters under other orders of the options, and the options as texts, behind the question and behind none."""
+        return Bundle(orders=self.orders(question, orders), spans=self.spans(question, question.options))
+
+    def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Ids after which a letter comes, for the options in each order."""
+        return [self._before(order_prompt(question, order), " A") for order in orders]
+
+    def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
+        """Each candidate behind the question, then each behind no question."""
+        form = "short" if question.form in ("choice", "number") else question.form
+        spans = []
+        for prompt in (candidate_prompt(question, form), candidate_prompt(None, form)):
+            text = self._render(prompt)
+            start = len(self.token_ids.encode(text))
+            for candidate in candidates:
+                sequence = self.token_ids.encode(f"{text} {candidate}" if prompt.prefill else text + candidate)
+                spans.append(Span(sequence, min(start, common_length(self.token_ids.encode(text), sequence))))
+        return spans
 
     def written(self, question: Question, text: str, draft: Draft) -> Bundle:
         """An open answer with the question for its confidence behind it.

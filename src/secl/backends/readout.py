@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import torch
@@ -16,6 +17,14 @@ from secl.records import Question, Reply
 from secl.settings import PTrueKind
 
 Rows = list[tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Probabilities of True and of False for each candidate."""
+
+    true: tuple[float, ...]
+    false: tuple[float, ...]
 
 
 class Readout:
@@ -35,13 +44,14 @@ class Readout:
         self.token_ids = token_ids
         self.kind = p_true
 
-    def choice(self, question: Question, reading: Reading, version: int) -> tuple[Reply, tuple[float, ...]]:
-        """The reply to a multiple-choice question, and the probabilities of its letters (see `Prompting.choices`)."""
+    def choice(self, question: Question, reading: Reading, version: int) -> Reply:
+        """The reply to a multiple-choice question (see `Prompting.choices`)."""
         letter, *digits = reading.bundle.positions
-        (shares,) = self.options(reading, [letter], len(question.options))
-        chosen = shares.index(max(shares))
+        (log_p,) = reading.log_p([letter], self.token_ids.letters[: len(question.options)])
+        chosen = log_p.index(max(log_p))
         scores = reading.score([letter, digits[chosen]], [self.token_ids.letters[chosen]], self.token_ids.digits)
-        return _reply(question.letters[chosen], question.letters[chosen], scores, version), shares
+        reply = _reply(question.letters[chosen], question.letters[chosen], scores, version)
+        return replace(reply, option_log_p=tuple(log_p))
 
     def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
         """The reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""
@@ -66,14 +76,21 @@ class Readout:
             )
         return tuple(row[0] for row in _shares(reading.logits(positions, self.token_ids.yes_no)))
 
-    def p_true(self, reading: Reading) -> tuple[float, ...]:
-        """P(True) after each verdict sequence of a bundle."""
-        true, false = self.token_ids.true, self.token_ids.false if self.kind == "pair" else ()
+    def verdicts(self, reading: Reading) -> Verdicts:
+        """P(True) and P(False) after each verdict sequence of a bundle."""
+        true, false = self.token_ids.true, self.token_ids.false
         p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
-        p_true = p[:, : len(true)].sum(-1)
+        p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
         if self.kind == "pair":
-            p_true = p_true / (p_true + p[:, len(true) :].sum(-1)).clamp(min=1e-300)
-        return tuple(min(1.0, value) for value in p_true.tolist())
+            p_true = p_true / (p_true + p_false).clamp(min=1e-300)
+        return Verdicts(*(tuple(min(1.0, value) for value in each.tolist()) for each in (p_true, p_false)))
+
+    def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
+        """ln P of the first `count` option letters at the end of each sequence in `orders` of a bundle."""
+        positions = reading.bundle.order_positions
+        return (
+            tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count])) if positions else ()
+        )
 
 
 def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply:
@@ -90,7 +107,12 @@ def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply
 
 
 def _shares(logits: list[list[float]]) -> Rows:
-    return [tuple(row) for row in _double(logits).softmax(-1).tolist()]
+    return [shares(row) for row in logits]
+
+
+def shares(logits: Sequence[float]) -> tuple[float, ...]:
+    """Logits, or log-probabilities, as probabilities that sum to 1."""
+    return tuple(_double(logits).softmax(-1).tolist())
 
 
 def _double(values: Sequence[float] | list[list[float]]) -> Tensor:

@@ -32,7 +32,7 @@ def ask(
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     to_ask = Question(question, tuple(option or ()))
     model_to_ask, normalise = load_for_asking(changes, adapter)
-    answer = model_to_ask.answer(to_ask, score_next=True)
+    answer = model_to_ask.answer(to_ask, evidence=["p_true"])
     console().print(answer_panel(to_ask, answer, model_to_ask.score_p_true(to_ask, answer.reply), normalise))
 
 

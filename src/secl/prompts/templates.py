@@ -8,12 +8,16 @@ it, and a second turn asks for its confidence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.records import Form, Question
+from secl.records import LETTERS, Form, Question
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
+
+NONE_OF_THESE = "None of these"
+"""The last candidate where an open question becomes a choice among answers to it."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
@@ -59,6 +63,19 @@ def answer_prompt(question: Question) -> Prompt:
     options = "".join(f"{letter}. {question.option(letter)}\n" for letter in question.letters)
     user = f"Question: {question.text}\n{options}\n{_INSTRUCTIONS[question.form]}"
     return Prompt((user,), _PREFILLS[question.form])
+
+
+def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
+    """Ask for the letter alone, with the options in another order: `order[place]` is the number of the option there."""
+    options = "".join(f"{letter}. {question.options[number]}\n" for letter, number in zip(LETTERS, order, strict=False))
+    user = f"Question: {question.text}\n{options}\nAnswer with the letter of the correct option."
+    return Prompt((user,), _PREFILLS["choice"])
+
+
+def candidate_prompt(question: Question | None, form: Form) -> Prompt:
+    """Ask for an answer without options, or for one without a question: what a candidate's likelihood depends on."""
+    asked = "" if question is None else f"Question: {question.text}\n"
+    return Prompt((f"{asked}\n{_INSTRUCTIONS[form]}",), _PREFILLS[form])
 
 
 def choice_with_confidence(letter: str) -> str:

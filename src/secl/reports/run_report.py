@@ -19,6 +19,8 @@ PURPOSES = {
     "answering": "answering, frozen model",
     "adapting": "answering, adapted model",
     "scoring": "P(True) and distractors",
+    "reordering": "letters under further orders",
+    "likelihood": "likelihoods of candidates",
     "sampling": "further answers",
     "comparing": "beams and entailment",
     "learning": "updates",

@@ -53,6 +53,7 @@ def load_model(settings: RunSettings) -> LocalModel:
         cache=_model_cache(),
         adapter=settings.adapter,
         p_true=settings.evidence.p_true,
+        orders=settings.evidence.orders,
         nli=settings.evidence.nli,
         seed=settings.seed,
     )

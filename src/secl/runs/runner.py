@@ -203,7 +203,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         model,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
-        evidence=settings.named_method.evidence,
+        evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,
     )

@@ -6,13 +6,14 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import model_validator
 
 from secl.errors import DataError, ParameterError
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
+from secl.records import EvidenceKind
 from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
 from secl.signals import Signal, make_signal
 
@@ -65,7 +66,11 @@ class RunSettings(SettingGroups):
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
-        if self.evidence.nli is not None and "dinco" not in (self.evidence.signal, *self.named_method.evidence):
+        for kind in self.evidence.extra_evidence:
+            if kind not in get_args(EvidenceKind):
+                kinds = ", ".join(get_args(EvidenceKind))
+                raise ParameterError(f"extra_evidence is {kind!r}; it must be a list of {kinds}.")
+        if self.evidence.nli is not None and "dinco" not in (self.evidence.signal, *self.all_evidence):
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
             )
@@ -76,6 +81,12 @@ class RunSettings(SettingGroups):
     def named_method(self) -> Method:
         """What the method's name stands for."""
         return method(self.method)
+
+    @property
+    def all_evidence(self) -> tuple[EvidenceKind, ...]:
+        """The kinds of evidence that are recorded beyond what the training signal needs."""
+        extra = tuple(kind for kind in get_args(EvidenceKind) if kind in self.evidence.extra_evidence)
+        return (*self.named_method.evidence, *extra)
 
     @property
     def complete_loop(self) -> LoopSettings:

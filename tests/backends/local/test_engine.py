@@ -68,7 +68,7 @@ def test_judging_in_the_answering_pass_or_alone_gives_the_same(
     make_model: MakeModel, questions: list[Question]
 ) -> None:
     model = make_model()
-    together = model.answer(questions[1], score_next=True)
+    together = model.answer(questions[1], evidence=["p_true"])
     one = model.score_p_true(questions[1], together.reply)
     alone = model.answer(questions[1])
     other = model.score_p_true(questions[1], alone.reply)

@@ -156,7 +156,7 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet
     local = learner()
     bins, entropies, p_true = [0.0], [0.0], [0.0]
     for question in [*choices(10), *OPEN]:
-        here, there = local.answer(question, score_next=True), fleet.answer(question, score_next=True)
+        here, there = local.answer(question, evidence=["p_true"]), fleet.answer(question, evidence=["p_true"])
         confidence, entropy = apart(there.reply, here.reply)
         bins.append(confidence)
         entropies.append(entropy)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, Position, Scores, Training
+from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, Training
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
@@ -56,9 +56,8 @@ class LocalReading:
     states: Tensor | None = None
 
     @property
-    def verdict_tokens(self) -> float:
-        answers = self.share.paths[: len(self.bundle.answers)]
-        return float(_distinct(self.share.paths) - _distinct(answers))
+    def evidence_tokens(self) -> EvidenceTokens:
+        return EvidenceTokens.of(self.bundle, self.share.cost)
 
     def nodes(self, positions: Sequence[Position]) -> Nodes:
         """Nodes of the pass before which the positions are: those of the last token before each."""
@@ -83,6 +82,16 @@ class LocalReading:
         return values
 
     @torch.no_grad()
+    def likelihoods(self) -> list[float]:
+        positions = self.bundle.span_positions
+        if not positions:
+            return []
+        log_p = self.rows.full(self.hidden([position for span in positions for position in span]))
+        tokens = [token for span in self.bundle.spans for token in span.tokens[span.start :]]
+        own = log_p.gather(-1, torch.tensor(tokens, device=self.rows.device)[:, None])[:, 0]
+        return [part.sum().item() for part in own.split([len(span) for span in positions])]
+
+    @torch.no_grad()
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
         log_p = self.rows.full(self.hidden(positions))
         written = torch.tensor(tokens, dtype=torch.int64, device=self.rows.device)
@@ -97,10 +106,6 @@ class LocalReading:
         """The most probable next token at each position."""
         tokens: list[int] = self.rows.head.logits(self.hidden(positions), self.rows.special).argmax(-1).tolist()
         return tokens
-
-
-def _distinct(paths: Sequence[Nodes]) -> int:
-    return len(set().union(*(path.tolist() for path in paths)))
 
 
 class LocalBackend:

@@ -19,6 +19,7 @@ class LocalModel(ChatModel[LocalBackend]):
         loaded: from `secl.backends.local.loading.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
+        orders: further orders of the options that letters are read under, 0 or more.
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
@@ -33,6 +34,7 @@ class LocalModel(ChatModel[LocalBackend]):
         adapter: AdapterSettings | None = None,
         *,
         p_true: PTrueKind = "vocabulary",
+        orders: int = 1,
         nli: str | None = None,
         seed: int = 42,
     ) -> None:
@@ -40,7 +42,7 @@ class LocalModel(ChatModel[LocalBackend]):
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
         backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         entailment = None if nli is None else NliModel(nli, backend.model.device)
-        super().__init__(backend, p_true=p_true, entailment=entailment, seed=seed)
+        super().__init__(backend, p_true=p_true, orders=orders, entailment=entailment, seed=seed)
         if entailment is not None:
             self.fingerprint += f"+{entailment.fingerprint}"
 

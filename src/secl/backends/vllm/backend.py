@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from secl.backends.base import Bundle, Position, Scores, Training, distinct_tokens
+from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, Training, distinct_tokens
 from secl.backends.generation import Draft, TextRules
 from secl.backends.vllm.client import CompletionRequest, Step
 from secl.backends.vllm.entropy import entropy_of
@@ -58,7 +58,7 @@ class VllmReading:
         self.backend = backend
         self.bundle = bundle
         self.version = version
-        self._verdicts = {tuple(sequence) for sequence in bundle.verdicts}
+        self._span_tokens = 0.0
         self._asked: dict[tuple[int, ...], Distribution] = {}
         self._known: dict[tuple[int, ...], Distribution] = {}
         self._written: tuple[int, ...] = ()
@@ -74,12 +74,18 @@ class VllmReading:
     def tokens(self) -> float:
         """Tokens of all requests, with a prefix cache that forgets nothing; the draft paid for its own."""
         written = [self._written] if self._written else []
-        return float(distinct_tokens([*written, *self._asked]) - len(self._written))
+        return float(distinct_tokens([*written, *self._asked]) - len(self._written)) + self._span_tokens
 
     @property
-    def verdict_tokens(self) -> float:
-        answers = [prefix for prefix in self._asked if prefix not in self._verdicts]
-        return float(distinct_tokens([*self._asked]) - distinct_tokens(answers))
+    def evidence_tokens(self) -> EvidenceTokens:
+        # What was asked at the ends of verdicts and orders was not asked for the answers.
+        groups = [self.bundle.verdicts, self.bundle.orders]
+        ends = {tuple(sequence) for group in groups for sequence in group}
+        asked = [[prefix for prefix in self._asked if prefix not in ends]]
+        for group in groups:
+            asked.append([*asked[-1], *(tuple(sequence) for sequence in group if tuple(sequence) in self._asked)])
+        answers, verdicts, orders = map(distinct_tokens, asked)
+        return EvidenceTokens(verdicts - answers, orders - verdicts, self._span_tokens)
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         return self.log_p(positions, ids)
@@ -87,6 +93,12 @@ class VllmReading:
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         distributions = self._at(positions, [ids] * len(positions))
         return [[each.log_p[token] for token in ids] for each in distributions]
+
+    def likelihoods(self) -> list[float]:
+        # A server takes a request for every token of a text, and another for every one that it does not expect.
+        (reading,) = self.backend.learner.read([Bundle(spans=self.bundle.spans)])
+        self._span_tokens = reading.tokens
+        return reading.likelihoods()
 
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
         distributions = self._at(positions, [*([token] for token in tokens), ids])

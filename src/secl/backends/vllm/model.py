@@ -84,6 +84,7 @@ class VllmModel(ChatModel[VllmBackend]):
         super().__init__(
             backend,
             p_true=learner.readout.kind,
+            orders=learner.candidate_probe.orders,
             entailment=None if isinstance(nli, SelfEntailment) else nli,
             seed=learner.seed,
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.shared_network import Network, Nodes, Pass
@@ -21,12 +22,21 @@ class BundlePass:
     Attributes:
         forward: the pass.
         paths: for each sequence of the bundle the nodes of its tokens.
-        tokens: the bundle's share of the tokens; one that several bundles have in common is paid for in equal parts.
+        weights: what each node of the pass costs a bundle that needs it: 1, or less if several bundles do.
     """
 
     forward: Pass
     paths: list[Nodes]
-    tokens: float
+    weights: NDArray[np.float64]
+
+    @property
+    def tokens(self) -> float:
+        """The bundle's share of the tokens; one that several bundles have in common is paid for in equal parts."""
+        return self.cost(len(self.paths))
+
+    def cost(self, count: int) -> float:
+        """The same for its first `count` sequences."""
+        return float(self.weights[np.unique(np.concatenate(self.paths[:count]))].sum()) if count else 0.0
 
 
 def passes(network: Network, bundles: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass]:
@@ -37,9 +47,8 @@ def passes(network: Network, bundles: Sequence[Sequence[Sequence[int]]]) -> list
         paths = iter(forward.trie.paths)
         own = [[next(paths) for _ in bundles[number]] for number in group]
         nodes = [np.unique(np.concatenate(each)) for each in own]
-        users = np.bincount(np.concatenate(nodes))  # how many bundles need each node
-        tokens = [float((1 / users[each]).sum()) for each in nodes]
-        shares.extend(BundlePass(forward, each, share) for each, share in zip(own, tokens, strict=True))
+        weights = 1 / np.bincount(np.concatenate(nodes))  # how many bundles need each node
+        shares.extend(BundlePass(forward, each, weights) for each in own)
     return shares
 
 

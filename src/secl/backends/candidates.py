@@ -1,0 +1,105 @@
+"""Evidence about all possible answers to a question: their letters under further orders, and their likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from secl.backends.base import Bundle, Reading, TokenBackend
+from secl.backends.prompting import Prompting
+from secl.backends.readout import Readout
+from secl.cost import Meter
+from secl.prompts.orders import further_orders
+from secl.prompts.templates import NONE_OF_THESE
+from secl.records import CandidateEvidence, LetterOrder, Likelihood, Question
+from secl.validation import check_whole
+
+Orders = Sequence[tuple[int, ...]]
+
+
+class CandidateProbe:
+    """Asks the frozen model about candidates.
+
+    Args:
+        backend: reads.
+        prompting: builds the token sequences.
+        readout: reads the letters.
+        orders: further orders of the options, 0 or more; no more are asked than there are.
+        meter: counts the tokens.
+
+    Raises:
+        ParameterError: a number of orders below 0.
+    """
+
+    def __init__(
+        self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int, meter: Meter
+    ) -> None:
+        check_whole("number of further orders", orders, least=0)
+        self.backend = backend
+        self.prompting = prompting
+        self.readout = readout
+        self.orders = orders
+        self.meter = meter
+
+    def of_options(self, question: Question) -> CandidateEvidence:
+        """Evidence about the options, in a pass of their own."""
+        orders = further_orders(len(question.options), self.orders)
+        return self._read(self.prompting.candidates(question, orders), question.options, orders, "options")
+
+    def of_open(self, question: Question, candidates: Sequence[str], source: str) -> CandidateEvidence | None:
+        """Evidence about answers to an open question, which becomes a choice between them and "None of these".
+
+        Args:
+            question: without options.
+            candidates: the model's answer first.
+            source: where the others come from.
+
+        Returns:
+            None where there is nothing to compare the answer with, or the model has too few letters.
+        """
+        options = (*candidates, NONE_OF_THESE)
+        if len(candidates) < 2 or len(options) > len(self.readout.token_ids.letters):
+            return None
+        choice = replace(question, options=options, form="choice", reference=None)
+        orders = [tuple(range(len(options))), *further_orders(len(options), self.orders)]
+        bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
+        return self._read(bundle, options, orders, source)
+
+    def _read(self, bundle: Bundle, candidates: Sequence[str], orders: Orders, source: str) -> CandidateEvidence:
+        (reading,) = self.backend.read([bundle])
+        evidence = read_candidates(reading, self.readout, candidates, orders, source)
+        spent = reading.evidence_tokens
+        self.meter.spend("reordering", spent.orders)
+        self.meter.spend("likelihood", spent.spans)
+        return evidence
+
+
+def read_candidates(
+    reading: Reading, readout: Readout, candidates: Sequence[str], orders: Orders, source: str
+) -> CandidateEvidence:
+    """What a reading says about candidates.
+
+    Args:
+        reading: of a bundle with a sequence for each order, and spans of the candidates, behind the question first and
+            then behind none; candidates without spans are the last ones.
+        readout: reads the letters.
+        candidates: their texts.
+        orders: the number of the candidate at each place.
+        source: where the candidates come from.
+    """
+    letters, likelihoods = readout.letters(reading, len(candidates)), reading.likelihoods()
+    half = len(likelihoods) // 2
+    texts = [
+        Likelihood(given=given, alone=alone, tokens=len(span.tokens) - span.start)
+        for given, alone, span in zip(likelihoods[:half], likelihoods[half:], reading.bundle.spans, strict=False)
+    ]
+    return CandidateEvidence(
+        candidates=tuple(candidates),
+        letters=tuple(
+            LetterOrder(order=order, log_p=tuple(row[order.index(number)] for number in range(len(candidates))))
+            for order, row in zip(orders, letters, strict=True)
+        ),
+        likelihoods=(*texts, *[None] * (len(candidates) - half)),
+        source=source,
+    )

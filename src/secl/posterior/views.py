@@ -1,0 +1,133 @@
+"""Views: what one kind of evidence says about every candidate answer to a question, one number each.
+
+A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question; only their
+differences between candidates mean anything. A new view is one function and one line in `VIEWS`; the letters are a view
+of their own kind, because they are asked in several orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from secl.records import CandidateEvidence, Evidence, LetterOrder, Question, Reply
+from secl.settings import ViewName
+
+Values = tuple[float | None, ...]
+"""One number for each candidate; None where the view has none."""
+
+View = Callable[[CandidateEvidence, Evidence], Values | None]
+"""Maps evidence to values; None where the view has none at all."""
+
+TINY = 1e-12
+"""Probabilities are kept this far from 0 before the logarithm."""
+
+
+def pmi(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
+    """Pointwise mutual information of candidate and question: ln P(candidate | question) - ln P(candidate)."""
+    return tuple(None if each is None else each.given - each.alone for each in candidates.likelihoods)
+
+
+def likelihood(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
+    """Log-likelihood per token, less half of what the candidate has without the question.
+
+    Per token, because the noise of a sum grows with its length. Half, because that lies between the two usual scores
+    (all and nothing), and is about what regression finds: of the log-likelihoods with a question, those without one
+    explain a share of 0.3 to 0.65 on every stream that was measured (docs/log.md).
+    """
+    return tuple(
+        None if each is None else (each.given - each.alone / 2) / each.tokens for each in candidates.likelihoods
+    )
+
+
+def p_true(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
+    """ln P(True) / P(False) of each candidate."""
+    asked = evidence.p_true
+    if asked is None or not asked.false_probabilities:
+        return None
+    verdicts = zip(asked.probabilities, asked.false_probabilities, strict=True)
+    odds = dict(zip(asked.candidates, (math.log((t + TINY) / (f + TINY)) for t, f in verdicts), strict=True))
+    return tuple(odds.get(candidate) for candidate in candidates.candidates)
+
+
+LETTERS: ViewName = "letters"
+"""The view of the option letters, the mean over all orders in which the options were shown."""
+
+VIEWS: dict[ViewName, View] = {"pmi": pmi, "likelihood": likelihood, "p_true": p_true}
+"""All other views by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What several views say about the candidates of one question.
+
+    Attributes:
+        candidates: their texts.
+        own: number of the candidate that the model answered; None if it is none of them.
+        names: of the views.
+        values: for each view, one number for each candidate; those of a view sum to 0, and the letters have zeros here.
+        orders: the letters in every order that was shown, the one of the answer first where it has one; numbers of an
+            order sum to 0.
+    """
+
+    candidates: tuple[str, ...]
+    own: int | None
+    names: tuple[ViewName, ...]
+    values: tuple[tuple[float, ...], ...]
+    orders: tuple[LetterOrder, ...] = ()
+
+    @property
+    def key(self) -> tuple[ViewName | int, ...]:
+        """Questions with the same key can be weighed alike: the same views, from as many orders."""
+        return (*self.names, len(self.orders))
+
+
+def read_views(
+    names: Sequence[ViewName], question: Question, reply: Reply, frozen: Reply, evidence: Evidence
+) -> Views | None:
+    """What the evidence says about a question; None where there are fewer than two different candidates, or no view.
+
+    Args:
+        names: of the views that are wanted; those without evidence are left out.
+        question: as asked.
+        reply: whose answer counts as the model's own.
+        frozen: the frozen model's reply, which has the letters of the answering pass.
+        evidence: from the frozen model.
+    """
+    candidates = evidence.candidates
+    if candidates is None or len(set(candidates.candidates)) < 2:
+        return None
+    texts = candidates.candidates
+    found = {name: VIEWS[name](candidates, evidence) for name in names if name != LETTERS}
+    values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(each)}
+    orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
+    if orders:
+        values = {LETTERS: (0.0,) * len(texts), **values}
+    if not values:
+        return None
+    own = None if reply.answer is None else question.letters.index(reply.answer) if question.options else 0
+    return Views(texts, own, tuple(values), tuple(values.values()), orders)
+
+
+def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:
+    texts = candidates.candidates
+    first = LetterOrder(order=tuple(range(len(texts))), log_p=frozen.option_log_p)
+    orders = [first, *candidates.letters] if frozen.option_log_p else candidates.letters
+    return tuple(LetterOrder(order=each.order, log_p=centred(texts, each.log_p)) for each in orders)
+
+
+def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:
+    """Values less their mean; equal texts share theirs, and a candidate without a value gets the mean.
+
+    >>> centred(("Rome", "Paris", "Rome"), (1.0, 5.0, 3.0))
+    (-1.0, 2.0, -1.0)
+    """
+    by_text: dict[str, list[float]] = {}
+    for text, value in zip(texts, values, strict=True):
+        if value is not None:
+            by_text.setdefault(text, []).append(value)
+    shared = [sum(by_text[text]) / len(by_text[text]) if text in by_text else None for text in texts]
+    there = [value for value in shared if value is not None]
+    mean = sum(there) / len(there) if there else 0.0
+    return tuple(0.0 if value is None else value - mean for value in shared)

@@ -1,0 +1,31 @@
+"""Orders in which the same options are asked again, to tell what a model knows from where an option stands."""
+
+from __future__ import annotations
+
+
+def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
+    """The first `count` orders, fewer if there are no more; in each every option has another letter than at first.
+
+    The first is the reversed order, so that over both every option stands equally far down (of an odd number of
+    options, the middle one trades places with a neighbour); the others are rotations, by half first.
+
+    Args:
+        options: number of options, at least 2.
+        count: orders wanted, 0 or more.
+
+    Returns:
+        permutations: the number of the option at each place.
+
+    >>> further_orders(4, 3)
+    [(3, 2, 1, 0), (2, 3, 0, 1), (1, 2, 3, 0)]
+    >>> further_orders(3, 1), further_orders(2, 3)
+    ([(2, 0, 1)], [(1, 0)])
+    """
+    places = list(range(options))
+    backwards = places[::-1]
+    middle = options // 2
+    if options % 2:
+        backwards[middle - 1], backwards[middle] = backwards[middle], backwards[middle - 1]
+    rotations = [[*places[by:], *places[:by]] for by in (middle, *places[1:])]
+    orders = dict.fromkeys(map(tuple, (backwards, *rotations)))
+    return list(orders)[:count]

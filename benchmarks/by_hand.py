@@ -18,7 +18,7 @@ from benchmarks.timing import Timings, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
 from secl.metrics.probability import directional_target
-from secl.records import Question
+from secl.records import EvidenceKind, Question
 
 PARTS = ("answered", "scored", "trained")
 """Answer and confidence of both models; and P(True) of all candidates; and an update."""
@@ -56,9 +56,10 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> float:
     """Answer, score and learn as far as `part` says, prefetching as a stream does; the seconds of learning alone."""
     learning = 0.0
+    evidence: list[EvidenceKind] = [] if part == "answered" else ["p_true"]
     for start in range(0, len(questions), WINDOW):
         window = questions[start : start + WINDOW]
-        model.prefetch(window, [part != "answered"] * len(window), weights_fixed=part != "trained")
+        model.prefetch(window, [evidence] * len(window), weights_fixed=part != "trained")
         for question in window:
             reply = model.answer(question).reply
             if part != "answered":

@@ -81,7 +81,7 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     said = []
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]
-        model.prefetch(window, [False] * len(window), weights_fixed=True)
+        model.prefetch(window, [()] * len(window), weights_fixed=True)
         said += [model.answer(question).frozen.text for question in window]
     return said
 

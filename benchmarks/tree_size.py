@@ -24,7 +24,7 @@ def main() -> None:
     for count in (1, 2, 4, 8):
         sequences: list[Sequence[int]] = []
         for question in quiz("science", count, 1):
-            sequences += model.prompting.choices(question, scored=True).sequences
+            sequences += model.prompting.choices(question, ["p_true"]).sequences
         tokens = len(Trie.of(sequences).tokens)
         taken = alternate(
             ROUNDS, {"blocks": partial(run, model, sequences, True), "dense": partial(run, model, sequences, False)}

@@ -45,11 +45,15 @@ class LetterModel:
             raise secl.QuestionError(f"question {question.id!r} has no options; this model answers nothing else.")
 
     def prefetch(
-        self, questions: Sequence[secl.Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+        self,
+        questions: Sequence[secl.Question],
+        evidence: Sequence[Collection[secl.EvidenceKind]],
+        *,
+        weights_fixed: bool,
     ) -> None:
         pass  # nothing is faster together
 
-    def answer(self, question: secl.Question, *, evidence: Collection[EvidenceKind] = ()) -> secl.ModelAnswer:
+    def answer(self, question: secl.Question, *, evidence: Collection[secl.EvidenceKind] = ()) -> secl.ModelAnswer:
         self.hook()
         time.sleep(self.seconds)
         shares = self.shares(question)
@@ -65,6 +69,7 @@ class LetterModel:
                 digit_mass=1.0,
                 entropy=entropy,
                 log_probability=math.log(max(shares)),
+                option_log_p=tuple(math.log(share) for share in shares),
                 version=version,
             )
 
@@ -94,6 +99,17 @@ class LetterModel:
 
     def sample(self, question: secl.Question, count: int) -> tuple[str | None, ...]:
         raise secl.ModelError(f"the model {self.name!r} draws no samples; choose another signal or method.")
+
+    def compare_candidates(self, question: secl.Question, reply: secl.Reply) -> secl.CandidateEvidence | None:
+        backwards = tuple(reversed(range(len(question.options))))
+        log_p = tuple(math.log(share) for share in self.shares(question))
+        self.meter.spend("reordering", sum(map(len, question.options)))
+        return secl.CandidateEvidence(
+            candidates=question.options,
+            letters=(secl.LetterOrder(order=backwards, log_p=log_p),),
+            likelihoods=tuple(None for _ in question.options),  # it writes no texts
+            source="options",
+        )
 
     def dinco(self, question: secl.Question, reply: secl.Reply, samples: Sequence[str | None]) -> None:
         return None

@@ -249,9 +249,9 @@ def on_gaps(count: int = 160, **settings: Any) -> list[Record]:
     """A model whose stated confidence leaps in the middle, watched by a gate on the gap."""
 
     class Leaping(Recording):
-        def answer(self, question: Question, *, score_next: bool = False) -> ModelAnswer:
+        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
             self.stated = 0.35 if int(question.id.removeprefix("toy-")) < 80 else 0.85
-            return super().answer(question, score_next=score_next)
+            return super().answer(question, evidence=evidence)
 
     return run(Leaping(), count, gate=GAP, **settings)
 
@@ -275,8 +275,14 @@ def test_windows_look_ahead_to_the_questions_that_will_be_probed() -> None:
     class Windows(ScriptedModel):
         scored: tuple[bool, ...] = ()
 
-        def prefetch(self, questions: Sequence[Question], scored: Sequence[bool], *, weights_fixed: bool) -> None:  # noqa: ARG002
-            self.scored += tuple(scored)
+        def prefetch(
+            self,
+            questions: Sequence[Question],  # noqa: ARG002
+            evidence: Sequence[Collection[EvidenceKind]],
+            *,
+            weights_fixed: bool,  # noqa: ARG002
+        ) -> None:
+            self.scored += tuple("p_true" in kinds for kinds in evidence)
 
     model = Windows()
     records = run(model, 96, gate=replace(GAP, threshold=1e9))
@@ -379,5 +385,5 @@ def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_i
 
 @pytest.mark.parametrize("evidence", ["samples", ("sample",)])
 def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
-    with pytest.raises(ParameterError, match=r"evidence is .*; it must be one of p_true, samples, dinco"):
+    with pytest.raises(ParameterError, match=r"evidence is .*; it must be one of p_true, samples, dinco, candidates"):
         Calibrator(ScriptedModel(), evidence=evidence)

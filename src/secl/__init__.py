@@ -27,13 +27,29 @@ if TYPE_CHECKING:
     from secl.evaluation.summary import summarise
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
-    from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, References, Reply, Update
+    from secl.posterior.rule import PosteriorRule
+    from secl.records import (
+        CandidateEvidence,
+        Decision,
+        Evidence,
+        EvidenceKind,
+        Ledger,
+        LetterOrder,
+        Likelihood,
+        Posterior,
+        PTrue,
+        Question,
+        Record,
+        References,
+        Reply,
+        Update,
+    )
     from secl.runs.runner import resume as resume_run
     from secl.runs.runner import start as start_run
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
     from secl.server.online.factory import open_service, serving_settings
-    from secl.settings import AdapterSettings, LoopSettings
+    from secl.settings import AdapterSettings, LoopSettings, PosteriorSettings
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
 
@@ -41,11 +57,15 @@ _HOMES = {
     "AdapterSettings": "secl.settings",
     "Always": "secl.gates",
     "Calibrator": "secl.calibrator",
+    "CandidateEvidence": "secl.records",
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
     "Evidence": "secl.records",
+    "EvidenceKind": "secl.records",
     "GapShift": "secl.gates",
     "Ledger": "secl.records",
+    "LetterOrder": "secl.records",
+    "Likelihood": "secl.records",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings",
     "Meter": "secl.cost",
@@ -56,6 +76,9 @@ _HOMES = {
     "NormalisedPTrue": "secl.signals",
     "PTrue": "secl.records",
     "PageHinkley": "secl.gates",
+    "Posterior": "secl.records",
+    "PosteriorRule": "secl.posterior.rule",
+    "PosteriorSettings": "secl.settings",
     "Question": "secl.records",
     "QuestionError": "secl.errors",
     "RawPTrue": "secl.signals",
@@ -84,11 +107,15 @@ __all__ = [
     "AdapterSettings",
     "Always",
     "Calibrator",
+    "CandidateEvidence",
     "Decision",
     "EntropyShift",
     "Evidence",
+    "EvidenceKind",
     "GapShift",
     "Ledger",
+    "LetterOrder",
+    "Likelihood",
     "LocalModel",
     "LoopSettings",
     "Meter",
@@ -99,6 +126,9 @@ __all__ = [
     "NormalisedPTrue",
     "PTrue",
     "PageHinkley",
+    "Posterior",
+    "PosteriorRule",
+    "PosteriorSettings",
     "Question",
     "QuestionError",
     "RawPTrue",

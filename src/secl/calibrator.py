@@ -8,7 +8,7 @@ record = calibrator.ask(question)        # both, in this order
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, get_args
 
@@ -53,7 +53,7 @@ class StreamState:
 
     position: int = 0
     gate: Any
-    posterior: PosteriorState = PosteriorState()
+    posterior: PosteriorState = field(default_factory=PosteriorState)
     decision: Decision | None = None
     entropy: float = 1.0
     burst_began: bool = False
@@ -230,7 +230,7 @@ class Calibrator:
 
     def answer_all(self, questions: Sequence[Question]) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each."""
-        self.model.prefetch(questions, [False] * len(questions), weights_fixed=True)
+        self.model.prefetch(questions, [self.wanted_evidence(False)] * len(questions), weights_fixed=True)
         return [self.answer(question) for question in questions]
 
     def learn(self, record: Record) -> Record:

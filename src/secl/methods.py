@@ -30,11 +30,28 @@ class Method:
     evidence: tuple[EvidenceKind, ...] = ()
 
 
+_FREE = ("stated", "constant", "letter_probability")
+
 _LEARNED = ("stated", "p_true", "norm_p_true", "secl")
 
 METHODS: dict[str, Method] = {
     "secl": Method("entropy-shift", "burst", _LEARNED, "learn in bursts when the entropy shifts (the default)", True),
     "secl-paper": Method("page-hinkley", "burst", _LEARNED, "SECL with the paper's own gate", True),
+    "posterior": Method(
+        "never",
+        "always",
+        (
+            *_FREE,
+            "stated_platt",
+            "stated_temperature",
+            "order_averaged",
+            "likelihood",
+            "posterior_best",
+            "posterior",
+        ),
+        "all views of the candidates in one probability, weighed without labels",
+        evidence=("candidates",),
+    ),
     "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),
     "p_true": Method("never", "always", ("stated", "p_true"), "raw P(True)", evidence=("p_true",)),
     "norm_p_true": Method(
@@ -62,7 +79,7 @@ METHODS: dict[str, Method] = {
         "always",
         (),
         "every confidence that needs no learning, over one set of answers",
-        evidence=("p_true", "samples", "dinco"),
+        evidence=("candidates", "p_true", "samples", "dinco"),
     ),
 }
 

@@ -273,8 +273,8 @@ class Posterior:
         return self.own if own and self.own is not None else self.probabilities.index(high)
 
 
-EvidenceKind = Literal["candidates", "p_true", "samples", "dinco"]
-"""What the frozen model can be asked about an answer, in the order in which it is asked."""
+EvidenceKind = Literal["p_true", "samples", "dinco", "candidates"]
+"""What the frozen model can be asked about an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,17 +282,17 @@ class Evidence:
     """What the frozen model was asked beyond the question; None where it was not asked.
 
     Attributes:
-        candidates: letters under further orders of the options, and likelihoods.
         p_true: P(True) of the answer and of its distractors.
         samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
             not be read.
         dinco: beams, their verification and their entailment.
+        candidates: letters under further orders of the options, and likelihoods.
     """
 
-    candidates: CandidateEvidence | None = None
     p_true: PTrue | None = None
     samples: tuple[str | None, ...] | None = None
     dinco: DincoEvidence | None = None
+    candidates: CandidateEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +324,8 @@ class Ledger:
     @property
     def total(self) -> float:
         """All tokens together."""
-        return sum(astuple(self))
+        total: float = sum(astuple(self))
+        return total
 
     def __add__(self, other: Ledger) -> Ledger:
         """Both together, purpose by purpose."""

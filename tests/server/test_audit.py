@@ -269,7 +269,11 @@ class Rounding(ScriptedModel):
         self.batch = 1
 
     def prefetch(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
+        *,
+        weights_fixed: bool,  # noqa: ARG002
     ) -> None:
         self.batch = len(questions)
 

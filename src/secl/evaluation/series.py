@@ -9,10 +9,11 @@ from typing import Literal
 from secl.records import EvidenceKind, Record
 from secl.signals import Signal
 
-AnswerOf = Literal["reply", "frozen", "own"]
-"""Which answer a confidence is about: the reply's, the frozen model's, or one that the estimator chooses itself."""
+AnswerOf = Literal["reply", "frozen", "own", "best"]
+"""Which answer a confidence is about: the reply's, the frozen model's, one that the estimator chooses itself, or the
+posterior's most probable candidate."""
 
-Family = Literal["reply", "p_true", "samples", "learned", "label_free"]
+Family = Literal["reply", "p_true", "candidates", "samples", "learned", "label_free"]
 """Estimators of one kind, which charts draw alike."""
 
 Cost = Callable[[Record], float]
@@ -86,4 +87,6 @@ class Estimator:
         """The answer that the confidence is about; None if it could not be read."""
         if self.answers == "own" and self.signal is not None:
             return self.signal.answer(record.question, record.reply, record.evidence)
+        if self.answers == "best":
+            return record.best_answer
         return record.frozen.answer if self.answers == "frozen" else record.reply.answer

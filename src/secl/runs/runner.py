@@ -18,6 +18,7 @@ from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
 from secl.methods import Method
 from secl.model import Model
+from secl.posterior.rule import PosteriorRule
 from secl.records import Question, Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import check_free, storage_errors
@@ -203,6 +204,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         model,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
+        posterior=PosteriorRule(settings.posterior),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

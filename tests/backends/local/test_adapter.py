@@ -169,7 +169,7 @@ def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, q
     first, second = questions[:2]
     model, blank = make_model(learning_rate=0.05), make_model(learning_rate=0.05)
     model.learn(first, model.answer(first).reply, 0.1)
-    model.prefetch([first, second], [False, False], weights_fixed=True)
+    model.prefetch([first, second], [(), ()], weights_fixed=True)
     seen = model.answer(second).reply
     model.restore(blank.snapshot())
     # Another version 1, by another lesson.

@@ -139,7 +139,7 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
 
 def test_an_answer_has_a_place_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
     model = make_model()
-    (item,) = model.answering.prefetch([Question("How many legs has a spider?", form="number")], [False], 0)
+    (item,) = model.answering.prefetch([Question("How many legs has a spider?", form="number")], [()], 0)
     bundle = item.frozen.reading.bundle
     *inside, after, digit = bundle.positions
     (sequence,) = bundle.answers

@@ -113,7 +113,7 @@ def test_a_window_that_stands_still_is_asked_at_once_and_answers_alike(
     alone = [model.answer(question) for question in questions[:1]]
     apart = model.meter.take().adapting
     alone += [model.answer(question) for question in questions[1:]]
-    model.prefetch([*questions, questions[0]], [True] * 3 + [False], weights_fixed=True)
+    model.prefetch([*questions, questions[0]], [["p_true"], ["p_true"], ["p_true"], []], weights_fixed=True)
     asked = len(server.asked)
     model.meter.take()
     together = [model.answer(question) for question in questions[:1]]
@@ -131,7 +131,7 @@ def test_what_was_prepared_under_older_weights_is_asked_again(
 ) -> None:
     model = make_fleet(make_learner(), server)
     model.learn(questions[0], model.answer(questions[0]).reply, 0.9)
-    model.prefetch(questions[:2], [True, True], weights_fixed=True)
+    model.prefetch(questions[:2], [["p_true"], ["p_true"]], weights_fixed=True)
     first = model.answer(questions[0])
     model.learn(questions[0], first.reply, 0.9)
     second = model.answer(questions[1])
@@ -231,7 +231,7 @@ def test_a_server_of_another_model_is_refused(
     with pytest.raises(ModelError, match="does not serve the learner's model"):
         make_fleet(make_learner(), wrong)
     model = make_fleet(make_learner(), wrong, right)
-    model.prefetch(questions, [False] * 3, weights_fixed=False)
+    model.prefetch(questions, [()] * 3, weights_fixed=False)
     assert "another" not in model.fleet.health[right.url]
     assert set(wrong.models()) == {"base"}
     assert all("allowed_token_ids" in body for body in wrong.asked)

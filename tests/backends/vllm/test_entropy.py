@@ -68,7 +68,7 @@ def test_the_entropy_of_a_real_model_is_found_from_its_head(smollm2: str) -> Non
     for questions, limits in ((choices, {20: 0.05, 64: 0.05}), (texts, {20: 0.3, 64: 0.15})):
         errors: dict[int, list[float]] = {top: [] for top in limits}
         for question in questions:
-            (item,) = model.answering.prefetch([question], [False], 0)
+            (item,) = model.answering.prefetch([question], [()], 0)
             reading = item.frozen.reading
             assert isinstance(reading, LocalReading)
             # Before the letter and a digit, or before each token of the text and the digit.

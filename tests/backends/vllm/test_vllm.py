@@ -230,7 +230,7 @@ def test_how_many_replies_a_second(fleet: VllmModel, say: Say) -> None:
             fleet.answer(stream[0])
             fleet.learn(stream[0], fleet.answer(stream[0]).reply, 0.2)
         began = time.perf_counter()
-        fleet.prefetch(questions, [False] * len(questions), weights_fixed=True)
+        fleet.prefetch(questions, [()] * len(questions), weights_fixed=True)
         replies = [fleet.answer(question).reply for question in questions]
         rates.append(len(questions) / (time.perf_counter() - began))
         assert {reply.version for reply in replies} == {version}

@@ -89,7 +89,7 @@ class LocalReading:
         log_p = self.rows.full(self.hidden([position for span in positions for position in span]))
         tokens = [token for span in self.bundle.spans for token in span.tokens[span.start :]]
         own = log_p.gather(-1, torch.tensor(tokens, device=self.rows.device)[:, None])[:, 0]
-        return [part.sum().item() for part in own.split([len(span) for span in positions])]
+        return [part.sum().item() for part in torch.split(own, [len(span) for span in positions])]
 
     @torch.no_grad()
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:

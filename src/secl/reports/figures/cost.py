@@ -44,6 +44,7 @@ class Style:
 STYLES: dict[Family, Style] = {
     "label_free": Style("D", PURPLE, "fitted without right answers"),
     "p_true": Style("s", GREEN, "P(True)"),
+    "candidates": Style("P", VERMILLION, "all candidates"),
     "samples": Style("^", ORANGE, "several answers"),
     "learned": Style("*", BLUE, "SECL"),
     "reply": Style("o", BLACK, "the reply alone"),

@@ -146,7 +146,7 @@ def _load_version(state: ServerStore, model: Model, version: int) -> None:
 
 def _ask(model: Model, questions: Sequence[Question]) -> list[ModelAnswer]:
     """Answer questions just as a server does."""
-    model.prefetch(questions, [False] * len(questions), weights_fixed=True)
+    model.prefetch(questions, [()] * len(questions), weights_fixed=True)
     return [model.answer(question) for question in questions]
 
 

@@ -1,0 +1,143 @@
+"""Estimators from evidence about all candidates: single views, and the posterior that combines them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from secl.data.grading import grade
+from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
+from secl.posterior.rule import PosteriorRule
+from secl.records import CandidateEvidence, Posterior, Record, Reply
+from secl.settings import PosteriorSettings, ViewName
+
+Confidence = Callable[[Record], float | None]
+Posteriors = Callable[[Sequence[Record]], Sequence[Posterior | None]]
+
+
+def candidate_estimators() -> tuple[Estimator, ...]:
+    """The probability of the letter, each view alone, and the posterior of the model's own and of the best answers."""
+    return (
+        Estimator(
+            "letter_probability", "Letter probability", "reply", _letters_of_frozen, lambda _record: 1.0, "frozen"
+        ),
+        _direct("order_averaged", "Letters, mean over orders", order_averaged),
+        _alone("likelihood", "Likelihood, normalised"),
+        _alone("pmi", "PMI"),
+        _combined("posterior_best", "Posterior, best answers", best=True),
+        _combined("posterior", "Posterior", best=False),
+    )
+
+
+def letter_probability(reply: Reply) -> float | None:
+    """Probability of the answer's letter among those of all options; None for an open question."""
+    return max(softmax(reply.option_log_p)) if reply.option_log_p else None
+
+
+def order_averaged(record: Record) -> float | None:
+    """Probability of the answer's letter when log-probabilities are averaged over the orders; None without a letter."""
+    candidates = record.evidence.candidates
+    if candidates is None or not record.question.options or record.reply.answer is None:
+        return None
+    orders = [record.frozen.option_log_p, *(order.log_p for order in candidates.letters)]
+    shares = softmax([sum(values) / len(orders) for values in zip(*orders, strict=True)])
+    return shares[record.question.letters.index(record.reply.answer)]
+
+
+def softmax(values: Sequence[float]) -> list[float]:
+    """Log-probabilities as probabilities that sum to 1.
+
+    >>> softmax([0.0, 0.0])
+    [0.5, 0.5]
+    """
+    high = max(values)
+    weights = [math.exp(value - high) for value in values]
+    return [weight / math.fsum(weights) for weight in weights]
+
+
+def _letters_of_frozen(records: Sequence[Record]) -> Series:
+    rated = ((record, letter_probability(record.frozen)) for record in records)
+    return Series(
+        tuple(
+            Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
+            for record, confidence in rated
+            if confidence is not None
+        )
+    )
+
+
+def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
+    """A pure function of one record."""
+
+    def estimate(records: Sequence[Record]) -> Series:
+        rated = ((record, confidence(record)) for record in records)
+        return Series(
+            tuple(
+                Estimate(record.position, value, record.correct, _answering(record) + record.ledger.reordering)
+                for record, value in rated
+                if value is not None
+            )
+        )
+
+    return Estimator(name, title, "candidates", estimate, _paper_passes, needs="candidates")
+
+
+def _alone(name: ViewName, title: str) -> Estimator:
+    """The posterior from a single view, weighed along the stream like any other."""
+    rule = PosteriorRule(PosteriorSettings(views=(name,), guard=False))
+
+    def tokens(record: Record) -> float:
+        return _answering(record) + record.ledger.likelihood
+
+    return _series_of(name, title, lambda records: replayed(rule, records), tokens, best=False)
+
+
+def _combined(name: str, title: str, *, best: bool) -> Estimator:
+    """The posterior that was computed along the stream."""
+
+    def tokens(record: Record) -> float:
+        scored = any(view == "p_true" for view, _ in record.posterior.weights) if record.posterior else False
+        ledger = record.ledger
+        return _answering(record) + ledger.reordering + ledger.likelihood + (ledger.scoring if scored else 0.0)
+
+    return _series_of(name, title, lambda records: [record.posterior for record in records], tokens, best=best)
+
+
+def _series_of(
+    name: str, title: str, posteriors: Posteriors, tokens: Callable[[Record], float], *, best: bool
+) -> Estimator:
+    def estimate(records: Sequence[Record]) -> Series:
+        estimates = []
+        for record, posterior in zip(records, posteriors(records), strict=True):
+            if posterior is None or (posterior.own is None and not best):
+                continue
+            own = posterior.best == posterior.own or not best
+            confidence = posterior.confidence if own else posterior.probabilities[posterior.best]
+            correct = record.correct if own else grade(record.question, record.best_answer)
+            if confidence is not None:
+                estimates.append(Estimate(record.position, confidence, correct, tokens(record)))
+        return Series(tuple(estimates))
+
+    answers: AnswerOf = "best" if best else "reply"
+    return Estimator(name, title, "candidates", estimate, _paper_passes, answers, needs="candidates")
+
+
+def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
+    """The posteriors that a rule gives along recorded evidence."""
+    state = rule.start()
+    posteriors: list[Posterior | None] = []
+    for record in records:
+        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+        state, posterior = rule.step(state, views)
+        posteriors.append(posterior)
+    return posteriors
+
+
+def _answering(record: Record) -> float:
+    return record.ledger.answering + record.ledger.adapting
+
+
+def _paper_passes(record: Record) -> float:
+    """As the paper counts: a pass for the answer, one for each further order, two for each candidate's likelihood."""
+    candidates: CandidateEvidence | None = record.evidence.candidates
+    return 1.0 if candidates is None else 1.0 + len(candidates.letters) + 2 * len(candidates.likelihoods)

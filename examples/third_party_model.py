@@ -47,13 +47,13 @@ class LetterModel:
     def prefetch(
         self,
         questions: Sequence[secl.Question],
-        evidence: Sequence[Collection[secl.EvidenceKind]],
+        evidence: Sequence[Collection[str]],
         *,
         weights_fixed: bool,
     ) -> None:
         pass  # nothing is faster together
 
-    def answer(self, question: secl.Question, *, evidence: Collection[secl.EvidenceKind] = ()) -> secl.ModelAnswer:
+    def answer(self, question: secl.Question, *, evidence: Collection[str] = ()) -> secl.ModelAnswer:
         self.hook()
         time.sleep(self.seconds)
         shares = self.shares(question)

@@ -90,7 +90,7 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
     ("settings", "message"),
     [
         ({"gate": "fence"}, "gate is 'fence'; it must be one of entropy-shift, page-hinkley, gap-shift, always, never"),
-        ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, stated, p_true, norm_p_true"),
+        ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
         ({"gate": "page-hinkley", "opening": True}, "the gate 'page-hinkley' has no opening"),
         ({"method": "stated", "burst": 5}, "the gate 'never' has no burst"),
         ({"method": "stated", "gate": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),

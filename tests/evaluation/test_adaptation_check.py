@@ -308,6 +308,10 @@ def test_the_tables_fit_80_columns_and_mark_the_taus() -> None:
     text = screen(sweep_table(gap)) + screen(gap_table(gap))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
+    words = " ".join(text.split())
+    stated, signal = gap.floors
+    assert f"ECE of {stated.mean:.3f} (in 95% of cases up to {stated.upper:.3f}) by chance" in words
+    assert f"the signal of {signal.mean:.3f} (in 95% of cases up to {signal.upper:.3f})" in words
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert lines["0.7"].split()[-2:] == ["in", "use"]
     assert lines[f"{gap.best:g}"].split()[-1] == "best"

@@ -67,7 +67,7 @@ def test_questions_are_matched_by_what_they_are_and_not_by_where_they_stand(
     assert comparison.domains["early"].ece == expected(early)["ece"]
     assert comparison.domains["early"].brier == expected(early)["brier"]
     assert comparison.floors[0] == ece_floor([a.reply.confidence for a, _ in pairs])
-    chance = f"an ECE of {comparison.floors[0].mean:.3f}, in 95% of cases up to {comparison.floors[0].upper:.3f}"
+    chance = f"an ECE of {comparison.floors[0].mean:.3f} (in 95% of cases up to {comparison.floors[0].upper:.3f}"
     assert chance in remarks(comparison)[0]
     assert comparison_json(comparison)["floors"]["a"]["upper"] == comparison.floors[0].upper
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from secl.errors import DataError
 from secl.evaluation.estimators import ESTIMATORS, make_estimators
-from secl.metrics.calibration import brier, ece
+from secl.metrics.calibration import EceFloor, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
 from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
@@ -85,6 +85,7 @@ class Gap:
             wrong answers.
         sweep: a row for each tau, the one in use among them, in rising order.
         used: {measure: difference}, stated (a) against the signal at the tau in use (b).
+        floors: the ECE of both sides of `used` that chance alone makes.
         fitted: the same with the cross-fitted tau; empty where `folds` is.
         verdict: what follows.
         needed: questions that would probably be enough where these cannot tell; None where that cannot be said.
@@ -100,6 +101,7 @@ class Gap:
     folds: tuple[float, ...]
     sweep: tuple[TauResult, ...]
     used: dict[str, Difference]
+    floors: tuple[EceFloor, EceFloor]
     fitted: dict[str, Difference]
     verdict: Verdict
     needed: int | None
@@ -151,6 +153,7 @@ def measure_gap(
             for each, signal in zip(taus, signals, strict=True)
         ),
         used=against_stated(signals[taus.index(tau)]),
+        floors=(ece_floor(stated), ece_floor(signals[taus.index(tau)])),
         fitted=fitted,
         verdict=verdict,
         needed=questions_needed(fitted, n) if fitted and verdict == "cannot tell" else None,

@@ -9,7 +9,7 @@ from typing import Any
 from secl.evaluation.adaptation_check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Gap
 from secl.evaluation.json_values import json_value
 from secl.metrics.paired_bootstrap import Difference
-from secl.reports.comparison_report import NOTE, TITLES, difference_table
+from secl.reports.comparison_report import NOTE, TITLES, chance, difference_table
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Table
 
@@ -37,15 +37,16 @@ def sentence(gap: Gap) -> str:
         )
     ece, brier = gap.fitted["ece"], gap.fitted["brier"]
     low, high = -ece.interval.high, -ece.interval.low
-    against = f"an ECE of {ece.b:.3f} against {ece.a:.3f} stated"
+    against = f"a Brier score of {brier.b:.3f} against {brier.a:.3f} stated, an ECE of {ece.b:.3f} against {ece.a:.3f}"
     if gap.verdict == "adapt":
-        what = f"it has {against}, a gain of {low:.3f} to {high:.3f}"
+        what = f"it has {against}, a gain in ECE of {low:.3f} to {high:.3f}"
     elif gap.verdict == "do not adapt" and brier.rises:
         what = f"it is worse than the stated confidence, with a Brier score of {brier.b:.3f} against {brier.a:.3f}"
     elif gap.verdict == "do not adapt":
-        what = f"it is not better, with {against}: a gain of {MIN_GAIN:g} or more is excluded ({low:.3f} to {high:.3f})"
+        excluded = f"a gain in ECE of {MIN_GAIN:g} or more is excluded ({low:.3f} to {high:.3f})"
+        what = f"it is not better, with {against}: {excluded}"
     else:
-        what = f"it has {against}, a gain of {low:.3f} to {high:.3f}"
+        what = f"it has {against}, a gain in ECE of {low:.3f} to {high:.3f}"
         what += ", which the Brier score does not confirm" if ece.falls else ""
         more = "more would hardly tell" if gap.needed is None else f"about {gap.needed:,} would probably tell"
         what += f"; {gap.n} questions are too few, and {more}"
@@ -98,7 +99,8 @@ def gap_table(gap: Gap) -> Table:
         sections[f"{fold_taus(gap)}, cross-fitted"] = _rows(gap.fitted)
     accuracy = gap.used["accuracy"].a
     right = "" if math.isnan(accuracy) else f", {100 * accuracy:.1f}% right"
-    return difference_table(("Stated", "Signal"), sections, f"{gap.n} usable questions{right}. {NOTE}")
+    by_chance = f"{chance('Stated', 'the signal', gap.floors)} " if gap.n else ""
+    return difference_table(("Stated", "Signal"), sections, f"{gap.n} usable questions{right}. {by_chance}{NOTE}")
 
 
 def sweep_table(gap: Gap) -> Table:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from secl.evaluation.compare import Comparison
+from secl.metrics.calibration import EceFloor
 from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
@@ -81,7 +82,7 @@ def _row(name: str, difference: Difference) -> Row:
 
 def remarks(comparison: Comparison) -> list[str]:
     """What a reader must know beside the table, a sentence each."""
-    lines = [_chance(comparison), f"{comparison.answers_differ} of {comparison.shared} answers differ."]
+    lines = [chance("A", "B", comparison.floors), f"{comparison.answers_differ} of {comparison.shared} answers differ."]
     if comparison.unfinished:
         lines.insert(0, f"Unfinished: these are the {comparison.shared} questions that both runs have answered so far.")
     if comparison.graded < comparison.shared:
@@ -92,7 +93,7 @@ def remarks(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _chance(comparison: Comparison) -> str:
-    """The floors of both ECE in a sentence."""
-    a, b = (f"{floor.mean:.3f}, in 95% of cases up to {floor.upper:.3f}" for floor in comparison.floors)
-    return f"By chance alone, A would have an ECE of {a}, and B of {b}, were they perfectly calibrated."
+def chance(a: str, b: str, floors: tuple[EceFloor, EceFloor]) -> str:
+    """The floors of both ECE in a sentence; a and b are what people call the sides."""
+    one, other = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in floors)
+    return f"{a} would have an ECE of {one} by chance alone and {b} of {other}, were they perfectly calibrated."

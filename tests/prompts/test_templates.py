@@ -43,3 +43,40 @@ def test_a_confidence_prompt_asks_in_these_words() -> None:
         "How confident are you that your answer is correct? State it as a single digit from 0 to 9, where 0 means a "
         "0-10% chance of being correct and 9 means 90-100%.\nReply in exactly this format:\nConfidence: <digit>"
     )
+
+
+def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
+    question = Question("Which river is longest?", ("The Nile", "The Po", "The Rhine"))
+    assert templates.order_prompt(question, (2, 0, 1)) == Prompt(
+        (
+            "Question: Which river is longest?\nA. The Rhine\nB. The Nile\nC. The Po\n\n"
+            "Answer with the letter of the correct option.",
+        ),
+        "Answer:",
+    )
+
+
+CANDIDATE_PROMPTS: list[tuple[Form, str, str]] = [
+    ("short", "Answer with a few words and no explanation.", "Answer:"),
+    ("sentence", "Answer truthfully in one short sentence.", ""),
+    (
+        "number",
+        "Think step by step in a few short lines. Then write the final number on a line of its own in the format\n"
+        "Answer: <number>",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "instruction", "prefill"), CANDIDATE_PROMPTS)
+def test_a_candidate_stands_behind_the_question_without_options_or_behind_none(
+    form: Form, instruction: str, prefill: str
+) -> None:
+    question = Question("Which river is longest?", ("The Nile", "The Po"))
+    given = f"Question: Which river is longest?\n\n{instruction}"
+    assert templates.candidate_prompt(question, form) == Prompt((given,), prefill)
+    assert templates.candidate_prompt(None, form) == Prompt((f"\n{instruction}",), prefill)
+
+
+def test_the_last_candidate_of_an_open_question_is_called() -> None:
+    assert templates.NONE_OF_THESE == "None of these"

@@ -19,7 +19,7 @@ def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
     >>> further_orders(4, 3)
     [(3, 2, 1, 0), (2, 3, 0, 1), (1, 2, 3, 0)]
     >>> further_orders(3, 1), further_orders(2, 3)
-    ([(2, 0, 1)], [(1, 0)])
+    ([(1, 2, 0)], [(1, 0)])
     """
     places = list(range(options))
     backwards = places[::-1]

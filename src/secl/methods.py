@@ -49,7 +49,7 @@ METHODS: dict[str, Method] = {
             "posterior_best",
             "posterior",
         ),
-        "all views of the candidates in one probability, weighed without labels",
+        "a probability for every candidate from all views of it, weighed without labels",
         evidence=("candidates",),
     ),
     "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),

@@ -131,7 +131,7 @@ class EvidenceSettings(Settings):
     tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
     p_true: PTrueKind = Field("vocabulary", description="vocabulary: P(True); pair: True / (True + False).")
-    orders: int = Field(1, ge=0, le=5, description="Further orders of the options that letters are read under.")
+    orders: int = Field(1, ge=0, le=5, description="Candidates: further orders of the options to read letters under.")
     extra_evidence: Names = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
@@ -141,15 +141,17 @@ class EvidenceSettings(Settings):
 class PosteriorSettings(Settings):
     """How views of the candidates become one probability (`secl.posterior`)."""
 
-    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
-        ("letters", "likelihood"), description="Views to combine: letters, likelihood, pmi, p_true."
+    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split), Parameter(show_default=", ".join)] = Field(
+        ("letters", "likelihood"),
+        min_length=1,
+        description="Posterior: views to combine, of letters, likelihood, pmi and p_true.",
     )
-    prior: float = Field(20.0, gt=0, description="Questions that the prior weights count for.")
-    window: int = Field(400, ge=1, description="Latest questions that weights are fitted to.")
-    refit: int = Field(20, ge=1, description="Questions between two fits.")
-    reliability: bool = Field(True, description="Letters count as far as they survive another order.")
-    level: bool = Field(True, description="No more confident than letters and texts agree.")
-    guard: bool = Field(True, description="1/K where no view carries information.")
+    prior: float = Field(20.0, gt=0, description="Posterior: questions that its prior weights count for.")
+    window: int = Field(400, ge=1, description="Posterior: latest questions that its weights are fitted to.")
+    refit: int = Field(20, ge=1, description="Posterior: questions between two fits of its weights.")
+    reliability: bool = Field(True, description="Posterior: letters count as far as they survive another order.")
+    level: bool = Field(True, description="Posterior: no more confident on average than letters and texts agree.")
+    guard: bool = Field(True, description="Posterior: 1/K for each of K candidates where no view carries information.")
 
 
 class LoopSettings(Settings):
@@ -298,7 +300,11 @@ def allowed(field: FieldInfo) -> str:
     """
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
-        return "one of " + ", ".join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))
+        return (
+            ("one or more" if get_origin(field.annotation) is tuple else "one")
+            + " of "
+            + ", ".join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))
+        )
     if get_origin(field.annotation) is tuple:
         return "a list of names"
     words = " ".join([_TYPES.get(kinds[0], "a table of settings"), *_range(field.metadata)])

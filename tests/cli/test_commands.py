@@ -159,7 +159,19 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
     assert re.search(r"stated confidence  0\.\d{3}  \(adapter version 0\)", said)
     assert re.search(r"normalised P\(True\) 0\.\d{3}  \(tau 1\)", said)
     assert "before adapting" not in said
-    assert all(option in said for option in options)
+    assert re.search(r"posterior          0\.\d{3}  \(prior weights", said)
+    candidates = said[said.index("posterior  candidate") :].splitlines()[1:]
+    shares = [float(line.split()[0]) for line in candidates]
+    assert sum(shares) == pytest.approx(1, abs=2e-3)
+    assert shares == sorted(shares, reverse=True)
+    assert "best" in candidates[0]
+    assert sum("own answer" in line for line in candidates) == 1
+    assert {line.split("  ")[1].strip() for line in candidates} == {"A. [red]Rome", "B. [/b]", "C. Bern"}
+
+
+def test_asking_for_one_of_two_equal_options_has_no_posterior_and_says_why(shell: Shell, tiny_llama: Path) -> None:
+    said = ask(shell, "Capital of Italy?", "--model", tiny_llama, *flags(["Rome", "Rome"])).out
+    assert "posterior          none: there are no two different candidates to compare" in said
 
 
 def test_asking_without_options_shows_an_answer_and_its_confidence(shell: Shell, tiny_llama: Path) -> None:

@@ -59,7 +59,8 @@ def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     question = records[0].question
     options = [part for option in question.options for part in ("--option", option)]
     said = shell("ask", question.text, *options, "--adapter", tmp_path / "out").out
-    p_true = [float(value) for value in re.findall(r"^(0\.\d{3}) +\S", said, re.MULTILINE)]
+    verdicts = said[said.index("P(True)  candidate") : said.index("posterior  candidate")]
+    p_true = [float(value) for value in re.findall(r"^(0\.\d{3}) +\S", verdicts, re.MULTILINE)]
     assert len(p_true) == len(question.options)
     found = re.search(r"normalised P\(True\) (0\.\d{3})  \(tau 0\.3, formula exp\)", said)
     assert found

@@ -121,6 +121,15 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
         ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
         ({"beta": float("nan")}, "beta is nan; it must be a finite number of at least 0"),
+        ({"views": ["letters", "luck"]}, "views is 'luck'; it must be one or more of letters, pmi, likelihood, p_true"),
+        ({"views": []}, "views is .*; it must be one or more of letters"),
+        ({"prior": 0}, "prior is 0; it must be a finite number above 0"),
+        ({"window": -1}, "window is -1; it must be a whole number of at least 1"),
+        ({"refit": 0}, "refit is 0; it must be a whole number of at least 1"),
+        ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
+        ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
+        ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
+        ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be a list of p_true, samples"),
         ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
         ({"seed": 2**63}, "seed is 9223372036854775808; it must be a whole number"),
         ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
@@ -131,6 +140,14 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
 def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         recipe(**settings)
+
+
+def test_evidence_is_the_method_s_the_extra_one_and_what_the_views_read() -> None:
+    assert recipe(method="posterior").all_evidence == ("candidates",)
+    assert recipe(method="posterior", views=("letters", "p_true")).all_evidence == ("p_true", "candidates")
+    assert recipe(views=("letters", "p_true")).all_evidence == ()
+    assert recipe(extra_evidence=("candidates", "samples")).all_evidence == ("samples", "candidates")
+    assert recipe(signal="posterior", answer="best").all_evidence == ()
 
 
 @pytest.mark.parametrize(

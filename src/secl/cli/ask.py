@@ -18,22 +18,27 @@ def ask(
     adapter: Path | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
-    """Ask one question and see answer, confidence and its ten bins.
+    """Ask one question and see the answer, how sure the model is of it, and how probable each candidate is.
 
     Args:
         question: The question.
         option: An answer to choose from; give two or more, or none.
         adapter: A run whose learned adapter to use.
     """
-    from secl.records import Question
+    from secl.posterior.rule import PosteriorRule
+    from secl.records import Evidence, Question
     from secl.reports.console import answer_panel
     from secl.runs.loading import load_for_asking
 
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     to_ask = Question(question, tuple(option or ()))
     model_to_ask, normalise = load_for_asking(changes, adapter)
-    answer = model_to_ask.answer(to_ask, evidence=["p_true"])
-    console().print(answer_panel(to_ask, answer, model_to_ask.score_p_true(to_ask, answer.reply), normalise))
+    answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
+    reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
+    evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
+    rule = PosteriorRule()
+    _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
+    console().print(answer_panel(to_ask, answer, p_true, normalise, posterior))
 
 
 @app.command

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
+_REPORTED = ("answer", "confidence", "best_answer")
 
 
 def to_plain(record: Record) -> dict[str, Any]:
@@ -20,8 +21,9 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 
 def to_export(record: Record) -> dict[str, Any]:
-    """The same for other tools, with the confidences that are computed from the bins."""
+    """The same for other tools, with what is computed from it: confidences, and what was answered in the end."""
     values = to_plain(record)
+    values |= {name: getattr(record, name) for name in _REPORTED}
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
     return values
@@ -44,7 +46,7 @@ def _adapter() -> TypeAdapter[Record]:
 
 def to_row(record: Record) -> dict[str, Any]:
     """A record as one flat row for tables: what people filter and plot by."""
-    p_true = record.evidence.p_true
+    p_true, posterior = record.evidence.p_true, record.posterior
     return {
         "position": record.position,
         "id": record.question.id,
@@ -63,6 +65,10 @@ def to_row(record: Record) -> dict[str, Any]:
         "frozen_confidence": record.frozen.confidence,
         "p_true": p_true.probabilities[0] if p_true else None,
         "signal": record.signal,
+        "posterior": posterior.confidence if posterior else None,
+        "best_answer": record.best_answer if posterior else None,
+        "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
+        "informed": posterior.informed if posterior else None,
         "candidates": len(p_true.candidates) if p_true else None,
         "distractor_source": p_true.distractor_source if p_true else None,
         "alarm": record.decision.alarm,

@@ -215,7 +215,8 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     """The estimators that the method of a run is for; without learning there is no SECL to estimate."""
     settings, method = manifest.settings, manifest.method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
-    names = method.reports or tuple(estimators)
+    names = {*(method.reports or estimators)}
+    names |= {name for name, each in estimators.items() if each.needs in settings.evidence.extra_evidence}
     learns = method.learns and settings.gate.name != "never"
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 

@@ -74,6 +74,11 @@ class RunSettings(SettingGroups):
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
             )
+        if self.loop.answer == "best" and "candidates" not in self.all_evidence and self.evidence.signal != "posterior":
+            raise ParameterError(
+                f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
+                "take the method posterior or the extra evidence candidates."
+            )
         self.build_gate()
         return self
 
@@ -85,8 +90,10 @@ class RunSettings(SettingGroups):
     @property
     def all_evidence(self) -> tuple[EvidenceKind, ...]:
         """The kinds of evidence that are recorded beyond what the training signal needs."""
-        extra = tuple(kind for kind in get_args(EvidenceKind) if kind in self.evidence.extra_evidence)
-        return (*self.named_method.evidence, *extra)
+        wanted = {*self.named_method.evidence, *self.evidence.extra_evidence}
+        if "candidates" in wanted and "p_true" in self.posterior.views:
+            wanted.add("p_true")
+        return tuple(kind for kind in get_args(EvidenceKind) if kind in wanted)
 
     @property
     def complete_loop(self) -> LoopSettings:

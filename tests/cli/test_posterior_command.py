@@ -1,0 +1,116 @@
+"""`--method posterior` from the shell, on a model that follows a script: flags, files, sweeps, exports and reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.data.grading import grade
+from secl.records import Question, Record
+from secl.runs import runner
+from secl.runs.encoding import from_plain
+from secl.runs.store import Store
+from secl.testing import ScriptedModel, toy_stream
+from tests.cli.conftest import Shell
+
+
+class Loaded(ScriptedModel):
+    """A scripted model with what a run records of a loaded one."""
+
+    def check(self, question: Question) -> None:
+        """Nothing is too long for it."""
+
+
+@pytest.fixture(autouse=True)
+def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "load_model", lambda _settings: Loaded())
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A question file with sixty multiple-choice questions."""
+    rows = [
+        {"question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain} for q in toy_stream(60)
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.fixture
+def done(shell: Shell, mine: Path, tmp_path: Path) -> Callable[..., tuple[list[Record], dict[str, Any], str]]:
+    """A run with flags: its records, its summary and what it printed."""
+
+    def run(*flags: object) -> tuple[list[Record], dict[str, Any], str]:
+        folder = tmp_path / "out"
+        ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
+        assert (ended.code, ended.err) == (0, "")
+        with Store(folder) as store:
+            return list(store.records()), json.loads((folder / "summary.json").read_text()), ended.out
+
+    return run
+
+
+def test_flags_reach_the_posterior(done: Any) -> None:
+    flags = ("--views", "letters,pmi,p_true", "--window", 30, "--refit", 7, "--no-level", "--answer", "best")
+    records, summary, _ = done(*flags)
+    last = records[-1].posterior
+    # The scripted P(True) has no P(False), so it is asked but gives no view.
+    assert [view for view, _ in last.weights] == ["letters", "pmi"]
+    assert (last.questions, last.agreement) == (30, None)
+    assert records[7].posterior.questions == 7
+    assert all(record.answers_best and record.evidence.p_true is not None for record in records)
+    assert (summary["without_posterior"], summary["answered_best"]) == (0, 60)
+    assert summary["best_changed"] == sum(record.best_answer != record.reply.answer for record in records) > 0
+
+
+def test_the_summary_has_the_posterior_of_own_and_of_best_answers(done: Any) -> None:
+    records, summary, _ = done()
+    own, best = (summary["estimators"][name] for name in ("posterior", "posterior_best"))
+    assert own["accuracy"] == sum(record.correct for record in records) / 60
+    assert best["accuracy"] == sum(bool(grade(r.question, r.best_answer)) for r in records) / 60 > own["accuracy"]
+    assert (summary["answered_best"], summary["uninformed"]) == (0, 0)
+
+
+def test_an_export_has_the_posterior_of_own_and_best_answers(done: Any, shell: Shell, tmp_path: Path) -> None:
+    records, *_ = done("--answer", "best")
+    rows = list(csv.DictReader(io.StringIO(shell("export", tmp_path / "out", "--format", "csv", "--out", "-").out)))
+    for row, record in zip(rows, records, strict=True):
+        posterior = record.posterior
+        assert float(row["posterior"]) == posterior.confidence
+        assert float(row["posterior_best"]) == max(posterior.probabilities)
+        assert (row["best_answer"], row["informed"]) == (record.best_answer, "True")
+    lines = [json.loads(line) for line in shell("export", tmp_path / "out", "--out", "-").out.splitlines()]
+    assert [(line["answer"], line["confidence"]) for line in lines] == [(r.best_answer, r.confidence) for r in records]
+    assert [from_plain(line) for line in lines] == records
+
+
+def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:
+    flags = ("--method", "secl", "--evidence-on", "always", "--extra-evidence", "candidates")
+    assert shell("run", "--questions", mine, "--out", tmp_path / "out", *flags).code == 0
+    estimators = json.loads((tmp_path / "out" / "summary.json").read_text())["estimators"]
+    assert {"stated", "norm_p_true", "secl", "pmi", "posterior", "posterior_best"} <= set(estimators)
+    assert not {"self_consistency", "dinco"} & set(estimators)
+
+
+def test_a_sweep_varies_the_posterior(shell: Shell, mine: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "sweep.toml"
+    recipe.write_text(
+        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n[posterior]\nwindow = 50\n'
+        '[grid]\nviews = [["letters"], ["letters", "likelihood"]]\n'
+    )
+    ended = shell("sweep", recipe, "--out", tmp_path / "sweep")
+    assert (ended.code, ended.err) == (0, "")
+    views = []
+    for folder in sorted(path for path in (tmp_path / "sweep").iterdir() if path.is_dir()):
+        with Store(folder) as store:
+            posterior = list(store.records())[-1].posterior
+            assert posterior is not None
+            views.append([view for view, _ in posterior.weights])
+    assert sorted(views) == [["letters"], ["letters", "likelihood"]]

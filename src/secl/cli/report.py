@@ -14,6 +14,8 @@ from secl.cli.app import RunFolder, app, console
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from secl.records import Record
     from secl.reports.run_report import RunReport
     from secl.runs.settings import RunSettings
@@ -101,6 +103,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         screen.print(to_rich(summary_table({run.name: run.summary}), None if alone else run.name, padding=0))
         screen.print()
         screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
+        _print_posterior(run, screen)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:
@@ -108,6 +111,20 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
             screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
+
+
+def _print_posterior(run: RunReport, screen: Console) -> None:
+    """What the posterior of a run shows, where there is one."""
+    from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
+    from secl.reports.table import to_rich
+
+    notes = posterior_notes(run.records)
+    if not notes:
+        return
+    screen.print()
+    screen.print(to_rich(weights_table(run.records), TITLE))
+    for note in notes:
+        screen.print(note)
 
 
 def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:

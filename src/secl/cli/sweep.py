@@ -95,7 +95,10 @@ def comparison(jobs: Sequence[Job]) -> Table:
         name = foremost(summary, job.settings.method)
         measures = summary[name]
         brier, ece, auroc = (Text(number(measures[name], 3)) for name in ("brier", "ece", "auroc"))
-        accuracy = UNDEFINED if measures["accuracy"] is None else f"{100 * measures['accuracy']:.1f}%"
+        accuracy = Text(UNDEFINED if measures["accuracy"] is None else f"{100 * measures['accuracy']:.1f}%")
+        best = (summary.get("posterior_best") or {}).get("accuracy")
+        if best is not None and name != "posterior_best":
+            accuracy.append(f"\nbest {100 * best:.1f}%", style="dim")
         interval = (measures.get("intervals") or {}).get("brier")
         if interval:
             brier.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")

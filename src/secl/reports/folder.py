@@ -9,10 +9,12 @@ from pathlib import Path
 from secl.errors import ParameterError, StorageError
 from secl.reports.figures.cost import cost_figure, cost_points
 from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.page import render
+from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.run_report import RunReport, panels
 from secl.reports.summary_table import RANKING, ranking_table, summary_csv, summary_table
 from secl.reports.table import to_latex, to_markdown
@@ -22,6 +24,8 @@ PAGE = "report.html"
 MAIN = (
     "stated",
     "secl",
+    "posterior",
+    "posterior_best",
     "norm_p_true",
     "p_true",
     "self_consistency",
@@ -31,7 +35,9 @@ MAIN = (
 )
 """Estimators whose distributions are drawn."""
 
-_OURS = re.compile(r"report\.html|summary\.(md|tex|csv)|((\d+-)?(reliability|timeline|scores)|cost)\.(png|svg)")
+_OURS = re.compile(
+    r"report\.html|summary\.(md|tex|csv)|((\d+-)?(reliability|timeline|scores|posterior)|cost)\.(png|svg)"
+)
 
 
 def check_folder(folder: Path) -> None:
@@ -52,9 +58,9 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
     """Write page, tables and pictures of one or several runs into a folder, which is made if need be.
 
-    Files: `report.html`; `summary.md`, `.tex` and `.csv`; `reliability`, `scores`, `timeline` and `cost` as `.png` and
-    `.svg` (with several runs all but the last once for each, as `1-timeline.png`). Pictures of an earlier report that
-    are not drawn again are removed: without any right answer there are only timelines.
+    Files: `report.html`; `summary.md`, `.tex` and `.csv`; `reliability`, `scores`, `posterior`, `timeline` and `cost`
+    as `.png` and `.svg` (with several runs all but the last once for each, as `1-timeline.png`). Pictures of an earlier
+    report that are not drawn again are removed: without any right answer there are only timelines.
 
     Returns:
         the path of the page.
@@ -98,6 +104,9 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
     figures = {"timeline": timeline_figure(run.records, window=max(20, len(run.records) // 40), adapted=run.learned)}
     if graded:
         figures["reliability"] = reliability_figure(list(graded.values()))
+    groups = groups_of(run.records)
+    if groups:
+        figures["posterior"] = posterior_figure(groups)
     main = [graded[key] for key in MAIN if key in graded]
     if main:
         figures["scores"] = score_figure(main)
@@ -111,6 +120,10 @@ def markdown(runs: Sequence[RunReport]) -> str:
         summaries = {run.name: run.summary}
         level = "##" if len(runs) == 1 else "###"
         text = f"{to_markdown(summary_table(summaries))}\n{level} {RANKING}\n\n{to_markdown(ranking_table(summaries))}"
+        notes = posterior_notes(run.records)
+        if notes:
+            weights = to_markdown(weights_table(run.records))
+            text += f"\n{level} {TITLE}\n\n" + "\n\n".join([*notes, weights])
         escaped = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", run.name)
         texts.append(text if len(runs) == 1 else f"## {escaped}\n\n{text}")
     return "\n".join(texts)

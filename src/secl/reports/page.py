@@ -10,6 +10,7 @@ from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import counted, xml_text
+from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.run_report import (
     RunReport,
     best_alternative,
@@ -18,6 +19,7 @@ from secl.reports.run_report import (
     ledger,
     overview,
     provenance,
+    reported,
     verdict,
 )
 from secl.reports.summary_table import RANKING, ranking_table, summary_table
@@ -48,7 +50,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
 
     Args:
         runs: one or several; several get a table of all of them first.
-        pictures: SVGs of each run: any of "reliability", "scores" and "timeline".
+        pictures: SVGs of each run: any of "reliability", "scores", "posterior" and "timeline".
         cost: the SVG of cost against error over all runs; None where nothing could be measured.
     """
     import jinja2
@@ -66,6 +68,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         finalize=clean,
     )
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
+    environment.globals |= {"posterior_title": TITLE}
     sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
     return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
 
@@ -82,6 +85,9 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "table": table,
         "ranking": ranking_table({run.name: run.summary}, intervals_of=MEASURES),
         "pictures": pictures,
+        "posterior": posterior_notes(run.records),
+        "weights": weights_table(run.records),
+        "chosen": reported(run.summary) is not None,
         "domains": domain_rows(run),
         "wrong": wrong_answers(run.records, adapted=run.learned),
         "line": overview(run),

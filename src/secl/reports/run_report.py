@@ -79,9 +79,9 @@ class RunReport:
 
 
 def panels(run: RunReport) -> dict[str, Panel]:
-    """The graded confidences of a run by the name of their estimator, "before" and "after" first."""
+    """The graded confidences of a run by the name of their estimator, "before", "after" and the posterior first."""
     after = best_alternative(run.summary)
-    first = ("stated", after.estimator.name if after else None)
+    first = ("stated", after.estimator.name if after else None, "posterior", "posterior_best")
     order = sorted(run.summary.estimators, key=lambda name: first.index(name) if name in first else len(first))
     graded: dict[str, Panel] = {}
     for name in order:
@@ -97,9 +97,20 @@ def adapted(summary: Summary) -> EstimatorSummary | None:
     return next(rows, None)
 
 
+def posterior_of(summary: Summary) -> EstimatorSummary | None:
+    """The posterior of the answers that were given; None without a graded one."""
+    row = summary.estimators.get("posterior_best" if summary.answered_best else "posterior")
+    return None if row is None or math.isnan(row.brier) else row
+
+
+def reported(summary: Summary) -> EstimatorSummary | None:
+    """The confidence that the run was for, whatever its score: the adapted one, else the posterior; None without."""
+    return adapted(summary) or posterior_of(summary)
+
+
 def best_alternative(summary: Summary) -> EstimatorSummary | None:
-    """What the stated confidence is compared with: the adapted one, else the best Brier score without labels."""
-    return adapted(summary) or min(alternatives(summary), key=lambda row: row.brier, default=None)
+    """What the stated confidence is compared with: what the run reports, else the best Brier score without labels."""
+    return reported(summary) or min(alternatives(summary), key=lambda row: row.brier, default=None)
 
 
 def alternatives(summary: Summary) -> list[EstimatorSummary]:
@@ -128,13 +139,33 @@ def verdict(summary: Summary) -> str:
     text = f"Stated confidence was {_off(stated, ' on average')} ({claim})"
     if after is None:
         return f"{text}."
-    if after.estimator.learned:
-        doubt = "" if _distinguishable(stated, after) else " (too few questions to tell)"
-        return f"{text}; after adapting it was {_off(after)}{doubt}."
+    if reported(summary) is not None:
+        return f"{text}; {_off_reported(summary, stated)}.{_of_answers(summary)}"
     if not comes_closer(summary):
         return f"{text}; none of the confidences that need no right answers has a lower Brier score."
     best = f'"{after.estimator.title}" was best, {_off(after)}'
     return f"{text}; of the confidences that need no right answers, {best}."
+
+
+def _off_reported(summary: Summary, stated: EstimatorSummary) -> str:
+    """What adapting and the posterior made of the stated confidence."""
+    parts = []
+    for row, name in ((adapted(summary), "after adapting it"), (posterior_of(summary), "the posterior")):
+        if row is not None:
+            doubt = "" if _distinguishable(stated, row) else " (too few questions to tell)"
+            parts.append(f"{name} was {_off(row)}{doubt}")
+    return "; ".join(parts)
+
+
+def _of_answers(summary: Summary) -> str:
+    """Whether the posterior's best answers are better; empty without any."""
+    own, best = summary.estimators.get("posterior"), summary.estimators.get("posterior_best")
+    if own is None or best is None or math.isnan(best.accuracy) or math.isnan(own.accuracy):
+        return ""
+    return (
+        f" The model's own answers were right {100 * own.accuracy:.0f}% of the time, the posterior's best ones "
+        f"{100 * best.accuracy:.0f}%."
+    )
 
 
 def _off(row: EstimatorSummary, how: str = "") -> str:
@@ -208,8 +239,15 @@ def domain_rows(run: RunReport) -> list[dict[str, str]]:
         row = {"name": domain, "questions": amount(part.questions)}
         row |= _columns("before", part.estimators.get("stated"))
         row |= _columns("after", part.estimators.get(after.estimator.name) if after else None)
+        row["best_accuracy"] = _best_accuracy(part)
         rows.append(row | {"trained": amount(part.trained), "alarms": amount(part.alarms)})
     return rows
+
+
+def _best_accuracy(summary: Summary) -> str:
+    """Accuracy of the posterior's best answers; empty without any."""
+    best = summary.estimators.get("posterior_best")
+    return "" if best is None or math.isnan(best.accuracy) else f"best {percent(best.accuracy)}"
 
 
 def _columns(prefix: str, row: EstimatorSummary | None) -> dict[str, str]:
@@ -229,13 +267,14 @@ def overview(run: RunReport) -> tuple[str, ...]:
     recipe, after = _settings(run), best_alternative(run.summary)
     stated = run.summary.estimators.get("stated")
     accurate = after or stated
-    candidates = 1 if after is None or after.estimator.learned else len(alternatives(run.summary))
+    candidates = 1 if reported(run.summary) else len(alternatives(run.summary))
+    best = _best_accuracy(run.summary)
     among = f", the best of {candidates} on these answers" if candidates > 1 else ""
     return (
         str(recipe.get("model", "")),
         str(recipe.get("method", "")),
         amount(len(run.records)),
-        percent(accurate.accuracy if accurate else None),
+        ", ".join(filter(None, (percent(accurate.accuracy if accurate else None), best))),
         number(stated.brier if stated else None, 3),
         number(stated.ece if stated else None, 3),
         f"{after.estimator.title}{among}" if after else "",

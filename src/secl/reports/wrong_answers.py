@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secl.data.grading import grade
 from secl.records import Question, Record, References, Reply
 from secl.reports.formatting import number
 
@@ -31,7 +32,9 @@ class WrongAnswer:
         before: stated confidence of the frozen model.
         before_of: the frozen model's answer where it is another one, else empty.
         after: stated confidence of the adapted model; empty where nothing learned.
-        p_true: P(True) of the answer; empty where it was not asked for.
+        p_true: P(True) of the model's own answer; empty where it was not asked for.
+        posterior: posterior of the answer; empty where there is none.
+        own: the model's own answer where the posterior's best one was given instead, else empty.
     """
 
     position: int
@@ -46,6 +49,8 @@ class WrongAnswer:
     before_of: str
     after: str
     p_true: str
+    posterior: str
+    own: str
 
 
 def wrong_answers(records: Sequence[Record], *, adapted: bool, count: int = MAX_WRONG) -> list[WrongAnswer]:
@@ -53,17 +58,48 @@ def wrong_answers(records: Sequence[Record], *, adapted: bool, count: int = MAX_
 
     Args:
         records: records of one run.
-        adapted: whether the adapted model's replies are meant, or the frozen one's.
+        adapted: whether the adapted model's replies and stated confidences are meant; else the posterior's, where a
+            question has one, and the frozen model's.
         count: the most that are returned.
     """
-    graded = [(r, r.reply, r.correct) if adapted else (r, r.frozen, r.frozen_correct) for r in records]
-    wrong = [(record, reply) for record, reply, correct in graded if correct is False]
+    graded = [(record, _reported(record, adapted)) for record in records]
+    wrong = [(record, reported) for record, reported in graded if reported.correct is False]
     wrong.sort(key=lambda pair: (-pair[1].confidence, pair[0].position))
-    return [_wrong_answer(record, reply, adapted) for record, reply in wrong[:count]]
+    return [_wrong_answer(record, reported, adapted) for record, reported in wrong[:count]]
 
 
-def _wrong_answer(record: Record, reply: Reply, adapted: bool) -> WrongAnswer:
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """What was reported for a question: the reply, the answer in the end, how sure, and whether it is right."""
+
+    reply: Reply
+    answer: str | None
+    confidence: float
+    correct: bool | None
+
+
+def _reported(record: Record, adapted: bool) -> _Reported:
+    reply = record.reply
+    if adapted:
+        return _Reported(reply, reply.answer, reply.confidence, record.correct)
+    if record.posterior is not None:
+        answer = record.answer
+        correct = record.correct if answer == reply.answer else grade(record.question, answer)
+        return _Reported(reply, answer, record.confidence, correct)
+    return _Reported(record.frozen, record.frozen.answer, record.frozen.confidence, record.frozen_correct)
+
+
+def _posterior(record: Record, answer: str | None) -> float | None:
+    """Posterior of an answer: the model's own or the best one; None where there is none."""
+    posterior = record.posterior
+    if posterior is None or answer == record.reply.answer:
+        return None if posterior is None else posterior.confidence
+    return posterior.probabilities[posterior.best]
+
+
+def _wrong_answer(record: Record, reported: _Reported, adapted: bool) -> WrongAnswer:
     question, frozen, p_true = record.question, record.frozen, record.evidence.p_true
+    reply, answer, posterior = reported.reply, reported.answer, _posterior(record, reported.answer)
     text = question.text.strip()
     frozen_answer = _named(question, frozen.answer) or "nothing readable"
     return WrongAnswer(
@@ -71,14 +107,16 @@ def _wrong_answer(record: Record, reply: Reply, adapted: bool) -> WrongAnswer:
         domain=question.domain,
         text=text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …",
         options=tuple(zip(question.letters, question.options, strict=True)),
-        answer=reply.answer,
-        answered=_named(question, reply.answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
+        answer=answer,
+        answered=_named(question, answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
         reference=question.reference,
         right=_reference(question),
         before=number(frozen.confidence, 3),
-        before_of=frozen_answer if frozen.answer != reply.answer else "",
+        before_of=frozen_answer if frozen.answer != answer else "",
         after=number(reply.confidence, 3) if adapted else "",
         p_true=number(p_true.probabilities[0], 3) if p_true else "",
+        posterior="" if posterior is None else number(posterior, 3),
+        own=_named(question, reply.answer) if answer != reply.answer else "",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from secl.data.grading import grade
 from secl.errors import ParameterError
 from secl.records import Record
 from secl.reports.figures.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
@@ -26,7 +27,8 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     """What the gate did over a stream, in three panels that share the position in the stream.
 
     Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
-    model and of the adapted one (running means), with signal and target where there were any. Bottom: running accuracy.
+    model and of the adapted one, and the posterior of its answers (running means), with signal and target where there
+    were any. Bottom: running accuracy, also of the posterior's best answers.
     Bursts are shaded, alarms are vertical lines, domain borders are dashed.
 
     Args:
@@ -132,6 +134,10 @@ def _scale(axes: Axes, low: float, high: float, below: float, above: float) -> N
     axes.set_yticks([tick for tick in ticks if low - 0.05 * extent <= tick <= high + 0.05 * extent])
 
 
+def _has_posterior(records: Sequence[Record]) -> bool:
+    return any(record.posterior is not None for record in records)
+
+
 def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapted: bool) -> None:
     signalled = [(record.position, record.signal) for record in records if record.signal is not None]
     updated = [(record.position, record.update.target) for record in records if record.update is not None]
@@ -144,6 +150,9 @@ def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapte
     _means(axes, records, [record.frozen.confidence for record in records], window, "stated, frozen")
     if adapted:
         _means(axes, records, [record.reply.confidence for record in records], window, "stated, adapted")
+    if _has_posterior(records):
+        posteriors = [None if record.posterior is None else record.posterior.confidence for record in records]
+        _means(axes, records, posteriors, window, "posterior")
     axes.set(ylabel="confidence", ylim=(0, 1))
     _legend(axes, *axes.get_legend_handles_labels())
 
@@ -152,13 +161,16 @@ def _accuracy_panel(axes: Axes, records: Sequence[Record], window: int, adapted:
     _means(axes, records, [r.frozen_correct for r in records], window, "frozen")
     if adapted:
         _means(axes, records, [r.correct for r in records], window, "adapted")
+    if _has_posterior(records):
+        best = [None if r.posterior is None else grade(r.question, r.best_answer) for r in records]
+        _means(axes, records, best, window, "best")
     axes.set(ylabel="accuracy", ylim=(0, 1))
     _legend(axes, *axes.get_legend_handles_labels())
 
 
 def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
     """The running mean of a value, dashed for the frozen model; None values do not count."""
-    style: dict[str, Any] = {"color": BLUE, "linewidth": 2.2}
+    style: dict[str, Any] = {"color": VERMILLION if label in ("posterior", "best") else BLUE, "linewidth": 2.2}
     if label.endswith("frozen"):
         style = {"color": BLACK, "linewidth": 1, "linestyle": DASHES, "zorder": 3}
     means = running_mean([math.nan if value is None else float(value) for value in values], window)

@@ -1,0 +1,135 @@
+"""What a report says about the posterior of a run: where its weights come from, and what the views showed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from secl.data.grading import grade
+from secl.records import Posterior, Record
+from secl.reports.formatting import amount, counted, number, percent
+from secl.reports.table import Cell, Column, Table
+
+TITLE = "Posterior: how probable each candidate is"
+"""Title of the section."""
+
+VIEW_TITLES = {
+    "letters": "option letters, mean over orders",
+    "likelihood": "likelihood of the text, per token",
+    "pmi": "PMI of text and question",
+    "p_true": "P(True) against P(False)",
+}
+"""What people call the views (`secl.posterior.views`)."""
+
+RELIABLE = 0.7
+"""Reliability from which letters are said to follow the options; between 0 and it, they do so in part."""
+
+
+def posterior_notes(records: Sequence[Record]) -> list[str]:
+    """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    if not posteriors:
+        return []
+    notes = [_of_weights(posteriors)]
+    fitted = [posterior for posterior in posteriors if posterior.questions]
+    if fitted:
+        notes += _of_views(fitted[-1])
+    return [*notes, *_of_uninformed(posteriors), *_of_missing(records), *_of_answers(records)]
+
+
+def weights_table(records: Sequence[Record]) -> Table:
+    """The weights of the views before anything was seen and in the end, for each group of questions weighed alike."""
+    groups: dict[tuple[object, ...], list[Posterior]] = {}
+    for record in records:
+        posterior, candidates = record.posterior, record.evidence.candidates
+        if posterior is not None:
+            orders = bool(record.frozen.option_log_p) + (len(candidates.letters) if candidates else 0)
+            key = (*(view for view, _ in posterior.weights), orders)
+            groups.setdefault(key, []).append(posterior)
+    sections = {}
+    for index, group in enumerate(groups.values(), 1):
+        first, last = dict(group[0].weights), dict(group[-1].weights)
+        heading = f"group {index}: {counted(len(group), 'question')}" if len(groups) > 1 else ""
+        sections[heading] = [
+            [Cell(VIEW_TITLES.get(view, view)), Cell(number(first[view], 2)), Cell(number(last[view], 2))]
+            for view in last
+        ]
+    columns = [Column("View", text=True, wraps=True), Column("Prior"), Column("Final")]
+    note = (
+        "Weights before the first question and for the last one, per nat of difference between two candidates; a view "
+        "of weight 0 has no say."
+    )
+    if len(groups) > 1:
+        note += " Questions with other views, or with letters in another number of orders, have weights of their own."
+    return Table(columns, sections, (note,))
+
+
+def _of_weights(posteriors: Sequence[Posterior]) -> str:
+    before = sum(not posterior.questions for posterior in posteriors)
+    if before == len(posteriors):
+        return "All questions were weighed with the prior: too few came before them to fit any weights to."
+    most = max(posterior.questions for posterior in posteriors)
+    return (
+        f"The weights were fitted along the stream, to up to {counted(most, 'question')} and without any right answer; "
+        f"the first {counted(before, 'question')} had those of the prior."
+    )
+
+
+def _of_views(last: Posterior) -> list[str]:
+    """Reliability of the letters, and agreement of letters and texts, at the end of the stream."""
+    notes = []
+    if last.reliability is not None:
+        value, weight = number(last.reliability, 2), dict(last.weights).get("letters", 0.0)
+        if last.reliability == 0:
+            silent = ", and weigh nothing" if weight == 0 else ""
+            notes.append(f"The letters do not follow the options when these change places (reliability 0){silent}.")
+        else:
+            how = "follow" if last.reliability >= RELIABLE else "follow only in part"
+            notes.append(f"The letters {how} the options when these change places (reliability {value} of 1).")
+    if last.agreement is not None:
+        chance = 1 / len(last.candidates)
+        notes.append(
+            f"Letters and texts prefer the same candidate in {percent(last.agreement)} of the questions; by chance it "
+            f"would be {percent(chance)} of questions with {len(last.candidates)} candidates."
+        )
+    return notes
+
+
+def _of_uninformed(posteriors: Sequence[Posterior]) -> list[str]:
+    uninformed = [posterior for posterior in posteriors if not posterior.informed]
+    if not uninformed:
+        return []
+    even = all(len(set(posterior.probabilities)) == 1 for posterior in uninformed)
+    reported = "the confidence is 1/K for each of K candidates" if even else "the guard against that was off"
+    return [
+        f"{counted(len(uninformed), 'question')} came where no view carried information: the model shows no sign of "
+        f"knowing the answers to these questions, and {reported}."
+    ]
+
+
+def _of_missing(records: Sequence[Record]) -> list[str]:
+    missing = sum(record.posterior is None for record in records)
+    if not missing:
+        return []
+    return [
+        f"{counted(missing, 'question')} had no posterior: none was asked for, no answer could be read, or there were "
+        "no two different candidates. The stated confidence stands there."
+    ]
+
+
+def _of_answers(records: Sequence[Record]) -> list[str]:
+    """Own against best answers, over the questions that have a posterior and a reference."""
+    graded = [record for record in records if record.posterior is not None and record.correct is not None]
+    changed = sum(record.best_answer != record.reply.answer for record in records)
+    asked = any(record.answers_best for record in records)
+    how = "and was given in its place" if asked else "which --answer best gives in its place"
+    notes = [f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."]
+    if not graded:
+        return notes
+    own = statistics.fmean(bool(record.correct) for record in graded)
+    best = statistics.fmean(bool(grade(record.question, record.best_answer)) for record in graded)
+    return [
+        *notes,
+        f"Of {amount(len(graded))} graded questions, {percent(own)} of the model's own answers and {percent(best)} of "
+        "the most probable candidates are right.",
+    ]

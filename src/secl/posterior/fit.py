@@ -18,7 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.posterior.letters import RELIABILITY, Places, mean_letters, of_mean, place_effects, reliability
+from secl.posterior.letters import (
+    RELIABILITY,
+    Places,
+    follow_options,
+    mean_letters,
+    of_mean,
+    place_effects,
+    reliability,
+)
 from secl.posterior.views import LETTERS, Views
 from secl.settings import ViewName
 
@@ -73,7 +81,8 @@ class Fit:
 
     def probabilities(self, views: Views) -> tuple[float, ...]:
         """P(right) of each candidate; they sum to 1."""
-        scores = self.matrix(views) @ np.array(self.weights)
+        # Not a matrix product, which may round equal rows differently: equal candidates are equally probable.
+        scores = (self.matrix(views) * np.array(self.weights)).sum(axis=1)
         exp = np.exp(scores - scores.max())
         return tuple((exp / exp.sum()).tolist())
 
@@ -95,7 +104,7 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
         level: whether weights are lowered until letters are as confident as they agree with the texts.
     """
     names, places = questions[0].names, place_effects(questions)
-    trust = of_mean(reliability(questions, places), len(questions[0].orders)) if LETTERS in names else math.nan
+    trust = of_mean(reliability(questions), len(questions[0].orders)) if LETTERS in names else math.nan
     if len(questions[0].orders) < 2:
         trust = math.nan
     empty = Fit(names, (0.0,) * len(names), places, trust, math.nan, informed=True, questions=len(questions))
@@ -108,7 +117,7 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
         weights[used] = _maximise(stack.columns(used), start[used], prior)
     if level:
         agreement, scale = _level(stack, names, weights, prior)
-    known = len(questions) < FEWEST or _informed(stack, names, trust)
+    known = len(questions) < FEWEST or follow_options(questions, Z) or _informed(stack)
     return Fit(names, tuple((scale * weights).tolist()), places, trust, agreement, known, len(questions))
 
 
@@ -161,15 +170,21 @@ def _maximise(stack: Stack, start: Array, prior: float) -> Array:
     # A view that says the same of all candidates has no spread; the ridge keeps its weight finite.
     ridge = np.diag(1e-6 * np.diag(spread) + 1e-9)
     pseudo = prior * total / len(stack.sizes)
+    before_any = _delta(start, spread, total / freedom)
     weights = start
     for _ in range(ITERATIONS):
         belief = stack.softmax(x @ weights)
-        delta = (belief @ x + pseudo * (spread @ start)) / (total + pseudo)
+        delta = (belief @ x + pseudo * before_any) / (total + pseudo)
         noise = (squares - total * np.outer(delta, delta)) / freedom + ridge
         before, weights = weights, _non_negative(noise, delta, spread + ridge)
         if np.abs(weights - before).max() <= TOLERANCE * max(1e-9, float(weights.max())):
             break
     return weights
+
+
+def _delta(weights: Array, spread: Array, share: float) -> Array:
+    """The delta that has these weights where views spread so far: S^-1 delta for S = spread - share delta delta'."""
+    return np.asarray(2 / (1 + math.sqrt(1 + 4 * share * float(weights @ spread @ weights))) * (spread @ weights))
 
 
 def _non_negative(noise: Array, delta: Array, spread: Array) -> Array:
@@ -213,14 +228,13 @@ def _level(stack: Stack, names: Sequence[ViewName], weights: Array, prior: float
     return agreement, float(brentq(lambda scale: confidence(scale) - bound, 0.0, 1.0, xtol=1e-6))
 
 
-def _informed(stack: Stack, names: Sequence[ViewName], trust: float) -> bool:
+def _informed(stack: Stack) -> bool:
     """Whether any view carries information: a test of each at 5 %.
 
-    Letters: they follow the options whatever the order. Every view: as one candidate is right, a view that knows it
-    stands out upwards, so that the third moment of its centred values is above 0; noise that is symmetric has none.
+    As one candidate is right, a view that knows it stands out upwards, so that the third moment of its centred values
+    is above 0; noise that is symmetric has none. Two candidates have none either, whatever the view knows: a stream of
+    such questions is called uninformed unless its letters follow the options (`follow_options`).
     """
-    if LETTERS in names and trust > 0:
-        return True
-    cubes = np.add.reduceat(stack.x**3, stack.starts)
+    cubes = np.add.reduceat(stack.x**3, stack.starts)[stack.sizes > 2]  # of two candidates rounding alone is left
     spread = np.sqrt((cubes**2).sum(axis=0))
     return bool((cubes.sum(axis=0) > Z * spread).any())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from secl.posterior.views import Views, centred
 
@@ -16,9 +18,12 @@ RELIABILITY = 0.5
 PRIOR = 5.0
 """Questions that this correlation, and place effects of 0, count for."""
 
+ROUNDING = 1e-12
+"""Share of the letters' squares below which what is left of them is rounding."""
 
-def place_effects(questions: Sequence[Views]) -> Places:
-    """What letters get for their place alone, the mean over questions, drawn to 0 where there are few of them."""
+
+def place_effects(questions: Sequence[Views], prior: float = PRIOR) -> Places:
+    """What letters get for their place alone: the mean over questions, drawn to 0 by `prior` questions without any."""
     sums: dict[tuple[int, int], list[float]] = {}
     counts: dict[tuple[int, int], int] = {}
     for views in questions:
@@ -28,7 +33,7 @@ def place_effects(questions: Sequence[Views]) -> Places:
             for place, candidate in enumerate(each.order):
                 total[place] += each.log_p[candidate]
             counts[key] = counts.get(key, 0) + 1
-    return {key: tuple(value / (counts[key] + PRIOR) for value in total) for key, total in sums.items()}
+    return {key: tuple(value / (counts[key] + prior) for value in total) for key, total in sums.items()}
 
 
 def without_places(views: Views, places: Places) -> list[tuple[float, ...]]:
@@ -48,28 +53,62 @@ def mean_letters(views: Views, places: Places) -> tuple[float, ...]:
     return tuple(sum(values) / len(orders) for values in zip(*orders, strict=True))
 
 
-def reliability(questions: Sequence[Views], places: Places) -> float:
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the letters of one question agree between orders, place effects removed.
+
+    Attributes:
+        both: mean product of the letters in two orders, summed over candidates.
+        own: mean of their squares, the same way.
+    """
+
+    both: float
+    own: float
+
+
+def agreements(questions: Sequence[Views]) -> list[Agreement]:
+    """Of the questions whose letters can tell: asked in two orders or more, and not the only one with its number of
+    candidates, for its place effects are then all that there is.
+
+    Whole place effects are removed here: what is left of effects that are alike in two orders (a liking for the first
+    and the last letter, in an order and its reverse) would look like agreement.
+    """
+    places = place_effects(questions, prior=0.0)
+    counts = Counter(len(views.candidates) for views in questions)
+    found = []
+    for views in questions:
+        count = len(views.orders)
+        if count < 2 or counts[len(views.candidates)] < 2:
+            continue
+        orders = without_places(views, places)
+        squares = sum(value * value for values in orders for value in values)
+        total = sum(sum(values) ** 2 for values in zip(*orders, strict=True))
+        noise = ROUNDING * sum(value * value for each in views.orders for value in each.log_p)
+        # Letters that follow nothing but their places leave nothing, and rounding is no evidence.
+        known = squares > noise
+        both = (total - squares) / (count * (count - 1))
+        found.append(Agreement(both, squares / count) if known else Agreement(0.0, 0.0))
+    return found
+
+
+def reliability(questions: Sequence[Views]) -> float:
     """How far letters follow the options: their correlation between two orders, place effects removed.
 
     1: the letters follow the options whatever the order; 0 or less: they follow something else. Includes the prior; nan
     where there is a single order.
     """
-    both = own = 0.0
-    counted = 0
-    for views in questions:
-        count = len(views.orders)
-        if count < 2:
-            continue
-        orders = without_places(views, places)
-        squares = sum(value * value for values in orders for value in values)
-        total = sum(sum(values) ** 2 for values in zip(*orders, strict=True))
-        both += (total - squares) / (count * (count - 1))  # mean product of two orders
-        own += squares / count
-        counted += 1
-    if not counted:
-        return math.nan
-    prior = PRIOR * own / counted
+    found = agreements(questions)
+    if not found:
+        return RELIABILITY if any(len(views.orders) > 1 for views in questions) else math.nan
+    both, own = sum(each.both for each in found), sum(each.own for each in found)
+    prior = PRIOR * own / len(found)
     return (both + RELIABILITY * prior) / (own + prior) if own > 0 else 0.0
+
+
+def follow_options(questions: Sequence[Views], errors: float) -> bool:
+    """Whether letters agree between orders by more than so many standard errors, without the prior."""
+    products = [each.both for each in agreements(questions)]
+    return sum(products) > errors * math.sqrt(sum(product * product for product in products))
 
 
 def of_mean(correlation: float, orders: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from secl.records import CandidateEvidence, Evidence, LetterOrder, Question, Reply
 from secl.settings import ViewName
@@ -100,7 +101,7 @@ def read_views(
         return None
     texts = candidates.candidates
     found = {name: VIEWS[name](candidates, evidence) for name in names if name != LETTERS}
-    values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(each)}
+    values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(map(_known, each))}
     orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
     if orders:
         values = {LETTERS: (0.0,) * len(texts), **values}
@@ -120,14 +121,21 @@ def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[Letter
 def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:
     """Values less their mean; equal texts share theirs, and a candidate without a value gets the mean.
 
+    What is impossible, and so has no finite logarithm, counts as the least possible of the others.
+
     >>> centred(("Rome", "Paris", "Rome"), (1.0, 5.0, 3.0))
     (-1.0, 2.0, -1.0)
     """
     by_text: dict[str, list[float]] = {}
+    least = min((value for value in values if _known(value)), default=0.0)
     for text, value in zip(texts, values, strict=True):
         if value is not None:
-            by_text.setdefault(text, []).append(value)
+            by_text.setdefault(text, []).append(value if math.isfinite(value) else least)
     shared = [sum(by_text[text]) / len(by_text[text]) if text in by_text else None for text in texts]
     there = [value for value in shared if value is not None]
     mean = sum(there) / len(there) if there else 0.0
     return tuple(0.0 if value is None else value - mean for value in shared)
+
+
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)

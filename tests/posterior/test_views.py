@@ -1,0 +1,193 @@
+"""What evidence says about candidates, computed by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secl.posterior.views import VIEWS, Views, centred, read_views
+from secl.prompts.templates import NONE_OF_THESE
+from secl.records import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Question, Reply
+from secl.settings import ViewName
+
+ALL: tuple[ViewName, ...] = ("letters", "likelihood", "pmi", "p_true")
+QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
+REPLY = Reply(
+    text="B",
+    answer="B",
+    bins=(0.1,) * 10,
+    digit_mass=1.0,
+    entropy=1.0,
+    log_probability=-1.0,
+    option_log_p=(-3.0, -1.0, -2.0),
+)
+CANDIDATES = CandidateEvidence(
+    candidates=QUESTION.options,
+    letters=(LetterOrder(order=(2, 0, 1), log_p=(-4.0, -2.0, -6.0)),),
+    likelihoods=(
+        Likelihood(given=-8.0, alone=-6.0, tokens=2),
+        Likelihood(given=-3.0, alone=-7.0, tokens=1),
+        Likelihood(given=-9.0, alone=-9.0, tokens=3),
+    ),
+    source="options",
+)
+P_TRUE = PTrue(
+    candidates=("Paris", "Rome", "Bern"),
+    probabilities=(0.6, 0.2, 0.1),
+    false_probabilities=(0.2, 0.4, 0.1),
+    distractor_source="options",
+)
+EVIDENCE = Evidence(candidates=CANDIDATES, p_true=P_TRUE)
+
+
+def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
+    question, reply = changes.get("question", QUESTION), changes.get("reply", REPLY)
+    return read_views(names, question, reply, changes.get("frozen", reply), evidence)
+
+
+def test_views_by_hand() -> None:
+    views = read()
+    assert views is not None
+    assert views.names == ("letters", "likelihood", "pmi", "p_true")
+    assert views.candidates == ("Rome", "Paris", "Bern")
+    assert views.own == 1
+    letters, likelihood, pmi, p_true = views.values
+    assert letters == (0.0, 0.0, 0.0)
+    # (-8 + 3) / 2, (-3 + 3.5) / 1, (-9 + 4.5) / 3 and their mean of -7 / 6
+    assert likelihood == pytest.approx((-2.5 + 7 / 6, 0.5 + 7 / 6, -1.5 + 7 / 6))
+    # -2, 4, 0 and their mean of 2 / 3
+    assert pmi == pytest.approx((-8 / 3, 10 / 3, -2 / 3))
+    odds = (math.log(0.5), math.log(3), 0.0)
+    assert p_true == pytest.approx([value - sum(odds) / 3 for value in odds])
+    first, second = views.orders
+    assert (first.order, first.log_p) == ((0, 1, 2), (-1.0, 1.0, 0.0))
+    assert (second.order, second.log_p) == ((2, 0, 1), (0.0, 2.0, -2.0))
+    assert views.key == (*ALL, 2)
+
+
+def test_letters_come_from_the_frozen_reply_and_the_own_answer_from_the_reply() -> None:
+    frozen = replace(REPLY, text="C", answer="C", option_log_p=(-9.0, -9.0, -3.0))
+    views = read(frozen=frozen)
+    assert views is not None
+    assert views.own == 1
+    assert views.orders[0].log_p == (-2.0, -2.0, 4.0)
+
+
+def test_without_its_evidence_a_view_is_left_out() -> None:
+    views = read(evidence=Evidence(candidates=CANDIDATES))
+    assert views is not None
+    assert views.names == ("letters", "likelihood", "pmi")
+    old = replace(P_TRUE, false_probabilities=())
+    views = read(("p_true", "pmi"), replace(EVIDENCE, p_true=old))
+    assert views is not None
+    assert views.names == ("pmi",)
+    assert views.orders == ()
+    assert read(("p_true",), replace(EVIDENCE, p_true=old)) is None
+    assert read((), EVIDENCE) is None
+
+
+def test_a_view_that_says_the_same_of_all_is_a_view() -> None:
+    """Questions are weighed alike by the evidence that was gathered, not by what it says."""
+    level = replace(CANDIDATES, likelihoods=(Likelihood(given=-6.0, alone=-6.0, tokens=2),) * 3)
+    views = read(("pmi",), Evidence(candidates=level))
+    assert views is not None
+    assert views.values == ((0.0, 0.0, 0.0),)
+
+
+def test_nothing_to_compare_gives_no_views() -> None:
+    assert read(evidence=Evidence()) is None
+    assert read(evidence=Evidence(p_true=P_TRUE)) is None
+    alone = CandidateEvidence(
+        candidates=("Paris",),
+        letters=(),
+        likelihoods=(Likelihood(given=-1.0, alone=-2.0, tokens=1),),
+        source="listed:0",
+    )
+    assert read(evidence=Evidence(candidates=alone)) is None
+    repeated = replace(CANDIDATES, candidates=("Paris",) * 3)
+    assert read(evidence=Evidence(candidates=repeated)) is None
+    bare = CandidateEvidence(candidates=("a", "b"), letters=(), likelihoods=(None, None), source="none")
+    silent = replace(REPLY, option_log_p=())
+    assert read(evidence=Evidence(candidates=bare), reply=silent) is None
+
+
+def test_an_open_question_has_its_own_answer_first_and_letters_in_every_order() -> None:
+    evidence = CandidateEvidence(
+        candidates=("Paris", "Rome", NONE_OF_THESE),
+        letters=(
+            LetterOrder(order=(0, 1, 2), log_p=(-1.0, -2.0, -3.0)),
+            LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -4.0)),
+        ),
+        likelihoods=(
+            Likelihood(given=-2.0, alone=-4.0, tokens=1),
+            Likelihood(given=-5.0, alone=-5.0, tokens=1),
+            None,
+        ),
+        source="listed:1",
+    )
+    reply = replace(REPLY, text="Paris", answer="Paris", option_log_p=())
+    views = read(evidence=Evidence(candidates=evidence), question=Question("Capital of France?"), reply=reply)
+    assert views is not None
+    assert views.own == 0
+    assert [each.order for each in views.orders] == [(0, 1, 2), (2, 0, 1)]
+    assert views.orders[1].log_p == (1.0, 1.0, -2.0)
+    # "None of these" has no likelihood and so gets the mean of the others.
+    assert views.values[views.names.index("pmi")] == (1.0, -1.0, 0.0)
+    unread = read(
+        evidence=Evidence(candidates=evidence),
+        question=Question("Capital of France?"),
+        reply=replace(reply, answer=None),
+    )
+    assert unread is not None
+    assert unread.own is None
+
+
+def test_equal_texts_share_what_is_said_of_them() -> None:
+    evidence = Evidence(candidates=replace(CANDIDATES, candidates=("Rome", "Paris", "Rome")))
+    views = read(("letters", "pmi"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
+    assert views is not None
+    assert views.values[1] == (-1.0 - 2 / 3, 4.0 - 2 / 3, -1.0 - 2 / 3)
+    for each in views.orders:
+        assert each.log_p[0] == each.log_p[2]
+
+
+def test_p_true_of_0_is_far_and_finite() -> None:
+    certain = replace(P_TRUE, probabilities=(1.0, 0.0, 0.0), false_probabilities=(0.0, 1.0, 1.0))
+    found = VIEWS["p_true"](CANDIDATES, Evidence(p_true=certain))
+    assert found == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))
+
+
+def test_what_is_impossible_counts_as_the_least_possible() -> None:
+    texts = ("a", "b", "c")
+    assert centred(texts, (-1.0, -math.inf, -3.0)) == pytest.approx((4 / 3, -2 / 3, -2 / 3))
+    assert centred(texts, (-1.0, math.nan, -3.0)) == pytest.approx((4 / 3, -2 / 3, -2 / 3))
+    assert centred(texts, (-math.inf,) * 3) == (0.0, 0.0, 0.0)
+    assert centred(texts, (None, None, None)) == (0.0, 0.0, 0.0)
+
+
+NUMBERS = st.one_of(st.none(), st.floats(-1e4, 0), st.just(-math.inf))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), NUMBERS), min_size=1, max_size=10))
+def test_centred_values_are_finite_sum_to_0_and_are_equal_for_equal_texts(
+    pairs: list[tuple[str, float | None]],
+) -> None:
+    texts, values = zip(*pairs, strict=True)
+    found = centred(texts, values)
+    assert all(map(math.isfinite, found))
+    assert math.fsum(found) == pytest.approx(0.0, abs=1e-8)
+    by_text: dict[str, set[float]] = {}
+    for text, value in zip(texts, found, strict=True):
+        by_text.setdefault(text, set()).add(value)
+    assert all(len(each) == 1 for each in by_text.values())
+
+
+@given(st.lists(st.floats(-100, 0), min_size=3, max_size=3), st.floats(-50, 50))
+def test_a_constant_of_the_question_changes_nothing(values: list[float], constant: float) -> None:
+    texts = ("a", "b", "c")
+    assert centred(texts, [value + constant for value in values]) == pytest.approx(centred(texts, values), abs=1e-9)

@@ -21,7 +21,7 @@ Rows = list[tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Probabilities of True and of False for each candidate."""
+    """Probabilities of True and of False for each candidate, both over the full vocabulary or both of the pair."""
 
     true: tuple[float, ...]
     false: tuple[float, ...]
@@ -82,7 +82,8 @@ class Readout:
         p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
         if self.kind == "pair":
-            p_true = p_true / (p_true + p_false).clamp(min=1e-300)
+            both = (p_true + p_false).clamp(min=1e-300)
+            p_true, p_false = p_true / both, p_false / both
         return Verdicts(*(tuple(min(1.0, value) for value in each.tolist()) for each in (p_true, p_false)))
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:

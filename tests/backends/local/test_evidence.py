@@ -31,7 +31,7 @@ from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
-EVERYTHING: tuple[EvidenceKind, ...] = ("p_true", "samples", "dinco")
+EVERYTHING: tuple[EvidenceKind, ...] = ("p_true", "candidates", "samples", "dinco")
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 

@@ -1,0 +1,297 @@
+"""Letters under further orders, likelihoods and P(False): against the same numbers from transformers alone."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.base import distinct_tokens
+from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.errors import ParameterError, QuestionError
+from secl.gates import Never
+from secl.posterior.rule import PosteriorRule
+from secl.prompts.orders import further_orders
+from secl.records import LETTERS, CandidateEvidence, EvidenceKind, Question
+from secl.settings import LoopSettings, PosteriorSettings
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
+
+pytestmark = pytest.mark.heavy
+
+BOTH: tuple[EvidenceKind, ...] = ("candidates", "p_true")
+CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "liquid helium"), reference="B", id="b")
+INSTRUCTION = "Answer with the letter of the correct option."
+FEW_WORDS = "Answer with a few words and no explanation."
+
+
+def tokens_of(text: str) -> list[int]:
+    tokens: list[int] = tiny_tokenizer()(text, add_special_tokens=False)["input_ids"]
+    return tokens
+
+
+def chat(user: str, prefill: str) -> str:
+    return f"<|start|>user\n{user}<|end|>\n<|start|>assistant\n{prefill}"
+
+
+class Alone:
+    """The same model without the library."""
+
+    def __init__(self, family: str) -> None:
+        self.model = tiny_model(family)
+
+    @torch.no_grad()
+    def log_p(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Log-probabilities (tokens, vocabulary) of what comes behind each token."""
+        found: torch.Tensor = self.model(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
+        return found
+
+    def letters(self, question: Question, order: Sequence[int]) -> list[float]:
+        """ln P of the letter behind which each option stands."""
+        lines = "".join(f"{letter}. {question.options[i]}\n" for letter, i in zip(LETTERS, order, strict=False))
+        text = chat(f"Question: {question.text}\n{lines}\n{INSTRUCTION}", "Answer:")
+        shown = self.log_p(tokens_of(text))[-1]
+        places = [shown[tokens_of(f"{text} {letter}")[-1]].item() for letter in LETTERS[: len(order)]]
+        return [places[list(order).index(i)] for i in range(len(order))]
+
+    def likelihood(self, question: Question | None, candidate: str) -> tuple[float, int]:
+        """ln P of a candidate, and its tokens."""
+        asked = "" if question is None else f"Question: {question.text}\n"
+        text = chat(f"{asked}\n{FEW_WORDS}", "Answer:")
+        before, tokens = tokens_of(text), tokens_of(f"{text} {candidate}")
+        assert tokens[: len(before)] == before
+        log_p = self.log_p(tokens)
+        places = range(len(before), len(tokens))
+        return sum(log_p[i - 1, tokens[i]].item() for i in places), len(places)
+
+    def verdicts(self, question: Question, candidate: str) -> tuple[float, float]:
+        """P(True) and P(False), all spellings that are one token."""
+        text = chat(
+            f"Question: {question.text}\nProposed answer: {candidate}\n"
+            "Is the proposed answer to the question correct? Reply with exactly one word, True or False.",
+            "",
+        )
+        shown = self.log_p(tokens_of(text))[-1].exp()
+        sums = []
+        for word in ("True", "False"):
+            spellings = (word, f" {word}", word.lower(), f" {word.lower()}", word.upper())
+            ids = {
+                tokens[0]
+                for spelling in spellings
+                if len(tokens := tokens_of(text + spelling)[len(tokens_of(text)) :]) == 1
+            }
+            sums.append(sum(shown[i].item() for i in ids))
+        return sums[0], sums[1]
+
+
+def ask(model: LocalModel, question: Question) -> CandidateEvidence:
+    """In a pass of its own."""
+    found = model.compare_candidates(question, model.answer(question).reply)
+    assert found is not None
+    return found
+
+
+def made(make_model: MakeModel, family: str, **settings: Any) -> LocalModel:
+    """A model; GPT-2 has a layout that the fast path does not fit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return make_model(family, **(settings if family != "gpt2" else {"modules": ("c_attn",), **settings}))
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gpt2"])
+def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
+    found, alone = ask(made(make_model, family, orders=3), CHOICE), Alone(family)
+    assert found.candidates == CHOICE.options
+    assert found.source == "options"
+    assert [each.order for each in found.letters] == [(3, 2, 1, 0), (2, 3, 0, 1), (1, 2, 3, 0)]
+    for each in found.letters:
+        assert each.log_p == pytest.approx(alone.letters(CHOICE, each.order), abs=1e-4)
+    for candidate, likelihood in zip(CHOICE.options, found.likelihoods, strict=True):
+        assert likelihood is not None
+        given, tokens = alone.likelihood(CHOICE, candidate)
+        assert likelihood.tokens == tokens
+        assert likelihood.given == pytest.approx(given, abs=1e-3)
+        assert likelihood.alone == pytest.approx(alone.likelihood(None, candidate)[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeModel) -> None:
+    alone = Alone(family)
+    model, paired = made(make_model, family), made(make_model, family, p_true="pair")
+    found, pair = (each.score_p_true(CHOICE, each.answer(CHOICE).reply) for each in (model, paired))
+    assert found is not None
+    assert pair is not None
+    assert len(found.false_probabilities) == len(CHOICE.options)
+    for i, candidate in enumerate(found.candidates):
+        true, false = alone.verdicts(CHOICE, candidate)
+        assert (found.probabilities[i], found.false_probabilities[i]) == pytest.approx((true, false), rel=1e-3)
+        # Both of the pair, so that the odds are the same.
+        expected = (true / (true + false), false / (true + false))
+        assert (pair.probabilities[i], pair.false_probabilities[i]) == pytest.approx(expected, rel=1e-3)
+
+
+def questions() -> list[Question]:
+    """Of all numbers of options that the tokenizer has letters for, with shared beginnings and without."""
+    words = [f"word{i}" for i in range(8)]
+    return [
+        CHOICE,
+        *(Question(f"Which word has {i} letters?", tuple(words[:i]), id=f"q{i}") for i in range(2, 8)),
+        Question("Which is a metal?", ("iron", "neon"), id="other"),
+    ]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gpt2"])
+def test_a_window_gives_what_each_question_gives_alone(family: str, make_model: MakeModel) -> None:
+    model = made(make_model, family, orders=2)
+    model.prefetch(questions(), [BOTH] * len(questions()), weights_fixed=True)
+    for question in questions():
+        reply = model.answer(question, evidence=BOTH).reply
+        found = model.compare_candidates(question, reply)
+        assert found is not None
+        model.meter.take()
+        expected = ask(made(make_model, family, orders=2), question)
+        assert [each.order for each in found.letters] == [each.order for each in expected.letters]
+        for one, other in zip(found.letters, expected.letters, strict=True):
+            assert one.log_p == pytest.approx(other.log_p, abs=1e-4)
+        for mine, theirs in zip(found.likelihoods, expected.likelihoods, strict=True):
+            assert mine is not None
+            assert theirs is not None
+            assert (mine.given, mine.alone) == pytest.approx((theirs.given, theirs.alone), abs=1e-3)
+            assert mine.tokens == theirs.tokens
+
+
+def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, ...]) -> dict[str, float]:
+    """What the model counts for a question and its evidence, by purpose."""
+    model.meter.take()
+    reply = model.answer(question, evidence=evidence).reply
+    if "p_true" in evidence:
+        model.score_p_true(question, reply)
+    if "candidates" in evidence:
+        model.compare_candidates(question, reply)
+    ledger = model.meter.take()
+    parts = {name: getattr(ledger, name) for name in ("answering", "scoring", "reordering", "likelihood")}
+    assert ledger.total == pytest.approx(sum(parts.values()))
+    return parts
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("orders", [0, 1, 3])
+def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, orders: int, make_model: MakeModel) -> None:
+    model = made(make_model, family, orders=orders)
+
+    def cost(sequences: Sequence[Sequence[int]]) -> int:
+        # The plain path computes no common beginning once.
+        return sum(map(len, sequences)) if family == "gpt2" else distinct_tokens(sequences)
+
+    bundle = model.prompting.choices(CHOICE, BOTH, further_orders(4, orders))
+    spans = [span.tokens[:-1] for span in bundle.spans]
+    assert len(bundle.orders) == orders
+    assert len(spans) == 8
+    parts = spent(model, CHOICE, BOTH)
+    sequences = [*bundle.answers]
+    before = 0
+    for purpose, more in (
+        ("answering", []),
+        ("scoring", bundle.verdicts),
+        ("reordering", bundle.orders),
+        ("likelihood", spans),
+    ):
+        sequences += more
+        assert parts[purpose] == pytest.approx(cost(sequences) - before), purpose
+        before = cost(sequences)
+    # What was not wanted costs nothing, and what is gathered later costs a pass of its own.
+    assert spent(made(make_model, family, orders=orders), CHOICE, ())["likelihood"] == 0
+    later = made(make_model, family, orders=orders)
+    reply = later.answer(CHOICE).reply
+    later.meter.take()
+    later.compare_candidates(CHOICE, reply)
+    ledger = later.meter.take()
+    assert (ledger.answering, ledger.scoring) == (0, 0)
+    assert ledger.reordering + ledger.likelihood == pytest.approx(cost([*bundle.orders, *spans]))
+
+
+def test_a_question_that_comes_twice_in_a_window_pays_once(make_model: MakeModel) -> None:
+    def total(stream: list[Question]) -> float:
+        loop = LoopSettings(evidence_on="always")
+        records = Calibrator(make_model(), gate=Never(), learns=False, evidence=BOTH, loop=loop).run(stream)
+        return sum(record.ledger.total for record in records)
+
+    assert total([CHOICE, CHOICE]) == pytest.approx(total([CHOICE]))
+
+
+def test_the_calibrator_reports_the_posterior_with_the_answer(make_model: MakeModel) -> None:
+    rule = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true")))
+    loop = LoopSettings(evidence_on="always")
+    calibrator = Calibrator(make_model(), gate=Never(), learns=False, evidence=BOTH, loop=loop, posterior=rule)
+    record = calibrator.answer(CHOICE)
+    assert record.posterior is not None
+    assert [name for name, _ in record.posterior.weights] == ["letters", "likelihood", "pmi", "p_true"]
+    assert record.posterior.own == CHOICE.letters.index(str(record.reply.answer))
+    assert record.confidence == record.posterior.confidence
+    learned = calibrator.learn(record)
+    assert learned.posterior == record.posterior
+    assert learned.evidence == record.evidence
+    assert learned.ledger == record.ledger
+
+
+def test_equal_options_are_equally_probable(make_model: MakeModel) -> None:
+    question = Question("Which is a metal?", ("neon", "iron", "neon", "neon "), id="equal")
+    loop = LoopSettings(evidence_on="always")
+    record = Calibrator(make_model(), gate=Never(), learns=False, evidence=BOTH, loop=loop).ask(question)
+    assert record.posterior is not None
+    p = record.posterior.probabilities
+    assert p[0] == p[2]
+    assert sum(p) == pytest.approx(1)
+    same = Question("Which is a metal?", ("neon", "neon"), id="same")
+    record = Calibrator(make_model(), gate=Never(), learns=False, evidence=BOTH, loop=loop).ask(same)
+    assert record.posterior is None
+    assert record.confidence == record.reply.confidence
+
+
+SHAPES = {
+    "short": CHOICE,
+    "two": Question("Why?", ("a", "b")),
+    "long text": Question("Why? " * 100, ("a", "b")),
+    "long option": Question("Why?", ("a " * 200, "b")),
+    "many options": Question("Why?", tuple(f"option {i}" for i in range(8))),
+    "no letters": Question("?", ("1 2 3 4 5 6 7 8 9", "+ - * / % & $")),
+}
+
+
+@pytest.mark.parametrize("question", SHAPES.values(), ids=SHAPES)
+def test_what_the_check_lets_pass_is_no_longer_than_the_model_can_read(
+    question: Question, make_model: MakeModel
+) -> None:
+    model = make_model(orders=5)
+    orders = further_orders(len(question.options), 5)
+    longest = max(map(len, model.prompting.choices(question, BOTH, orders).sequences))
+    model.backend.limit = 1
+    with pytest.raises(QuestionError, match="shorten it") as refused:
+        model.check(question)
+    needed = re.search(r"takes (\d+) tokens", str(refused.value))
+    assert needed is not None
+    assert longest <= int(needed[1])
+    model.backend.limit = int(needed[1])
+    model.check(question)
+
+
+def test_more_options_than_letters_and_fewer_orders_than_none_are_refused(make_model: MakeModel) -> None:
+    model = make_model()
+    count = len(model.backend.token_ids.letters)
+    if count < 26:
+        with pytest.raises(QuestionError, match=f"{count} letters only"):
+            model.answer(Question("Why?", tuple(f"option {i}" for i in range(26)), id="many"), evidence=BOTH)
+    with pytest.raises(ParameterError, match="further orders"):
+        make_model(orders=-1)
+
+
+def test_an_unread_answer_is_compared_with_nothing(make_model: MakeModel) -> None:
+    model = make_model()
+    reply = model.answer(CHOICE).reply
+    assert model.compare_candidates(CHOICE, replace(reply, answer=None)) is None

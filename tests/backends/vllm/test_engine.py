@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,9 @@ from secl.backends.local.model import LocalModel
 from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
-from secl.gates import Always
+from secl.gates import Always, Never
 from secl.model import Model
-from secl.records import Form, Question, Record, Reply
+from secl.records import EvidenceKind, Form, Question, Record, Reply
 from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm
@@ -68,6 +70,61 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process(
     assert [record.outcome for record in found[:2]] == ["trained", "trained"]
     assert len(set(server.paths)) == len(server.paths) == fleet.version
     assert all(record.ledger.total >= record.plain_tokens for record in found)
+
+
+def test_candidates_are_compared_as_by_the_model_in_this_process(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    """The learner reads the likelihoods, one question at a time though the servers are asked about all at once."""
+    evidence: tuple[EvidenceKind, ...] = ("candidates", "p_true")
+    settings: dict[str, Any] = {
+        "gate": Never(),
+        "evidence": evidence,
+        "learns": False,
+        "loop": LoopSettings(evidence_on="always"),
+    }
+    stream = [
+        replace(question, text=f"{i}. {question.text}", id=f"{i}") for i in range(8) for question in questions[:2]
+    ]
+    fleet = make_fleet(make_learner(), server)
+    reading = reads_at_a_time(fleet)
+    found, expected = run(fleet, stream, **settings), run(make_learner(), stream, **settings)
+    assert max(reading) == 1
+    for one, other in zip(found, expected, strict=True):
+        mine, theirs = one.evidence.candidates, other.evidence.candidates
+        assert mine is not None
+        assert theirs is not None
+        for ours, its in zip(mine.letters, theirs.letters, strict=True):
+            assert ours.order == its.order
+            assert ours.log_p == pytest.approx(its.log_p, abs=1e-3)
+        for likely, its_likelihood in zip(mine.likelihoods, theirs.likelihoods, strict=True):
+            assert likely is not None
+            assert its_likelihood is not None
+            assert (likely.given, likely.alone) == pytest.approx((its_likelihood.given, its_likelihood.alone), abs=1e-3)
+        assert one.posterior is not None
+        assert other.posterior is not None
+        assert one.posterior.probabilities == pytest.approx(other.posterior.probabilities, abs=1e-3)
+        assert one.ledger.likelihood > 0
+        assert one.ledger.reordering > 0
+        assert one.ledger.scoring > 0
+
+
+def reads_at_a_time(fleet: VllmModel) -> list[int]:
+    """Grows by how many passes the learner is in, whenever one begins."""
+    learner = fleet.backend.learner
+    plain, under_way, seen = learner.read, [0], [0]
+
+    def read(bundles: Any) -> Any:
+        under_way[0] += 1
+        seen.append(under_way[0])
+        time.sleep(0.01)  # another thread gets its chance
+        try:
+            return plain(bundles)
+        finally:
+            under_way[0] -= 1
+
+    learner.read = read  # type: ignore[method-assign]
+    return seen
 
 
 def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(

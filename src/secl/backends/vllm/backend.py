@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -96,7 +97,8 @@ class VllmReading:
 
     def likelihoods(self) -> list[float]:
         # A server takes a request for every token of a text, and another for every one that it does not expect.
-        (reading,) = self.backend.learner.read([Bundle(spans=self.bundle.spans)])
+        with self.backend.reading:
+            (reading,) = self.backend.learner.read([Bundle(spans=self.bundle.spans)])
         self._span_tokens = reading.tokens
         return reading.likelihoods()
 
@@ -133,6 +135,9 @@ class VllmBackend:
         versions: what is published to them.
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs.
         workers: requests that are under way together.
+
+    Attributes:
+        reading: held while the learner reads for one of the requests: its network is no place for two passes at a time.
     """
 
     def __init__(self, learner: LocalBackend, fleet: Fleet, versions: Versions, *, top: int, workers: int) -> None:
@@ -146,6 +151,7 @@ class VllmBackend:
         # A question that no server reads to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, fleet.window or learner.limit)
         self._vocabulary = len(learner.token_ids.tokenizer)
+        self.reading = threading.Lock()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
         self._rewriting: dict[tuple[int, int], Future[Draft]] = {}
 

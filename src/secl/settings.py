@@ -150,8 +150,10 @@ class PosteriorSettings(Settings):
     window: int = Field(400, ge=1, description="Posterior: latest questions that its weights are fitted to.")
     refit: int = Field(20, ge=1, description="Posterior: questions between two fits of its weights.")
     reliability: bool = Field(True, description="Posterior: letters count as far as they survive another order.")
-    level: bool = Field(True, description="Posterior: no more confident on average than letters and texts agree.")
-    guard: bool = Field(True, description="Posterior: 1/K for each of K candidates where no view carries information.")
+    level: bool = Field(False, description="Posterior: no more confident on average than letters and texts agree.")
+    guard: bool = Field(
+        False, description="Posterior: exactly 1/K for each of K candidates where no view shows that it knows anything."
+    )
 
 
 class LoopSettings(Settings):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from secl.records import CandidateEvidence, LetterOrder, Likelihood, Question
 from secl.validation import check_whole
 
 Orders = Sequence[tuple[int, ...]]
+SeedFor = Callable[[Question, object], int]
 
 
 class CandidateProbe:
@@ -27,13 +29,20 @@ class CandidateProbe:
         readout: reads the letters.
         orders: further orders of the options, 0 or more; no more are asked than there are.
         meter: counts the tokens.
+        seed_for: gives a seed that depends on a question and a purpose alone.
 
     Raises:
         ParameterError: a number of orders below 0.
     """
 
     def __init__(
-        self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int, meter: Meter
+        self,
+        backend: TokenBackend[Any],
+        prompting: Prompting,
+        readout: Readout,
+        orders: int,
+        meter: Meter,
+        seed_for: SeedFor,
     ) -> None:
         check_whole("number of further orders", orders, least=0)
         self.backend = backend
@@ -41,6 +50,7 @@ class CandidateProbe:
         self.readout = readout
         self.orders = orders
         self.meter = meter
+        self.seed_for = seed_for
 
     def of_options(self, question: Question) -> CandidateEvidence:
         """Evidence about the options, in a pass of their own."""
@@ -62,7 +72,10 @@ class CandidateProbe:
         if len(candidates) < 2 or len(options) > len(self.readout.token_ids.letters):
             return None
         choice = replace(question, options=options, form="choice", reference=None)
-        orders = [tuple(range(len(options))), *further_orders(len(options), self.orders)]
+        # Shuffled, so that the model's own answer has no place of its own; "None of these" is the last or the first.
+        shuffled = random.Random(self.seed_for(question, "candidates")).sample(range(len(candidates)), len(candidates))
+        first = (*shuffled, len(candidates))
+        orders = [first, *(tuple(first[i] for i in order) for order in further_orders(len(first), self.orders))]
         bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
         return self._read(bundle, options, orders, source)
 

@@ -66,7 +66,7 @@ class ChatModel(Generic[B]):
         self.answering = Answering(backend, self.prompting, self.readout, orders)
         learner = backend.learner
         entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
-        self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter)
+        self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
         self._window: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None

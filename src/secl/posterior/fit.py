@@ -100,7 +100,8 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
     Args:
         questions: at least one, all with the same `Views.key`.
         prior: questions that the prior counts for, above 0.
-        use_reliability: whether the letters' prior follows their reliability, and unreliable letters weigh nothing.
+        use_reliability: whether the letters' prior follows their reliability, which then bounds their weight, so that
+            unreliable letters weigh nothing.
         level: whether weights are lowered until letters are as confident as they agree with the texts.
     """
     names, places = questions[0].names, place_effects(questions)
@@ -115,6 +116,8 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
     agreement, scale = math.nan, 1.0
     if len(used):
         weights[used] = _maximise(stack.columns(used), start[used], prior)
+    if use_reliability and LETTERS in names:
+        weights *= _modesty(weights[names.index(LETTERS)], start[names.index(LETTERS)])
     if level:
         agreement, scale = _level(stack, names, weights, prior)
     known = len(questions) < FEWEST or follow_options(questions, Z) or _informed(stack)
@@ -197,6 +200,15 @@ def _non_negative(noise: Array, delta: Array, spread: Array) -> Array:
         root = np.linalg.cholesky(spread / 10)
     weights, _ = nnls(root.T, np.linalg.solve(root, delta))
     return np.asarray(weights, dtype=np.float64)
+
+
+def _modesty(weight: float, most: float) -> float:
+    """The factor that keeps the letters' weight at what they deserve.
+
+    Letters are what the model believes, at weight 1, and worth their reliability. Whatever the fit says, a model is not
+    to be believed more than it believes itself.
+    """
+    return float(most / weight) if weight > most > 0 else 1.0
 
 
 def _level(stack: Stack, names: Sequence[ViewName], weights: Array, prior: float) -> tuple[float, float]:

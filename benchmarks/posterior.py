@@ -119,10 +119,19 @@ def print_estimators(title: str, records: Sequence[Record], others: Sequence[Row
     rows += [("posterior_best", own["posterior_best"].estimate(run)), ("posterior", posterior)]
     domains = {record.position: record.question.domain.split("/")[0] for record in run}
     print(f"### {title}\n")
-    print(
-        "| confidence | Brier | ECE (95% of a perfect one) | AUROC | within domains | AUGRC | PRR@50 | coverage at 5/10/20 % risk | accuracy | posterior's Brier less this | posterior's AUROC less this |"
+    print_header(
+        "confidence",
+        "Brier",
+        "ECE (95% of a perfect one)",
+        "AUROC",
+        "within domains",
+        "AUGRC",
+        "PRR@50",
+        "coverage at 5/10/20 % risk",
+        "accuracy",
+        "posterior's Brier less this",
+        "posterior's AUROC less this",
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, series in rows:
         print(line(name, series, posterior, domains))
     print()
@@ -239,8 +248,8 @@ def print_stability(records: Sequence[Record]) -> None:
         "an option repeated": lambda seed: shuffled([repeated(r) for r in records], seed)[:300],
     }
     print(f"### stability, mean of {DRAWS} streams of at most so many questions\n")
-    print(
-        "| stream | own: Brier | mean confidence | accuracy | Brier of the letter probability | lowest, highest confidence |\n|---|---|---|---|---|---|"
+    print_header(
+        "stream", "own: Brier", "mean confidence", "accuracy", "Brier of the letter probability", "confidences"
     )
     for name, draw in streams.items():
         rows, ends = [], []

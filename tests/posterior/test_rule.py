@@ -154,7 +154,7 @@ def test_what_knows_nothing_says_so_and_gives_each_candidate_the_same() -> None:
     # Symmetric by construction: no third moment.
     values = [rng.normal(size=2) for _ in range(FEWEST + 1)]
     questions = [view([[a, -a, b, -b]]) for a, b in values]
-    _, posteriors = steps(PosteriorRule(), questions)
+    _, posteriors = steps(PosteriorRule(PosteriorSettings(guard=True)), questions)
     before, last = posteriors[FEWEST - 1], posteriors[FEWEST]
     assert before is not None
     assert last is not None

@@ -68,11 +68,19 @@ class Case:
         return self.log.read_text().strip().splitlines()[-1]
 
 
-@pytest.fixture(scope="module", params=["stream", "burst", "question", "gap"])
+KINDS: dict[str, tuple[object, ...]] = {
+    "gap": ("--gate", "gap-shift", "--probe-rate", 0.5),
+    "posterior": ("--signal", "posterior", "--evidence-on", "always", "--window", 10, "--refit", 3),
+}
+
+
+@pytest.fixture(scope="module", params=["stream", "burst", "question", *KINDS])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    source = ("--questions", mine) if request.param == "burst" else ("--benchmarks", "capitals:14,science:14")
+    source = (
+        ("--questions", mine) if request.param in ("burst", "posterior") else ("--benchmarks", "capitals:14,science:14")
+    )
     folder = tmp_path_factory.mktemp(request.param)
-    kind = ("--gate", "gap-shift", "--probe-rate", 0.5) if request.param == "gap" else ("--accumulate", request.param)
+    kind = KINDS.get(request.param, ("--accumulate", request.param))
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
     return made
@@ -125,6 +133,10 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     assert set(versions) <= set(numbers)
     # Without accumulation over more than a question nothing is left to keep.
     assert len(versions) >= 2 or case.settings[-1] == "question"
+    if "posterior" in case.settings:
+        posteriors = [record.posterior for record in records if record.posterior is not None]
+        assert len(posteriors) >= QUESTIONS - 2  # an open question may have nothing to compare
+        assert len({posterior.questions for posterior in posteriors}) >= 4
 
 
 @pytest.mark.slow

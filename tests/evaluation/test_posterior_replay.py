@@ -1,0 +1,131 @@
+"""The posterior of a stream is recomputed from its records to the last digit, also from those that were stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.evaluation.posterior import replayed
+from secl.gates import Always, EntropyShift, GapShift, Never
+from secl.posterior.rule import PosteriorRule
+from secl.records import EvidenceKind, PTrue, Question, Record, Reply
+from secl.runs.encoding import from_plain, to_plain
+from secl.settings import LoopSettings, PosteriorSettings
+from secl.signals import PosteriorSignal
+from secl.testing import ScriptedModel, toy_stream, unit
+
+CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)
+ALWAYS = LoopSettings(evidence_on="always", bin_gate=None)
+IN_BURSTS = LoopSettings(evidence_on="burst", bin_gate=None)
+SHORT = PosteriorRule(PosteriorSettings(window=11, refit=7))
+MANY = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true"), refit=6))
+
+
+class Judging(ScriptedModel):
+    """Has P(False) too."""
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        found = super().score_p_true(question, reply)
+        if found is None:
+            return None
+        false = tuple(0.9 * unit(f"f/{question.id}/{candidate}") for candidate in found.candidates)
+        return PTrue(
+            candidates=found.candidates,
+            probabilities=found.probabilities,
+            false_probabilities=false,
+            distractor_source=found.distractor_source,
+        )
+
+
+def stream(count: int) -> list[Question]:
+    """Questions with four options and with three, and open ones."""
+    questions = toy_stream(count)
+    for i in range(0, count, 5):
+        questions[i] = Question(f"What is {i}?", reference=str(i), id=f"open-{i}")
+    for i in range(3, count, 7):
+        questions[i] = Question(f"Is it {i}?", ("yes", "no", "yes"), reference="A", id=f"equal-{i}")
+    return questions
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "never": {"gate": Never(), "learns": False, "loop": ALWAYS},
+    "bursts": {"gate": EntropyShift(warmup=3, threshold=1, burst=5), "loop": IN_BURSTS},
+    "distilled": {"gate": Always(), "loop": ALWAYS, "signal": PosteriorSignal(SHORT), "posterior": SHORT},
+    "probed": {"gate": GapShift(probe_rate=0.5), "loop": IN_BURSTS, "posterior": SHORT},
+    "all views": {
+        "gate": Never(),
+        "learns": False,
+        "loop": ALWAYS,
+        "posterior": MANY,
+        "evidence": ("candidates", "p_true"),
+    },
+    "best answers": {
+        "gate": Never(),
+        "learns": False,
+        "loop": LoopSettings(evidence_on="always", answer="best"),
+        "posterior": SHORT,
+    },
+}
+
+
+def calibrator(case: str) -> Calibrator:
+    return Calibrator(Judging(), **{"evidence": CANDIDATES, **CASES[case]})
+
+
+def stored(records: Sequence[Record]) -> list[Record]:
+    return [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
+    made = calibrator(case)
+    records = list(made.run(stream(90)))
+    posteriors = [record.posterior for record in records]
+    assert sum(posterior is not None for posterior in posteriors) >= 10
+    assert len({posterior.questions for posterior in posteriors if posterior is not None}) >= 3
+    again = stored(records)
+    assert again == records
+    assert replayed(made.posterior, again) == posteriors
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stream_that_is_taken_up_gives_the_same_records(case: str) -> None:
+    questions = stream(60)
+    snapshots: dict[int, bytes] = {}
+    made = calibrator(case)
+    whole = []
+    for record in made.run(questions):
+        whole.append(record)
+        snapshots[len(whole)] = made.model.snapshot()
+    for cut in (1, 6, 14, 37, 59):
+        second = calibrator(case)
+        second.model.restore(snapshots[cut])
+        done = stored(whole[:cut])
+        assert [*done, *second.run(questions, done)] == whole
+        assert second.state == made.state
+
+
+def test_the_views_that_are_combined_can_be_others_than_those_of_the_stream() -> None:
+    records = list(calibrator("all views").run(stream(40)))
+    one, other = replayed(MANY, records), replayed(SHORT, records)
+    assert [posterior.weights for posterior in one if posterior] != [p.weights for p in other if p]
+    assert {name for posterior in one if posterior for name, _ in posterior.weights} == {
+        "letters",
+        "likelihood",
+        "pmi",
+        "p_true",
+    }
+
+
+def test_the_best_answer_is_answered_with_its_own_confidence() -> None:
+    records = list(calibrator("best answers").run(stream(60)))
+    others = [record for record in records if record.answer != record.reply.answer]
+    assert others
+    for record in records:
+        assert record.posterior is not None
+        assert record.confidence == max(record.posterior.probabilities)
+        assert record.answer == record.best_answer

@@ -83,12 +83,15 @@ def export(
         console().print(str(path), soft_wrap=True)
 
 
-def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> None:
+def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> list[RunReport]:
     """Print and write the report of open runs.
 
     Args:
         stores: open runs with their records, at least one each.
         out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
+
+    Returns:
+        what was reported of each run.
     """
     from secl.reports.folder import write_report
     from secl.reports.summary_table import RANKING, ranking_table, summary_table
@@ -111,6 +114,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
             screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
+    return reports
 
 
 def _print_posterior(run: RunReport, screen: Console) -> None:

@@ -12,14 +12,16 @@ from secl.settings import FLAT, SettingGroups, merged
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
 
 DEMO: dict[str, Any] = {
     "model": "smollm2",
     "benchmarks": ("capitals:120", "science:120", "misconceptions:60", "arithmetic:12"),
     "evidence_on": "always",
+    "extra_evidence": ("candidates",),
 }
-"""What `secl demo` runs: the built-in quiz, judged everywhere so that normalised P(True) can be compared."""
+"""What `secl demo` runs: the built-in quiz, judged everywhere so that P(True) and posterior can be compared."""
 
 
 @app.command
@@ -56,7 +58,7 @@ def run(
 
 @app.command
 def demo(*, out: Path = Path("runs/demo")) -> None:
-    """Show the whole method on the embedded model and the built-in quiz, in a few minutes.
+    """Show the whole method on the embedded model and the built-in quiz, in a few minutes, and what the posterior adds.
 
     Args:
         out: Folder of the run; an unfinished one is continued.
@@ -66,10 +68,29 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
-    proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out)
+    _print_effect(proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out), out)
 
 
-def proceed(open_run: Any, folder: Path) -> None:
+def _print_effect(report: RunReport, folder: Path) -> None:
+    """What the posterior changes, in a table, in words and in pictures; nothing for a run without one."""
+    from secl.reports.effect import TITLE, effect_notes, effect_table
+    from secl.reports.table import to_rich
+
+    notes = effect_notes(report.summary, report.records)
+    if not notes:
+        return
+    screen = console()
+    screen.print()
+    screen.print(to_rich(effect_table(report.summary), TITLE))
+    screen.print()
+    for note in notes:
+        screen.print(note)
+    pictures = " and ".join(str(folder / f"{name}.png") for name in ("reliability", "posterior"))
+    screen.print(f"pictures: {pictures}", soft_wrap=True)
+    screen.print(f"run folder: {folder}", soft_wrap=True)
+
+
+def proceed(open_run: Any, folder: Path) -> RunReport:
     """Open a run, ask what is left with a progress bar, and report; Ctrl-C keeps what is done."""
     screen = console()
     try:
@@ -81,7 +102,7 @@ def proceed(open_run: Any, folder: Path) -> None:
         try:
             _watch(run, screen)
             run.keep()
-            print_report(run.store, run.records)
+            return print_report(run.store, run.records)
         except KeyboardInterrupt:
             fail(
                 f"stopped after {len(run.records)} of {len(run.questions)} questions, all of them recorded; "
@@ -102,8 +123,8 @@ def _watch(run: Run, screen: Console) -> None:
         run.proceed(show)
 
 
-def print_report(store: Any, records: Any) -> None:
+def print_report(store: Any, records: Any) -> RunReport:
     """Print the table of a run and write its report into its folder."""
     from secl.cli.report import write_and_print
 
-    write_and_print([(store, records)])
+    return write_and_print([(store, records)])[0]

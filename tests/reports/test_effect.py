@@ -1,0 +1,83 @@
+"""What the posterior changes, in words that follow the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import Summary, summarise
+from secl.records import Posterior, Question, Record
+from secl.reports.effect import effect_notes, effect_table
+
+KEYS = ("stated", "posterior_best", "posterior")
+
+
+@pytest.fixture
+def stream(make_record: Any) -> Callable[..., list[Record]]:
+    """A hundred answers "A", half of them right, with a posterior of each and the weights of the last one."""
+
+    def records(confidence: Callable[[bool], float], weights: tuple[tuple[str, float], ...] = ()) -> list[Record]:
+        made = []
+        for position in range(100):
+            right = position % 2 == 0
+            own = confidence(right)
+            posterior = Posterior(
+                candidates=("a", "b"),
+                probabilities=(own, 1 - own),
+                own=0,
+                weights=weights,
+                reliability=None,
+                agreement=None,
+                informed=True,
+                questions=20,
+            )
+            plain = make_record(position, digit=8, frozen_digit=8, correct=right, frozen_correct=right)
+            question = Question("?", ("a", "b"), "A" if right else "B")
+            made.append(replace(plain, question=question, posterior=posterior))
+        return made
+
+    return records
+
+
+def summary_of(records: list[Record]) -> Summary:
+    return summarise(records, {name: ESTIMATORS[name] for name in KEYS})
+
+
+def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) -> None:
+    records = stream(lambda right: 0.8 if right else 0.3, (("letters", 0.0), ("likelihood", 0.4)))
+    stated, posterior, best = effect_notes(summary_of(records), records)
+    assert stated == (
+        "Stated: the model said 85% on average and was right 50.0% of the time; its confidence does not tell right "
+        "from wrong (AUROC 0.500, where chance gives 0.5)."
+    )
+    assert "says 55% on average, and that tells right from wrong (AUROC 1.000" in posterior
+    assert posterior.endswith(
+        "It rests on: likelihood of the text, per token. Found to know nothing: option letters, mean over orders."
+    )
+    assert "right 100.0% of the time, the model's own answers 50.0%;" in best
+
+
+def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
+    generator = np.random.default_rng(0)
+    records = stream(lambda _right: float(generator.uniform(0.5, 0.9)))
+    assert "does not tell right from wrong" in effect_notes(summary_of(records), records)[1]
+    records = stream(lambda right: 0.3 if right else 0.8)
+    assert "is higher for wrong answers than for right ones" in effect_notes(summary_of(records), records)[1]
+
+
+def test_the_table_has_a_row_for_each_confidence_that_there_is(stream: Any, make_record: Any) -> None:
+    summary = summary_of(stream(lambda _right: 0.6))
+    rows = [[cell.text for cell in row] for row in effect_table(summary).sections[""]]
+    assert [row[:3] for row in rows] == [
+        ["stated", "50.0%", "0.372"],
+        ["posterior", "50.0%", "0.260"],
+        ["posterior, best answers", "50.0%", "0.260"],
+    ]
+    assert rows[0][5] == "0.500"
+    bare = [make_record(0)]
+    assert effect_notes(summary_of(bare), bare) == []

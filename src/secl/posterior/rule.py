@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secl.posterior.fit import Fit, fit, prior_fit
@@ -64,9 +64,36 @@ class PosteriorRule:
         group = state.groups.get(views.key) or Group(0, (), prior_fit(views))
         posterior = self.weigh(group.fit, views)
         count, latest = group.count + 1, (*group.latest, views)[-self.settings.window :]
-        due = count % self.settings.refit == 0 or (count in EARLY and count < self.settings.refit)
-        after = Group(count, latest, self._fit(latest) if due else group.fit)
+        after = Group(count, latest, self._fit(latest) if self._refits(count) else group.fit)
         return PosteriorState({**state.groups, views.key: after}), posterior
+
+    @property
+    def memory(self) -> int:
+        """How many questions of a group its state depends on: the window of the latest fit, and those after it."""
+        return self.settings.window + self.settings.refit - 1
+
+    def resume(self, counts: Mapping[Key, int], latest: Iterable[Views]) -> PosteriorState:
+        """The state after a stream, from no more than it depends on; the same as after stepping through all of it.
+
+        Args:
+            counts: how many questions of each group there were.
+            latest: of each group the latest `memory` questions in order, or all of them if there were fewer.
+        """
+        by_group: dict[Key, list[Views]] = {}
+        for views in latest:
+            by_group.setdefault(views.key, []).append(views)
+        return PosteriorState({key: self._group(counts[key], tuple(group)) for key, group in by_group.items()})
+
+    def _group(self, count: int, latest: tuple[Views, ...]) -> Group:
+        window = self.settings.window
+        fitted_at = next((n for n in range(count, max(0, count - self.settings.refit), -1) if self._refits(n)), 0)
+        end = len(latest) - (count - fitted_at)
+        fitted = self._fit(latest[max(0, end - window) : end]) if fitted_at else prior_fit(latest[0])
+        return Group(count, latest[-window:], fitted)
+
+    def _refits(self, count: int) -> bool:
+        """Whether weights are fitted after this many questions of a group."""
+        return count % self.settings.refit == 0 or (count in EARLY and count < self.settings.refit)
 
     def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
         """The views of a question; see `read_views`."""

@@ -1,4 +1,4 @@
-"""Consistency of a state folder: the gate is replayed and the tables are compared; no model is needed."""
+"""Consistency of a state folder: gate and posterior are replayed and the tables are compared; no model is needed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from secl.errors import ParameterError, SeclError
 from secl.gates import Gate
-from secl.records import Decision, Record
+from secl.posterior.rule import PosteriorRule
+from secl.records import Decision, Posterior, Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
+from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.store import ServerStore
 
 
@@ -20,7 +22,7 @@ class Finding:
     """Something that does not agree.
 
     Attributes:
-        check: "gate", "integrity" or "confidence".
+        check: "gate", "posterior", "integrity" or "confidence".
         position: of the record; None if it is about no single one.
         detail: one sentence.
     """
@@ -52,37 +54,48 @@ class StoredRow(NamedTuple):
     losses: str | None
     stored_version: int | None
     made_at: int | None
+    group: str | None
+    reported: float | None
+    informed: int | None
+    differs: int | None
 
 
 # One statement sees one moment, also while a server goes on writing.
 _ROWS = """
     SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.outcome, r.body,
            d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
-           u.version, u.before, u.target, u.after, u.losses, v.version, m.position
+           u.version, u.before, u.target, u.after, u.losses, v.version, m.position, {posteriors}
     FROM records r LEFT JOIN decisions d USING (position) LEFT JOIN served s USING (position)
     LEFT JOIN updates u USING (position) LEFT JOIN versions v ON v.version = r.version
-    LEFT JOIN updates m ON m.version = r.version ORDER BY r.position"""
+    LEFT JOIN updates m ON m.version = r.version {join} ORDER BY r.position"""
+
+_POSTERIORS = "p.views, p.confidence, p.informed, p.differs"
 
 _ORPHANS = "SELECT position FROM {table} WHERE position NOT IN (SELECT position FROM records) ORDER BY position"
 
 
 def examine(state: ServerStore) -> tuple[int, list[Finding]]:
-    """Replay the gate over all stored entropies and compare the tables with each other.
+    """Replay gate and posterior over all that is stored, and compare the tables with each other.
 
     Returns:
         how many records were examined, and what does not agree.
     """
-    replay = _Replay(Manifest.of(state).settings.build_gate())
+    settings = Manifest.of(state).settings
+    gates, posteriors = _GateReplay(settings.build_gate()), _PosteriorReplay(PosteriorRule(settings.posterior))
     findings: list[Finding] = []
     count, latest, previous = 0, 0, -1
     with state.lock:
         for row in _rows(state):
             if row.position != previous + 1:
                 findings.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
-            findings += [Finding("integrity", row.position, detail) for detail in _unsound(row, latest)]
-            findings += [Finding("gate", row.position, detail) for detail in replay.differences(row)]
+            record, problem = _read(row)
+            unsound = _unsound(row, latest) if record is None else (*_unsound(row, latest), *_apart(row, record))
+            findings += [Finding("integrity", row.position, detail) for detail in (*unsound, *problem)]
+            findings += [Finding("gate", row.position, detail) for detail in gates.differences(row)]
+            findings += [Finding("posterior", row.position, detail) for detail in posteriors.differences(row, record)]
             count, latest, previous = count + 1, max(latest, row.update or 0), row.position
-        for table in ("decisions", "served", "updates", "feedback"):
+        tables = ("decisions", "served", "updates", "feedback", *(["posteriors"] if state.has_posteriors else []))
+        for table in tables:
             findings += [
                 Finding("integrity", position, f"the table {table} speaks of a record that is not there")
                 for (position,) in state._read(_ORPHANS.format(table=table))
@@ -91,10 +104,42 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
 
 
 def _rows(state: ServerStore) -> Iterator[StoredRow]:
-    return (StoredRow(*values) for values in state._read(_ROWS))
+    if state.has_posteriors:
+        query = _ROWS.format(posteriors=_POSTERIORS, join="LEFT JOIN posteriors p USING (position)")
+    else:
+        query = _ROWS.format(posteriors="NULL, NULL, NULL, NULL", join="")
+    return (StoredRow(*values) for values in state._read(query))
 
 
-class _Replay:
+class _PosteriorReplay:
+    """A posterior's rule that is fed the stored evidence."""
+
+    def __init__(self, rule: PosteriorRule) -> None:
+        self.rule, self.state = rule, rule.start()
+        self.stuck = False
+
+    def differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
+        """How the posterior of a record differs from the stored one; None for a record that cannot be read."""
+        if record is None and row.group is not None and not self.stuck:
+            self.stuck = True
+            yield "posteriors cannot be replayed from here on"
+        if self.stuck or record is None:
+            return
+        views = self.rule.read(record.question, record.reply, record.frozen, record.evidence)
+        self.state, now = self.rule.step(self.state, views)
+        if now != record.posterior:
+            yield f"the evidence gives {_posterior_words(now)}, stored is {_posterior_words(record.posterior)}"
+
+
+def _posterior_words(posterior: Posterior | None) -> str:
+    if posterior is None:
+        return "no posterior"
+    chances = ", ".join(map(str, posterior.probabilities))
+    weights = ", ".join(f"{name} {weight}" for name, weight in posterior.weights)
+    return f"{chances} (weights {weights}; {'informed' if posterior.informed else 'uninformed'})"
+
+
+class _GateReplay:
     """A gate that is fed the stored entropies."""
 
     def __init__(self, gate: Gate) -> None:
@@ -138,12 +183,11 @@ def _unsound(row: StoredRow, latest: int) -> Iterator[str]:
         yield f"version {row.version}, which answered, is not kept"
     if row.version and (row.made_at is None or row.made_at >= row.position):
         yield f"version {row.version}, which answered, was made by no earlier question"
-    try:
-        record = _record(row)
-    except (ValueError, KeyError, TypeError, AttributeError, SeclError) as problem:
-        yield f"it cannot be read: {problem}"
-        return
-    pairs = {
+
+
+def _apart(row: StoredRow, record: Record) -> Iterator[str]:
+    """Where a record says something else than the tables beside it."""
+    pairs: dict[str, tuple[object, object]] = {
         "confidence": (record.reply.confidence, row.confidence),
         "frozen confidence": (record.frozen.confidence, row.frozen_confidence),
         "version": (record.reply.version, row.version),
@@ -151,9 +195,28 @@ def _unsound(row: StoredRow, latest: int) -> Iterator[str]:
         "outcome": (record.outcome, row.outcome),
         "position": (record.position, row.position),
     }
+    stored = posterior_row(record)
+    if stored is not None:
+        _, group, reported, informed, differs = stored
+        pairs |= {
+            "group of questions": (group, row.group or "missing"),
+            "reported confidence": (reported, row.reported),
+            "posterior's being informed": (informed, row.informed),
+            "best answer's being another one": (differs, row.differs),
+        }
+    elif row.group is not None:
+        yield "a posterior is stored beside it that it does not have"
     for name, (inside, beside) in pairs.items():
         if beside is not None and inside != beside:
             yield f"its {name} is {inside} in the record and {beside} beside it"
+
+
+def _read(row: StoredRow) -> tuple[Record | None, tuple[str, ...]]:
+    """The record, or why it cannot be read."""
+    try:
+        return _record(row), ()
+    except (ValueError, KeyError, TypeError, AttributeError, SeclError) as problem:
+        return None, (f"it cannot be read: {problem}",)
 
 
 def _record(row: StoredRow) -> Record:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
-from secl.records import PTrue, Question, Record, Reply
+from secl.records import Evidence, Question, Record, Reply
 
 Keep = Literal["none", "hash", "full"]
 """What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""
@@ -17,24 +18,48 @@ NOT_KEPT = "(not kept)"
 
 
 def redacted(record: Record, keep: Keep) -> Record:
-    """A record without the texts that may not be stored."""
+    """A record without the texts that may not be stored.
+
+    Candidates that are equal stay equal, and others stay different, so that the posterior can be replayed.
+    """
     if keep == "full":
         return record
-    question, p_true = record.question, record.evidence.p_true
+    question, posterior = record.question, record.posterior
     options = tuple(_hidden(f"{i}. {option}", keep) for i, option in enumerate(question.options))
-    if p_true is not None:
-        p_true = PTrue(
-            candidates=tuple(_hidden(candidate, keep) for candidate in p_true.candidates),
-            probabilities=p_true.probabilities,
-            distractor_source=p_true.distractor_source,
-        )
+    hide = _numbered(record) if keep == "none" else lambda text: _hidden(text, keep)
+    if posterior is not None:
+        posterior = replace(posterior, candidates=tuple(map(hide, posterior.candidates)))
     return replace(
         record,
         question=Question(_hidden(question.text, keep), options, form=question.form, id=question.id),
         reply=record.reply if question.options else _redacted_reply(record.reply, keep),
         frozen=record.frozen if question.options else _redacted_reply(record.frozen, keep),
-        evidence=replace(record.evidence, p_true=p_true, samples=None, dinco=None),
+        evidence=_redacted_evidence(record.evidence, hide),
+        posterior=posterior,
     )
+
+
+def _redacted_evidence(evidence: Evidence, hide: Callable[[str], str]) -> Evidence:
+    p_true, candidates = evidence.p_true, evidence.candidates
+    if p_true is not None:
+        p_true = replace(p_true, candidates=tuple(map(hide, p_true.candidates)))
+    if candidates is not None:
+        candidates = replace(candidates, candidates=tuple(map(hide, candidates.candidates)))
+    return Evidence(p_true=p_true, candidates=candidates)
+
+
+def _numbered(record: Record) -> Callable[[str], str]:
+    """Names the candidates of a record by numbers, which tell no more than which of them are equal."""
+    evidence, texts = record.evidence, list[str]()
+    parts: Iterable[tuple[str, ...] | None] = (
+        evidence.candidates and evidence.candidates.candidates,
+        evidence.p_true and evidence.p_true.candidates,
+        record.posterior and record.posterior.candidates,
+    )
+    for part in parts:
+        texts += part or ()
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
+    return lambda text: f"(candidate {numbers[text]}, not kept)"
 
 
 def _redacted_reply(reply: Reply, keep: Keep) -> Reply:

@@ -1,8 +1,9 @@
 """What a server remembers: a run folder, and beside its tables
 
-    served     when each question was answered, and with how many others in one pass
-    events     what happened to learning: rollbacks, pauses and resumes, alerts
-    feedback   what people said about answers; it is used to measure and never to learn
+    served      when each question was answered, and with how many others in one pass
+    events      what happened to learning: rollbacks, pauses and resumes, alerts
+    feedback    what people said about answers; it is used to measure and never to learn
+    posteriors  of the records that have one: group, reported confidence, what is counted
 
 A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
 the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
@@ -29,6 +30,7 @@ from secl.runs.folder import check_free, storage_errors
 from secl.runs.store import Store, Version
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.permissions import make_folder, make_private
+from secl.server.audit.posteriors import TABLE, posterior_row
 from secl.server.audit.redaction import Keep, redacted
 
 HINT = "the server goes on by itself"
@@ -60,6 +62,8 @@ class ServerStore(Store):
             self._check_tables()
             if writable:
                 make_private(folder)
+                with storage_errors(folder, HINT):
+                    self._db.executescript(TABLE)  # folders of earlier versions lack it
             self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
@@ -110,6 +114,8 @@ class ServerStore(Store):
             for record in records:
                 self._add(redacted(record, self.keep_text), seconds / len(records))
                 self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
+                if (row := posterior_row(record)) is not None:
+                    self._db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
             if kept is not None:
                 self._keep(kept, records[0].position)
 
@@ -245,10 +251,20 @@ class ServerStore(Store):
             return [Event(*row) for row in self._read(query, unlimited if count is None else count)][::-1]
 
     def labelled(self) -> list[tuple[float, bool]]:
-        """Stated confidence and correctness of all answers that people said something about."""
-        with self.lock:
+        """Reported confidence and correctness of all answers that people said something about."""
+        query = """
+            SELECT coalesce(p.confidence, r.confidence), f.correct FROM feedback f JOIN records r USING (position)
+            LEFT JOIN posteriors p USING (position) ORDER BY f.position"""
+        if not self.has_posteriors:
             query = "SELECT r.confidence, f.correct FROM feedback f JOIN records r USING (position) ORDER BY f.position"
+        with self.lock:
             return [(float(confidence), bool(correct)) for confidence, correct in self._read(query)]
+
+    @property
+    def has_posteriors(self) -> bool:
+        """Whether there is a table of posteriors: a folder of an earlier version that is only read has none."""
+        with self.lock:
+            return bool(next(self._read("SELECT count(*) FROM sqlite_master WHERE name = 'posteriors'"))[0])
 
     def counts(self) -> dict[str, int]:
         """How many records there are of each kind of lesson."""

@@ -14,12 +14,13 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secl.calibrator import Calibrator, StreamState
 from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
 from secl.records import Decision, Question, Record
 from secl.runs.store import Version
+from secl.server.audit.posteriors import resume_posterior
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
@@ -96,6 +97,9 @@ class Service:
         self.failures = self.unreadable = 0
         self.storage_fails = False
         calibrator.resume(state.entropies())
+        if "candidates" in calibrator.evidence:
+            posterior = resume_posterior(calibrator.posterior, state)
+            calibrator.state = replace(calibrator.state, posterior=posterior)
         for served in state.latest(self.monitor.bounds.window):
             self.monitor.add(served.record)
         self._stored_versions = set(state.versions())

@@ -202,12 +202,15 @@ class Calibrator:
         answer = self.model.answer(question, evidence=self.wanted_evidence(expected.judged))
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
-        wanted, evidence = self.wanted_evidence(decision.in_burst or state.probed), Evidence()
+        wanted, evidence = self.weighed_evidence(decision.in_burst or state.probed), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
-            if "p_true" in wanted and "p_true" in self.posterior.settings.views:
-                evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
+        if "p_true" in wanted:
+            evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
         state, posterior = self._weigh(state, question, answer.reply, answer.frozen, evidence)
+        signal = PosteriorSignal.of(posterior, question, answer.reply) if self._learns_posterior else None
+        # This signal is there before anything is learned, so the gate need not wait for `learn`, which may come late.
+        state = state.observe(self.gate, None if signal is None else answer.reply.confidence - signal)
         self._latest = Record(
             position=self.state.position,
             question=question,
@@ -217,7 +220,7 @@ class Calibrator:
             evidence=evidence,
             posterior=posterior,
             answers_best=self.loop.answer == "best",
-            signal=None,
+            signal=signal,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             update=None,
             correct=grade(question, answer.reply.answer),
@@ -230,7 +233,7 @@ class Calibrator:
 
     def answer_all(self, questions: Sequence[Question]) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each."""
-        self.model.prefetch(questions, [self.wanted_evidence(False)] * len(questions), weights_fixed=True)
+        self.model.prefetch(questions, [self.weighed_evidence(False)] * len(questions), weights_fixed=True)
         return [self.answer(question) for question in questions]
 
     def learn(self, record: Record) -> Record:
@@ -249,9 +252,7 @@ class Calibrator:
         if not latest:
             reply = self.model.answer(record.question, evidence=self.wanted_evidence(judged)).reply
         evidence = self._collect_evidence(record, reply, self.wanted_evidence(judged))
-        signal = self.signal(record.question, reply, evidence)
-        if isinstance(self.signal, PosteriorSignal):
-            signal = None if record.posterior is None else record.posterior.confidence
+        signal = self._signal(record.question, reply, evidence, record.posterior)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:
@@ -276,6 +277,25 @@ class Calibrator:
     def wanted_evidence(self, judged: bool) -> frozenset[EvidenceKind]:
         """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
         return self.evidence if judged or self.loop.evidence_on == "always" else frozenset()
+
+    def weighed_evidence(self, judged: bool) -> frozenset[EvidenceKind]:
+        """What of it is gathered with the answer, because the posterior is a part of it."""
+        wanted = self.wanted_evidence(judged)
+        if "candidates" not in wanted:
+            return frozenset()
+        return wanted & {"candidates", *(["p_true"] if "p_true" in self.posterior.settings.views else [])}
+
+    @property
+    def _learns_posterior(self) -> bool:
+        return isinstance(self.signal, PosteriorSignal)
+
+    def _signal(
+        self, question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None
+    ) -> float | None:
+        """What is learned from; of the posterior, the one that was weighed along the stream."""
+        if self._learns_posterior:
+            return PosteriorSignal.of(posterior, question, reply)
+        return self.signal(question, reply, evidence)
 
     def _weigh(
         self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence

@@ -12,7 +12,7 @@ from secl.errors import ParameterError
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.posterior.rule import PosteriorRule
-from secl.records import DincoEvidence, Evidence, EvidenceKind, Question, Reply
+from secl.records import DincoEvidence, Evidence, EvidenceKind, Posterior, Question, Reply
 from secl.settings import Formula, SignalName
 from secl.validation import check_finite
 
@@ -119,7 +119,17 @@ class PosteriorSignal(_ReplySignal):
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
         _, posterior = self.rule.step(self.rule.start(), self.rule.read(question, reply, reply, evidence))
-        return None if posterior is None else posterior.confidence
+        return self.of(posterior, question, reply)
+
+    @staticmethod
+    def of(posterior: Posterior | None, question: Question, reply: Reply) -> float | None:
+        """Probability of a reply's answer; None where it is none of the candidates (it may be a later reply)."""
+        if posterior is None or reply.answer is None:
+            return None
+        if question.options:
+            return posterior.probabilities[question.letters.index(reply.answer)]
+        candidates = posterior.candidates
+        return posterior.probabilities[candidates.index(reply.answer)] if reply.answer in candidates else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
-        "no_signal": "P(True) gave no signal to learn from",
+        "no_signal": "the evidence gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
         "trained": "its update is not recorded",
     }[record.outcome]

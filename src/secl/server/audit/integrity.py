@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from secl.errors import ParameterError, SeclError
-from secl.gates import Gate
+from secl.gates import Gate, gap_of
 from secl.posterior.rule import PosteriorRule
 from secl.records import Decision, Posterior, Record
 from secl.runs.encoding import from_plain
@@ -91,7 +91,7 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
             record, problem = _read(row)
             unsound = _unsound(row, latest) if record is None else (*_unsound(row, latest), *_apart(row, record))
             findings += [Finding("integrity", row.position, detail) for detail in (*unsound, *problem)]
-            findings += [Finding("gate", row.position, detail) for detail in gates.differences(row)]
+            findings += [Finding("gate", row.position, detail) for detail in gates.differences(row, record)]
             findings += [Finding("posterior", row.position, detail) for detail in posteriors.differences(row, record)]
             count, latest, previous = count + 1, max(latest, row.update or 0), row.position
         tables = ("decisions", "served", "updates", "feedback", *(["posteriors"] if state.has_posteriors else []))
@@ -140,14 +140,14 @@ def _posterior_words(posterior: Posterior | None) -> str:
 
 
 class _GateReplay:
-    """A gate that is fed the stored entropies."""
+    """A gate that is fed the stored entropies, and the gaps if it watches them."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate, self.state = gate, gate.start()
         self.stuck = False
 
-    def differences(self, row: StoredRow) -> Iterator[str]:
-        """How the gate's decision differs from the stored one."""
+    def differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
+        """How the gate's decision differs from the stored one; None for a record that cannot be read."""
         if self.stuck:
             return
         if row.entropy is None:
@@ -159,6 +159,8 @@ class _GateReplay:
             self.stuck = True
             yield f"the gate cannot be replayed from here on: {problem}"
             return
+        if record is not None and (gap := gap_of(record)) is not None:
+            self.state = self.gate.observe(self.state, gap)
         then = Decision(
             alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
         )

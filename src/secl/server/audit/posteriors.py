@@ -1,7 +1,7 @@
 """Posteriors in a state folder: what is stored beside a record, and the state of the rule after a restart.
 
-The rule's state depends on the number of questions in each group (`secl.posterior.views.Views.key`) and on the latest of
-them. Both are looked up in a table of their own, so that a long history is not read at every start.
+The rule's state depends on the number of questions in each group (`secl.posterior.views.Views.key`) and on the latest
+of them. Both are looked up in a table of their own, so that a long history is not read at every start.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from secl.errors import ModelError, RunError
 from secl.model import Model, ModelAnswer
-from secl.records import Question, Record, Reply
+from secl.records import CandidateEvidence, Record, Reply
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
+from secl.runs.runner import build_calibrator
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.store import ServerStore
@@ -104,19 +105,22 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         return Rederived(*start, "not kept", None)
     try:
         _load_version(state, model, record.reply.version)
-        alone = _ask(model, [record.question])[0]
+        alone = _ask(state, model, [record])[0]
     except (RunError, ModelError) as problem:
         return Rederived(*start, "differs", None, str(problem))
     difference = _distance(alone, record)
     if _same(alone, record):
         return Rederived(*start, "same", difference)
-    reworded = alone.reply.text != record.reply.text
+    reply = alone.answer.reply
+    reworded = reply.text != record.reply.text
     if (served.batch > 1 or not exact) and not reworded and difference <= tolerance:
         return Rederived(*start, "close", difference)
     if served.batch > 1 and _same_together(state, model, served):
         return Rederived(*start, "together", difference)
     detail = (
-        f"asked again it gives confidence {alone.reply.confidence} and not {record.reply.confidence}"
+        "asked again it gives other evidence about the candidates"
+        if _same_reply(alone, record)
+        else f"asked again it gives confidence {reply.confidence} and not {record.reply.confidence}"
         f"{', with another answer' if reworded else ''} (largest difference of a bin: {difference:.2g})"
     )
     return Rederived(*start, "differs", difference, detail)
@@ -132,7 +136,7 @@ def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
     batch_records = [other.record for other in near if other.time == served.time]
     if len(batch_records) != batch:
         return False
-    answers = _ask(model, [record.question for record in batch_records])
+    answers = _ask(state, model, batch_records)
     return _same(answers[position - batch_records[0].position], served.record)
 
 
@@ -144,24 +148,42 @@ def _load_version(state: ServerStore, model: Model, version: int) -> None:
         model.reset()
 
 
-def _ask(model: Model, questions: Sequence[Question]) -> list[ModelAnswer]:
-    """Answer questions just as a server does."""
-    model.prefetch(questions, [()] * len(questions), weights_fixed=True)
-    return [model.answer(question) for question in questions]
+class Computed(NamedTuple):
+    """What a model says now: its answer, and the evidence that the server gathered in the same pass."""
+
+    answer: ModelAnswer
+    candidates: CandidateEvidence | None
 
 
-def _same(answered: ModelAnswer, record: Record) -> bool:
-    return (answered.reply, answered.frozen) == (record.reply, record.frozen)
+def _ask(state: ServerStore, model: Model, records: Sequence[Record]) -> list[Computed]:
+    """Answer questions just as a server does: in a pass of the same shape, so with the same evidence."""
+    shared = build_calibrator(Manifest.of(state).settings, model).weighed_evidence(False)
+    model.prefetch([record.question for record in records], [shared] * len(records), weights_fixed=True)
+    computed = []
+    for record in records:
+        answer, candidates = model.answer(record.question, evidence=shared), record.evidence.candidates
+        if "candidates" in shared:
+            candidates = model.compare_candidates(record.question, answer.reply)
+        computed.append(Computed(answer, candidates))
+    return computed
 
 
-def _distance(answered: ModelAnswer, record: Record) -> float:
+def _same(computed: Computed, record: Record) -> bool:
+    return _same_reply(computed, record) and computed.candidates == record.evidence.candidates
+
+
+def _same_reply(computed: Computed, record: Record) -> bool:
+    return (computed.answer.reply, computed.answer.frozen) == (record.reply, record.frozen)
+
+
+def _distance(computed: Computed, record: Record) -> float:
     """Largest difference of a confidence or of one of its bins, adapted or frozen."""
 
     def apart(now: Reply, then: Reply) -> float:
         pairs = [(now.confidence, then.confidence), *zip(now.bins, then.bins, strict=True)]
         return max(abs(a - b) for a, b in pairs)
 
-    return max(apart(answered.reply, record.reply), apart(answered.frozen, record.frozen))
+    return max(apart(computed.answer.reply, record.reply), apart(computed.answer.frozen, record.frozen))
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,12 @@ class ServerStore(Store):
         with self.lock:
             return [float(h) for (h,) in self._read("SELECT entropy FROM decisions ORDER BY position")]
 
+    def gaps(self) -> list[float | None]:
+        """Of all records in order: what a gate that watches gaps has seen (`secl.gates.gap_of`)."""
+        with self.lock:
+            rows = self._read("SELECT confidence, signal FROM records ORDER BY position")
+            return [None if signal is None else float(confidence) - float(signal) for confidence, signal in rows]
+
     def events(self, count: int | None = None) -> list[Event]:
         """The latest events, the oldest first; None gives all of them."""
         with self.lock:

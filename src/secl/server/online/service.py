@@ -96,7 +96,7 @@ class Service:
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
-        calibrator.resume(state.entropies())
+        calibrator.resume(state.entropies(), state.gaps() if calibrator.gate.watches_gap else None)
         if "candidates" in calibrator.evidence:
             posterior = resume_posterior(calibrator.posterior, state)
             calibrator.state = replace(calibrator.state, posterior=posterior)

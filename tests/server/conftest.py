@@ -10,6 +10,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift, Gate
+from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.server.audit.redaction import Keep
 from secl.server.online.factory import open_state, serving_settings
@@ -20,6 +21,10 @@ from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
 
 MakeService = Callable[..., Service]
+MakePosterior = Callable[..., Service]
+
+SMALL: dict[str, Any] = {"method": "posterior", "window": 12, "refit": 7}
+"""Settings of a posterior with a window that forgets soon."""
 
 
 def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
@@ -59,6 +64,28 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         services.append(service)
         if start:
             service.start()
+        return service
+
+    yield make
+    for service in services:
+        service.stop()
+        service.state.close()
+
+
+@pytest.fixture
+def make_posterior(tmp_path: Path) -> Iterator[MakePosterior]:
+    """Builds and starts services from settings (`SMALL` unless given); all of them are stopped in the end."""
+    services: list[Service] = []
+
+    def make(
+        name: str = "state", *, keep: Keep = "full", model: Any = None, twin: Any = None, **settings: Any
+    ) -> Service:
+        recipe, model = serving_settings(**(settings or SMALL)), model or ScriptedModel()
+        state = open_state(tmp_path / name, manifest(recipe, model, keep))
+        trainer = build_calibrator(recipe, twin or ScriptedModel())
+        service = Service(build_calibrator(recipe, model), trainer, state, bounds=Bounds(drift=10))
+        services.append(service)
+        service.start()
         return service
 
     yield make

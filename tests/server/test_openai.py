@@ -55,8 +55,9 @@ def test_a_chat_is_answered_with_the_answer_alone(client: openai.OpenAI, service
 def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
-        "confidence", "source", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version", "adapting",
-        "record_id", "stored",
+        "confidence", "source", "remark", "informed", "own_answer", "own_confidence", "best_answer", "best_confidence",
+        "candidates", "stated_confidence", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version",
+        "adapting", "record_id", "stored",
     }  # fmt: skip
     assert completion.secl["confidence"] == pytest.approx(0.85)
     assert len(completion.secl["bins"]) == 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,48 +19,18 @@ from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import Views
 from secl.records import CandidateEvidence, EvidenceKind, Posterior, Question, Reply
 from secl.runs.folder import FILE
-from secl.runs.runner import build_calibrator
 from secl.server.audit.integrity import examine
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.redaction import Keep
 from secl.server.audit.replay import verify
 from secl.server.audit.store import ServerStore
-from secl.server.online.factory import open_state, serving_settings
-from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
+from secl.server.online.factory import serving_settings
 from secl.server.online.service import Service
 from secl.settings import PosteriorSettings
 from secl.signals import PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import manifest
+from tests.server.conftest import MakePosterior
 from tests.server.test_service import settled
-
-SMALL: dict[str, Any] = {"method": "posterior", "window": 12, "refit": 7}
-"""A window that forgets soon."""
-
-MakePosterior = Callable[..., Service]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[MakePosterior]:
-    """Builds and starts services from settings; all of them are stopped in the end."""
-    services: list[Service] = []
-
-    def make(
-        name: str = "state", *, keep: Keep = "full", model: Any = None, batch: int = 16, **settings: Any
-    ) -> Service:
-        recipe, model = serving_settings(**(settings or SMALL)), model or ScriptedModel()
-        state = open_state(tmp_path / name, manifest(recipe, model, keep))
-        twin = build_calibrator(recipe, ScriptedModel())
-        service = Service(build_calibrator(recipe, model), twin, state, Limits(batch=batch), Bounds(drift=10))
-        services.append(service)
-        service.start()
-        return service
-
-    yield make
-    for service in services:
-        service.stop()
-        service.state.close()
 
 
 def close(service: Service) -> Path:
@@ -91,16 +61,16 @@ def posteriors(service: Service) -> list[Posterior | None]:
 
 @pytest.mark.parametrize(("keep", "stop"), [("full", 3), ("full", 11), ("hash", 40), ("none", 40)])
 def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped(
-    make: MakePosterior, keep: Keep, stop: int
+    make_posterior: MakePosterior, keep: Keep, stop: int
 ) -> None:
     questions = mixed_stream(50)
-    whole = make("whole", model=Mixed())
+    whole = make_posterior("whole", model=Mixed())
     answers = [whole.ask(question, 20).record.posterior for question in questions]
-    first = make("broken", keep=keep, model=Mixed())
+    first = make_posterior("broken", keep=keep, model=Mixed())
     for question in questions[:stop]:
         first.ask(question, 20)
     close(first)
-    second = make("broken", keep=keep, model=Mixed())
+    second = make_posterior("broken", keep=keep, model=Mixed())
     assert second.calibrator.state.posterior.groups.keys() == {("letters", "likelihood", 2), ("likelihood", 0)}
     again = [second.ask(question, 20).record.posterior for question in questions[stop:]]
     assert again == answers[stop:]
@@ -126,8 +96,10 @@ def test_a_state_is_resumed_from_no_more_than_it_depends_on() -> None:
 
 
 @pytest.mark.parametrize("keep", ["hash", "none"])
-def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make: MakePosterior, keep: Keep) -> None:
-    service = make(keep=keep)
+def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(
+    make_posterior: MakePosterior, keep: Keep
+) -> None:
+    service = make_posterior(keep=keep)
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
     answer = service.ask(twice, 20).record
     stored = service.state.served(0).record
@@ -164,8 +136,8 @@ SPOILS = {
 
 
 @pytest.mark.parametrize("statement", SPOILS)
-def test_whatever_is_changed_in_evidence_or_posterior_is_found(make: MakePosterior, statement: str) -> None:
-    service = make()
+def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_posterior: MakePosterior, statement: str) -> None:
+    service = make_posterior()
     for question in toy_stream(20):
         service.ask(question, 20)
     folder = close(service)
@@ -179,9 +151,9 @@ def test_whatever_is_changed_in_evidence_or_posterior_is_found(make: MakePosteri
         assert findings[0].position in (9, 99)
 
 
-def test_a_folder_of_an_earlier_version_is_read_and_served(make: MakePosterior) -> None:
+def test_a_folder_of_an_earlier_version_is_read_and_served(make_posterior: MakePosterior) -> None:
     settings = {"gate": "never"}
-    service = make(**settings)
+    service = make_posterior(**settings)
     service.ask(toy_stream(1)[0], 20)
     service.state.add_feedback(0, True)
     folder = close(service)
@@ -190,11 +162,11 @@ def test_a_folder_of_an_earlier_version_is_read_and_served(make: MakePosterior) 
         assert examine(state) == (1, [])
         assert posterior_counts(state).answers == 0
         assert len(state.labelled()) == 1
-    assert make(**settings).ask(toy_stream(1)[0], 20).record.position == 1
+    assert make_posterior(**settings).ask(toy_stream(1)[0], 20).record.position == 1
 
 
-def test_lessons_pull_towards_the_posterior_of_the_answer_that_they_train(make: MakePosterior) -> None:
-    service = make(method="secl", signal="posterior", gate="always", bin_gate="off", loss="mse")
+def test_lessons_pull_towards_the_posterior_of_the_answer_that_they_train(make_posterior: MakePosterior) -> None:
+    service = make_posterior(method="secl", signal="posterior", gate="always", bin_gate="off", loss="mse")
     for question in toy_stream(8):
         service.ask(question, 20)
     settled(service)
@@ -220,7 +192,7 @@ def test_a_later_reply_with_another_answer_gets_the_probability_of_that_answer()
     assert PosteriorSignal.of(record.posterior, open_question, replace(record.reply, answer="none of it")) is None
 
 
-def test_the_gate_on_the_gap_needs_no_lesson_where_the_posterior_is_the_signal(make: MakePosterior) -> None:
+def test_the_gate_on_the_gap_needs_no_lesson_where_the_posterior_is_the_signal(make_posterior: MakePosterior) -> None:
     settings: dict[str, Any] = {
         "method": "secl", "signal": "posterior", "gate": "gap-shift", "warmup": 10, "burst": 4, "probe_rate": 1.0,
         "opening": False, "threshold": 10.0, "bin_gate": "off",
@@ -229,16 +201,16 @@ def test_the_gate_on_the_gap_needs_no_lesson_where_the_posterior_is_the_signal(m
         serving_settings(**{**settings, "signal": "norm_p_true"})
     questions = toy_stream(60)
 
-    def drifting() -> ScriptedModel:
-        return Drifting(questions[30:])
+    def serve(name: str) -> Service:
+        return make_posterior(name, model=Drifting(questions[30:]), twin=ScriptedModel(rate=0.0), **settings)
 
-    whole, first = make("whole", model=drifting(), **settings), make("broken", model=drifting(), **settings)
+    whole, first = serve("whole"), serve("broken")
     decisions = [whole.ask(question, 20).record.decision for question in questions]
     assert any(decision.alarm for decision in decisions[30:])
     for question in questions[:37]:
         first.ask(question, 20)
     close(first)
-    second = make("broken", model=drifting(), **settings)
+    second = serve("broken")
     assert [second.ask(question, 20).record.decision for question in questions[37:]] == decisions[37:]
     settled(second)
     assert examine(second.state) == (60, [])
@@ -265,8 +237,8 @@ class Changed(ScriptedModel):
         return replace(evidence, likelihoods=evidence.likelihoods[::-1])
 
 
-def test_evidence_is_computed_again_with_the_reply_that_it_is_about(make: MakePosterior) -> None:
-    service = make()
+def test_evidence_is_computed_again_with_the_reply_that_it_is_about(make_posterior: MakePosterior) -> None:
+    service = make_posterior()
     for question in toy_stream(3):
         service.ask(question, 20)
     assert verify(service.state, service.state.latest(3), ScriptedModel()).matches == {"same": 3}
@@ -275,7 +247,7 @@ def test_evidence_is_computed_again_with_the_reply_that_it_is_about(make: MakePo
     assert "other evidence about the candidates" in outcome.findings[0].detail
 
 
-def test_questions_of_a_batch_share_a_pass_with_their_evidence(make: MakePosterior) -> None:
+def test_questions_of_a_batch_share_a_pass_with_their_evidence(make_posterior: MakePosterior) -> None:
     announced: list[Sequence[Collection[EvidenceKind]]] = []
 
     class Announced(ScriptedModel):
@@ -289,9 +261,9 @@ def test_questions_of_a_batch_share_a_pass_with_their_evidence(make: MakePosteri
             assert len(questions) == len(evidence)
             announced.append(evidence)
 
-    make("a", model=Announced()).ask(toy_stream(1)[0], 20)
-    make("b", model=Announced(), gate="always").ask(toy_stream(1)[0], 20)
-    make("c", model=Announced(), method="secl", evidence_on="always", extra_evidence=["candidates"]).ask(
+    make_posterior("a", model=Announced()).ask(toy_stream(1)[0], 20)
+    make_posterior("b", model=Announced(), gate="always").ask(toy_stream(1)[0], 20)
+    make_posterior("c", model=Announced(), method="secl", evidence_on="always", extra_evidence=["candidates"]).ask(
         toy_stream(1)[0], 20
     )
     # P(True) is for the lesson, behind the answer, unless the posterior reads it.

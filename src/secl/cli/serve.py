@@ -26,6 +26,7 @@ from secl.settings import (
     GateSettings,
     LoopSettings,
     ModelSettings,
+    PosteriorSettings,
     Seed,
     Settings,
     merged,
@@ -43,9 +44,10 @@ class ServedSettings(Settings):
     """The settings of a run that a server has, too; its questions come over HTTP."""
 
     model: Annotated[ModelSettings, FLAT] = ModelSettings()
-    method: str = Field("secl", description="secl, or stated to learn nothing.")
+    method: str = Field("secl", description="secl; posterior or stated learn nothing.")
     gate: Annotated[GateSettings, FLAT] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
+    posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT] = LoopSettings()
     adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
     seed: Seed = Field(42, description="Seed of everything random.")

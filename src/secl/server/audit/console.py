@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from secl.records import Record, Reply
+from secl.records import Posterior, Record, Reply
 from secl.reports.console import BAR, listing
 from secl.reports.formatting import UNDEFINED, counted, terminal_text
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
 from secl.server.audit.replay import Verification
+from secl.server.audit.wording import weights_in_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,9 +56,20 @@ def history_page(history: History) -> list[RenderableType]:
         f"{history.model}: {counted(history.answers, 'answer')}{period}",
         f"adapter version {history.version}; {learning}",
         f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
+        *_posteriors(history),
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *_section("Events", history.events, _events(history)),
+    ]
+
+
+def _posteriors(history: History) -> list[RenderableType]:
+    counts = history.posteriors
+    if not counts.answers:
+        return []
+    return [
+        f"posterior of {counted(counts.answers, 'answer')}: the most probable candidate is not the model's own answer "
+        f"{counts.differs} times, no sign of knowing {counts.uninformed} times"
     ]
 
 
@@ -136,6 +148,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         _prompt(explanation),
         "",
         Text(terminal_lines(_answer(record)), style="bold"),
+        *_reported(explanation),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
@@ -155,10 +168,34 @@ def _prompt(explanation: Explanation) -> RenderableType:
 
 
 def _answer(record: Record) -> str:
-    question, answer = record.question, record.reply.answer
+    question, answer = record.question, record.answer
     if answer is None:
         return "no readable answer"
     return f"{answer}. {question.option(answer)}" if question.options else answer
+
+
+def _reported(explanation: Explanation) -> list[RenderableType]:
+    """The reported confidence where it is no stated one, the candidates, and what weighed them."""
+    record, posterior = explanation.served.record, explanation.served.record.posterior
+    parts: list[RenderableType] = []
+    if explanation.source != "stated" or explanation.remark is not None:
+        parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
+    if explanation.remark is not None:
+        parts.append(explanation.remark)
+    if posterior is None:
+        return parts
+    rows = [
+        (f"{p:.4f}", _mark(posterior, number), terminal_lines(text))
+        for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
+    ]
+    return [*parts, listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
+
+
+def _mark(posterior: Posterior, number: int) -> str:
+    names = {posterior.best: "best", posterior.own: "own answer"}
+    if posterior.best == posterior.own:
+        names[posterior.best] = "own answer, best"
+    return names.get(number, "")
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
@@ -212,6 +249,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     records = counted(outcome.examined, "record")
     parts: list[RenderableType] = [
         f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
+        *_posteriors_replayed(outcome.posteriors, counts["posterior"]),
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
     ]
@@ -223,6 +261,13 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     if len(outcome.findings) > MAX_FINDINGS:
         parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
     return parts
+
+
+def _posteriors_replayed(count: int, differences: int) -> list[RenderableType]:
+    if not count and not differences:
+        return []
+    answers = counted(count, "answer")
+    return [f"posterior   of {answers} replayed from the evidence: {_differences(differences) or 'all as stored'}"]
 
 
 def _confidence(outcome: Verification) -> str:

@@ -11,9 +11,11 @@ from secl.prompts.templates import answer_prompt, choice_with_confidence, confid
 from secl.records import Question, Record, Reply
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
 from secl.server.audit.entries import Event, Served, record_id
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
+from secl.server.audit.wording import Source, remark_on, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Explanation:
         signal_bin: of the signal; None without one.
         bin_gate: no update where these are at most so many bins apart; None if the bin gate is off.
         reason: what learning did with the question, in one sentence.
+        source: where the reported confidence comes from.
+        remark: what one must know to read it, in one sentence; None if there is nothing to say.
     """
 
     served: Served
@@ -40,6 +44,8 @@ class Explanation:
     signal_bin: int | None
     bin_gate: int | None
     reason: str
+    source: Source
+    remark: str | None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -58,6 +64,8 @@ class Explanation:
             "signal_bin": self.signal_bin,
             "bin_gate": self.bin_gate,
             "reason": self.reason,
+            "source": self.source,
+            "remark": self.remark,
         }
 
 
@@ -79,7 +87,16 @@ def explain(state: ServerStore, position: int) -> Explanation:
         signal_bin=None if record.signal is None else bin_index(record.signal),
         bin_gate=bin_gate,
         reason=reason(record, bin_gate, paused_at(state.events(), served.time)),
+        source=source_of(record),
+        remark=remark_on(record, expected=_was_weighed(settings, record)),
     )
+
+
+def _was_weighed(settings: RunSettings, record: Record) -> bool:
+    """Whether a posterior was to be computed for a record."""
+    learned = settings.named_method.learns and settings.evidence.signal == "posterior"
+    wanted = learned or "candidates" in settings.all_evidence
+    return wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst)
 
 
 def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...]:

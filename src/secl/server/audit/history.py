@@ -10,6 +10,7 @@ from typing import Any
 from secl.runs.manifest import Manifest
 from secl.server.audit.adapter_norm import adapter_norm
 from secl.server.audit.entries import Event
+from secl.server.audit.posteriors import PosteriorCounts, posterior_counts
 from secl.server.audit.store import ServerStore
 
 
@@ -73,6 +74,7 @@ class History:
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
         labelled: how many answers people said something about.
+        posteriors: how many answers have one, and what they say.
         bursts, versions, events: in order.
     """
 
@@ -84,6 +86,7 @@ class History:
     paused: str | None
     lessons: dict[str, int]
     labelled: int
+    posteriors: PosteriorCounts
     bursts: tuple[Burst, ...]
     versions: tuple[VersionUsed, ...]
     events: tuple[Event, ...]
@@ -110,6 +113,7 @@ def history(state: ServerStore) -> History:
         paused=state.paused,
         lessons=state.counts(),
         labelled=len(state.labelled()),
+        posteriors=posterior_counts(state),
         bursts=tuple(bursts(state)),
         versions=tuple(versions(state, version)),
         events=tuple(state.events()),

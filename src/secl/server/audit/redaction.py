@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -50,14 +50,8 @@ def _redacted_evidence(evidence: Evidence, hide: Callable[[str], str]) -> Eviden
 
 def _numbered(record: Record) -> Callable[[str], str]:
     """Names the candidates of a record by numbers, which tell no more than which of them are equal."""
-    evidence, texts = record.evidence, list[str]()
-    parts: Iterable[tuple[str, ...] | None] = (
-        evidence.candidates and evidence.candidates.candidates,
-        evidence.p_true and evidence.p_true.candidates,
-        record.posterior and record.posterior.candidates,
-    )
-    for part in parts:
-        texts += part or ()
+    compared = (record.evidence.candidates, record.evidence.p_true, record.posterior)
+    texts = [text for each in compared if each is not None for text in each.candidates]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}
     return lambda text: f"(candidate {numbers[text]}, not kept)"
 

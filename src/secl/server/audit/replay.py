@@ -21,6 +21,7 @@ from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
+from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.store import ServerStore
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Verification:
 
     Attributes:
         examined: how many records the gate was replayed and the tables compared over.
+        posteriors: how many of them have a posterior, which was replayed from its evidence.
         rederived: replies that were computed again.
         tolerance: for those of a pass over several questions; None if nothing was computed again.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
@@ -199,6 +201,7 @@ class Verification:
     """
 
     examined: int
+    posteriors: int
     rederived: tuple[Rederived, ...]
     tolerance: float | None
     environment: tuple[str, ...]
@@ -254,6 +257,7 @@ def verify(
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
     return Verification(
         examined=examined,
+        posteriors=posterior_counts(state).answers,
         rederived=tuple(rederived),
         tolerance=tolerance if rederived else None,
         environment=tuple(environment),

@@ -12,7 +12,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from secl.server.online.service import Answer, Service
+from secl.server.online.requests import Answer
+from secl.server.online.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 BINS = tuple(k / 10 for k in range(1, 11))
@@ -29,7 +30,8 @@ class Metrics:
         self._seconds = Histogram(
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
         )
-        self._confidence = Histogram("secl_confidence", "Stated confidence.", buckets=BINS, registry=self.registry)
+        self._confidence = Histogram("secl_confidence", "Reported confidence.", buckets=BINS, registry=self.registry)
+        self._stated = Histogram("secl_stated_confidence", "Stated confidence.", buckets=BINS, registry=self.registry)
         self._frozen = Histogram(
             "secl_frozen_confidence", "Confidence of the frozen model.", buckets=BINS, registry=self.registry
         )
@@ -46,7 +48,8 @@ class Metrics:
 
     def observe_answer(self, answer: Answer) -> None:
         """Count an answer and its confidence."""
-        self._confidence.observe(answer.record.reply.confidence)
+        self._confidence.observe(answer.record.confidence)
+        self._stated.observe(answer.record.reply.confidence)
         self._frozen.observe(answer.record.frozen.confidence)
         self._batch.observe(answer.batch)
 
@@ -91,6 +94,14 @@ class ServiceCollector(Collector):
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
             "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
             "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
+            "secl_uninformed_share": (
+                "Latest answers about which the model shows no sign of knowing anything, of those with a posterior.",
+                service.posteriors.uninformed,
+            ),
+            "secl_best_differs_share": (
+                "Latest answers whose most probable candidate is not the model's own, of those with a posterior.",
+                service.posteriors.differs,
+            ),
             "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
             "secl_gate_statistic": ("The gate's statistic.", decision.statistic if decision is not None else None),
             "secl_learning": ("Whether questions of bursts get lessons.", learner.active and learner.alive),

@@ -34,7 +34,8 @@ from secl.server.http.schemas import (
     completion,
 )
 from secl.server.http.settings import HttpSettings
-from secl.server.online.service import Answer, Service
+from secl.server.online.requests import Answer
+from secl.server.online.service import Service
 
 log = logging.getLogger("secl.server")
 

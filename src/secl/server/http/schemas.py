@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 from secl.records import Form, Record
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
-from secl.server.online.service import Answer
+from secl.server.http.confidence import Secl, secl_of
+from secl.server.online.requests import Answer
 
 
 def _encodable(text: str) -> str:
@@ -111,32 +112,11 @@ class PauseRequest(BaseModel):
     reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
 
 
-class Secl(BaseModel):
-    """How sure the model is of its answer.
-
-    confidence: expected centre of the ten bins, in [0.05, 0.95]. source: what kind of number that is. bins:
-    probability of the stated digits 0 to 9, which sum to 1; digit_mass: that of all ten before they were made to.
-    frozen_confidence: of the model that never learned. entropy: of the reply, in nats. adapter_version: that computed
-    all of the reply. adapting: whether a burst of learning is on. record_id: to ask for the record and to send
-    feedback; null where the disk refused (then stored is false).
-    """
-
-    confidence: float
-    source: Literal["stated"] = "stated"
-    bins: list[float]
-    digit_mass: float | None
-    frozen_confidence: float
-    entropy: float | None
-    adapter_version: int
-    adapting: bool
-    record_id: str | None
-    stored: bool
-
-
 class AskReply(BaseModel):
     """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
 
-    `text` is the answer as the model wrote it.
+    `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
+    probable candidate.
     """
 
     answer: str | None
@@ -215,33 +195,18 @@ class ErrorReply(BaseModel):
 
 def answer_text(record: Record) -> str:
     """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
-    reply, question = record.reply, record.question
-    if reply.answer is None:
-        return reply.text.strip()
-    return f"{reply.answer}. {question.option(reply.answer)}" if question.options else reply.answer
-
-
-def secl_of(answer: Answer) -> Secl:
-    """The object with the confidence."""
-    record, reply = answer.record, answer.record.reply
-    return Secl(
-        confidence=reply.confidence,
-        bins=list(reply.bins),
-        digit_mass=reply.digit_mass,
-        frozen_confidence=record.frozen.confidence,
-        entropy=reply.entropy,
-        adapter_version=reply.version,
-        adapting=record.decision.in_burst,
-        record_id=record_id(record.position) if answer.stored else None,
-        stored=answer.stored,
-    )
+    answer, question = record.answer, record.question
+    if answer is None:
+        return record.reply.text.strip()
+    return f"{answer}. {question.option(answer)}" if question.options else answer
 
 
 def ask_reply(answer: Answer) -> AskReply:
     """The reply to a plain question."""
-    question, reply = answer.record.question, answer.record.reply
-    option = question.option(reply.answer) if question.options and reply.answer is not None else None
-    return AskReply(answer=reply.answer, option_text=option, text=reply.text.strip(), secl=secl_of(answer))
+    record = answer.record
+    question, given = record.question, record.answer
+    option = question.option(given) if question.options and given is not None else None
+    return AskReply(answer=given, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))
 
 
 def usage_of(record: Record) -> Usage:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from secl.calibrator import Calibrator, StreamState
 from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
@@ -22,45 +22,16 @@ from secl.records import Decision, Question, Record
 from secl.runs.store import Version
 from secl.server.audit.posteriors import resume_posterior
 from secl.server.audit.store import ServerStore
+from secl.server.audit.wording import remark_on
 from secl.server.online.guardrails import Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
 from secl.server.online.limits import Limits
+from secl.server.online.posterior_monitor import PosteriorMonitor
+from secl.server.online.requests import Answer, Request
 from secl.server.online.scheduler import Scheduler
 
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: clients answered together ask again together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Result of one served question.
-
-    Attributes:
-        record: the reply with everything known about it so far.
-        stored: whether the record is on disk; if not, its position will be used again.
-        batch: how many questions were answered in the same pass.
-        seconds: from the request to the reply.
-    """
-
-    record: Record
-    stored: bool
-    batch: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A question in the queue.
-
-    Attributes:
-        question: as asked.
-        time: when it was asked (`time.perf_counter`).
-        future: receives the answer.
-    """
-
-    question: Question
-    time: float
-    future: Future[Answer]
 
 
 class Service:
@@ -78,6 +49,7 @@ class Service:
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
+        posteriors: what those of the latest answers say.
     """
 
     def __init__(
@@ -100,8 +72,9 @@ class Service:
         if "candidates" in calibrator.evidence:
             posterior = resume_posterior(calibrator.posterior, state)
             calibrator.state = replace(calibrator.state, posterior=posterior)
+        self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
         for served in state.latest(self.monitor.bounds.window):
-            self.monitor.add(served.record)
+            self._count(served.record)
         self._stored_versions = set(state.versions())
         self._next_snapshot: bytes | None = None
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
@@ -232,9 +205,10 @@ class Service:
             self.calibrator.state = before
         now = time.perf_counter()
         for record, request in zip(records, batch, strict=True):
-            request.future.set_result(
-                Answer(record=record, stored=stored, batch=len(records), seconds=now - request.time)
-            )
+            expected = "candidates" in self.calibrator.weighed_evidence(record.decision.in_burst)
+            remark = remark_on(record, expected=expected)
+            answer = Answer(record=record, stored=stored, batch=len(records), seconds=now - request.time, remark=remark)
+            request.future.set_result(answer)
 
     def _answerable(self, request: Request) -> bool:
         """Whether the model can answer a question; if not, its future says why."""
@@ -272,11 +246,15 @@ class Service:
         """Tell the guardrails and the learner of stored records; what goes wrong there keeps no reply back."""
         try:
             for record in records:
-                self.monitor.add(record)
+                self._count(record)
                 self.unreadable += record.reply.answer is None
             self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
+
+    def _count(self, record: Record) -> None:
+        self.monitor.add(record)
+        self.posteriors.add(record)
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

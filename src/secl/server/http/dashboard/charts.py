@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import numpy as np
 
@@ -23,6 +24,9 @@ WINDOW = 20
 """Answers in a running mean."""
 
 HISTOGRAM_BINS = 20
+
+Kind = Literal["stated", "reported"]
+"""What confidences are called: stated, or reported where a posterior may be among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +111,12 @@ class Timeline:
     description: str
 
 
-def timeline(points: Sequence[Point]) -> Timeline:
+def timeline(points: Sequence[Point], kind: Kind = "stated") -> Timeline:
     """The chart of a view's timeline.
 
     Args:
         points: at least one, at consecutive positions.
+        kind: what their confidences are called.
     """
     step = WIDTH / len(points)
     stated = [point["confidence"] for point in points]
@@ -137,7 +142,7 @@ def timeline(points: Sequence[Point]) -> Timeline:
         alarms=alarms,
         positions=[first, (first + last) // 2, last] if last - first > 1 else [first],
         description=(
-            f"Answers {first} to {last}: stated confidence {np.mean(stated):.2f} on average, frozen model "
+            f"Answers {first} to {last}: {kind} confidence {np.mean(stated):.2f} on average, frozen model "
             f"{np.mean(frozen):.2f}; {counted(len(alarms), 'alarm')}, "
             f"{counted(sum(point['in_burst'] for point in points), 'answer')} in bursts."
         ),
@@ -186,7 +191,7 @@ class Histogram:
     description: str
 
 
-def histogram(points: Sequence[Point]) -> Histogram:
+def histogram(points: Sequence[Point], kind: Kind = "stated") -> Histogram:
     """The chart of the confidences in a view's timeline."""
     stated = [point["confidence"] for point in points]
     frozen = [point["frozen_confidence"] for point in points]
@@ -206,7 +211,7 @@ def histogram(points: Sequence[Point]) -> Histogram:
     first, last = int(filled[0]), int(filled[-1])
     steps = "".join(f"V{top(before[k])}H{(k + 1) * width:g}" for k in range(first, last + 1))
     description = (
-        f"Latest {len(points)}: the median of the stated confidence is {np.median(stated):.2f}, that of the frozen "
+        f"Latest {len(points)}: the median of the {kind} confidence is {np.median(stated):.2f}, that of the frozen "
         f"model {np.median(frozen):.2f}."
     )
     return Histogram(bars, f"M{first * width:g} {HEIGHT:g}{steps}V{HEIGHT:g}", top_count, description)

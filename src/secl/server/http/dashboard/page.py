@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from secl.reports.formatting import counted, xml_text
 from secl.server.audit.entries import record_id
-from secl.server.http.dashboard.charts import histogram, reliability_chart, timeline
+from secl.server.http.dashboard.charts import Kind, histogram, reliability_chart, timeline
 from secl.server.http.dashboard.view import Point, View, view
 from secl.server.online.service import Service
 
@@ -86,13 +86,15 @@ def render(state: View | None, *, now: float | None = None) -> str:
     if state is None:
         return _template().render(state=None, now=stamp)
     points = state["timeline"]
+    kind: Kind = "stated" if state["posterior"] is None else "reported"
     return _template().render(
         state=state,
+        kind=kind,
         now=stamp,
         headline=headline(state),
         mean=_means(points),
-        timeline=timeline(points) if points else None,
-        histogram=histogram(points) if points else None,
+        timeline=timeline(points, kind) if points else None,
+        histogram=histogram(points, kind) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
         latest=points[: -LATEST - 1 : -1],
     )
@@ -102,7 +104,7 @@ def headline(state: View) -> str:
     """What the server does now, in one or two sentences."""
     learning = state["learning"]
     if not learning["on"]:
-        return "It answers and states how sure it is; this server does not learn."
+        return "It answers and says how sure it is; this server does not learn."
     if learning["paused"] is not None:
         return "It answers; learning is paused."
     lessons = f" {counted(learning['waiting'], 'lesson')} {'waits' if learning['waiting'] == 1 else 'wait'}."

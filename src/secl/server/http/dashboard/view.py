@@ -10,8 +10,10 @@ import numpy as np
 
 from secl.metrics.calibration import brier, ece, reliability
 from secl.server.audit.entries import Served
+from secl.server.audit.wording import uninformed, weights_in_words
 from secl.server.http.health import problems
 from secl.server.online.learner import Learner
+from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.service import Service
 
 VERSIONS = 8
@@ -22,7 +24,10 @@ EVENTS = 20
 
 
 class Point(TypedDict):
-    """One answer in the timeline; `entropy` is None where it is not finite, `correct` where nobody said anything."""
+    """One answer in the timeline, with the confidence that was reported.
+
+    `entropy` is None where it is not finite, `correct` where nobody said anything.
+    """
 
     position: int
     time: float
@@ -37,7 +42,7 @@ class Point(TypedDict):
 
 
 class ReliabilityBin(TypedDict):
-    """Labelled answers with stated confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
+    """Labelled answers with reported confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
 
     lo: float
     hi: float
@@ -47,7 +52,7 @@ class ReliabilityBin(TypedDict):
 
 
 class FeedbackView(TypedDict):
-    """What people's words say about the stated confidence, and ten bins, lowest first; None where n is 0."""
+    """What people's words say about the reported confidence, and ten bins, lowest first; None where n is 0."""
 
     n: int
     ece: float | None
@@ -93,6 +98,24 @@ class QueueView(TypedDict):
     most: int
 
 
+class PosteriorView(TypedDict):
+    """What the posteriors of the latest answers say.
+
+    Attributes:
+        answers: how many of the latest answers have one.
+        uninformed: share of them where the model shows no sign of knowing anything.
+        differs: share of them whose most probable candidate is not the model's own answer.
+        weights: of the latest, in words.
+        remark: what one must know to read the latest, in one sentence; None if there is nothing to say.
+    """
+
+    answers: int
+    uninformed: float | None
+    differs: float | None
+    weights: str
+    remark: str | None
+
+
 class View(TypedDict):
     """What a service is doing now.
 
@@ -105,6 +128,7 @@ class View(TypedDict):
         problems: what does not work, one sentence each.
         failed_requests, failed_lessons: unexpected exceptions since the start.
         drift, shift: of the weights and of the stated confidence, each with the bound that pauses learning.
+        posterior: None where no answer has one.
         lessons: how many records there are with each outcome.
         unreadable: answers since the start that could not be read.
         timeline: the latest answers, the oldest first.
@@ -128,6 +152,7 @@ class View(TypedDict):
     drift_bound: float
     shift: float | None
     shift_bound: float
+    posterior: PosteriorView | None
     lessons: dict[str, int]
     unreadable: int
     queue: QueueView
@@ -169,6 +194,7 @@ def view(service: Service, count: int = 300) -> View:
         "drift_bound": bounds.drift,
         "shift": defined(service.monitor.shift),
         "shift_bound": bounds.shift,
+        "posterior": _posterior(service.posteriors),
         "lessons": lessons,
         "unreadable": service.unreadable,
         "queue": {"waiting": service.waiting, "most": service.limits.queue},
@@ -190,10 +216,10 @@ def defined(value: float | None) -> float | None:
 
 
 def feedback(labelled: Sequence[tuple[float, bool]]) -> FeedbackView:
-    """What people's words say about the stated confidence.
+    """What people's words say about the reported confidence.
 
     Args:
-        labelled: stated confidence and correctness of each labelled answer.
+        labelled: reported confidence and correctness of each labelled answer.
 
     >>> measures = feedback([(0.75, True), (0.75, False)])
     >>> measures["n"], measures["ece"], measures["accuracy"], measures["bins"][7]["count"]
@@ -229,12 +255,25 @@ def _learning(learner: Learner) -> LearningView:
     }
 
 
+def _posterior(monitor: PosteriorMonitor) -> PosteriorView | None:
+    latest = monitor.latest
+    if latest is None:
+        return None
+    return {
+        "answers": len(monitor),
+        "uninformed": monitor.uninformed,
+        "differs": monitor.differs,
+        "weights": weights_in_words(latest),
+        "remark": None if latest.informed else uninformed(latest),
+    }
+
+
 def _point(served: Served) -> Point:
     record = served.record
     return {
         "position": record.position,
         "time": served.time,
-        "confidence": record.reply.confidence,
+        "confidence": record.confidence,
         "frozen_confidence": record.frozen.confidence,
         "entropy": defined(record.reply.entropy),
         "alarm": record.decision.alarm,

@@ -107,17 +107,23 @@ async function ask(event) {
 }
 
 const rounded = (p) => p.toFixed(2);
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function show(reply) {
-  const { confidence, frozen_confidence: frozen, bins, stored } = reply.secl;
+  const { confidence, source, frozen_confidence: frozen, stated_confidence: stated, bins, stored } = reply.secl;
   record = stored ? reply.secl.record_id : null;
   const answer = reply.answer ?? `Nothing readable: ${reply.text}`;
   $("said").textContent = reply.option_text ? `${answer}. ${reply.option_text}` : answer;
   $("confidence").textContent = rounded(confidence);
   $("gauge").setAttribute("width", 1000 * confidence);
   $("gauge-frozen").setAttribute("d", `M${1000 * frozen} -40V140`);
-  $("gauge-title").textContent = `Stated confidence ${rounded(confidence)}, frozen model ${rounded(frozen)}`;
-  $("frozen").textContent = `The frozen model says ${rounded(frozen)} (the mark on the bar).`;
+  $("source").textContent = source === "stated" ? "stated confidence" : "posterior probability that it is right";
+  $("remark").textContent = sentence(reply.secl.remark ?? "");
+  $("remark").hidden = !reply.secl.remark;
+  $("gauge-title").textContent = `Confidence ${rounded(confidence)}, stated by the frozen model ${rounded(frozen)}`;
+  const also = source === "stated" ? "" : `The model states ${rounded(stated)}. `;
+  $("frozen").textContent = `${also}The frozen model says ${rounded(frozen)} (the mark on the bar).`;
+  showCandidates(reply);
   const most = Math.max(...bins);
   bins.forEach((p, k) => {
     const bar = document.querySelector(`[data-bin="${k}"]`);
@@ -133,6 +139,21 @@ function show(reply) {
   $("thanks").textContent = "";
   $("answer").hidden = false;
   $("answer").scrollIntoView({ block: "nearest" });
+}
+
+// The candidates with their probabilities, and the model's own answer where another one was given.
+function showCandidates(reply) {
+  const { candidates, own_answer: own, own_confidence: chance } = reply.secl;
+  $("own").hidden = !candidates || own === reply.answer || own === null;
+  if (!$("own").hidden) $("own").textContent = `The model's own answer is ${own}, with ${rounded(chance ?? 0)}.`;
+  $("candidates").hidden = !candidates;
+  $("candidates").replaceChildren(
+    ...(candidates ?? []).map(({ text, probability }) => {
+      const item = document.createElement("li");
+      item.textContent = `${rounded(probability)} ${text}`;
+      return item;
+    }),
+  );
 }
 
 async function sendFeedback(button) {

@@ -228,6 +228,28 @@ def levelled(agree: float, count: int) -> list[Views]:
     return questions
 
 
+@pytest.mark.parametrize("preference", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("count", [5, 50, 400])
+def test_letters_weigh_at_most_their_reliability(preference: float, count: int) -> None:
+    rng = np.random.default_rng(11)
+    questions = []
+    for _ in range(count):
+        other, _ = drawn(rng, 4, [1.5], [[1.0]], ("likelihood",))
+        questions.append(together(lettered(rng, 4, preference=preference, noise=0.5), other))
+    found = fit(questions, prior=20, level=False)
+    assert 0 <= found.weights[0] <= found.reliability * PRIOR["letters"] + 1e-9
+    assert found.reliability <= 1
+
+
+def test_letters_that_never_change_are_believed_as_the_model_does_and_others_are_lowered_with_them() -> None:
+    questions = levelled(0.7, 100)
+    found = fit(questions, prior=20, level=False)
+    free = fit(questions, prior=20, level=False, use_reliability=False)
+    assert found.weights[0] == pytest.approx(found.reliability)
+    assert free.weights[0] > 3
+    assert 0 < found.weights[1] < free.weights[1] / 2
+
+
 @pytest.mark.parametrize("agree", [0.4, 0.7])
 def test_letters_are_no_surer_than_they_agree_with_texts(agree: float) -> None:
     questions = levelled(agree, 100)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from secl.posterior.fit import FEWEST, fit
-from secl.posterior.letters import follow_options
+from secl.posterior.letters import agreements, follow_options
 from secl.posterior.views import Views
 from tests.posterior.synthetic import Generator, drawn, lettered, together, view
 
@@ -51,7 +51,10 @@ def test_of_noise_with_outliers_fewer_pass(kind: str) -> None:
 @pytest.mark.parametrize("places", [None, PLACES], ids=["no places", "places"])
 def test_of_letters_that_follow_no_option_about_5_in_100_pass(questions: int, places: Sequence[float] | None) -> None:
     rng = np.random.default_rng(1)
-    followed = [follow_options([lettered(rng, 4, places=places) for _ in range(questions)], 1.645) for _ in range(200)]
+    followed = [
+        follow_options(agreements([lettered(rng, 4, places=places) for _ in range(questions)]), 1.645)
+        for _ in range(200)
+    ]
     assert np.mean(followed) == pytest.approx(0.05, abs=0.03)
 
 

@@ -8,18 +8,26 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from secl.posterior import letters
 from secl.posterior.fit import fit
 from secl.posterior.letters import (
-    follow_options,
+    agreements,
     mean_letters,
     of_mean,
     place_effects,
-    reliability,
     without_places,
 )
 from secl.posterior.views import Views
 from secl.records import LetterOrder
 from tests.posterior.synthetic import drawn, lettered, texts_of, together
+
+
+def reliability(questions: Sequence[Views]) -> float:
+    return letters.reliability(agreements(questions))
+
+
+def follow_options(questions: Sequence[Views]) -> bool:
+    return letters.follow_options(agreements(questions), 1.645)
 
 
 def two(first: Sequence[float], second: Sequence[float]) -> Views:
@@ -65,7 +73,7 @@ def test_the_reliability_of_a_mean_is_spearman_and_browns(correlation: float, or
 def test_one_order_has_no_reliability_and_a_question_alone_has_the_prior() -> None:
     rng = np.random.default_rng(0)
     single = [lettered(rng, 4, further=0) for _ in range(30)]
-    assert math.isnan(reliability(single))
+    assert agreements(single) == []
     assert math.isnan(fit(single, prior=20).reliability)
     assert reliability([lettered(rng, 4)]) == 0.5
     assert reliability([lettered(rng, count) for count in range(2, 11)]) == 0.5
@@ -89,7 +97,7 @@ def test_a_model_that_follows_places_alone_is_not_believed(places: tuple[float, 
     assert found.reliability == 0
     assert found.weights == (0.0,)
     assert found.probabilities(questions[0]) == (0.25,) * 4
-    assert not follow_options(questions, 1.645)
+    assert not follow_options(questions)
 
 
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
@@ -109,7 +117,7 @@ def test_reliability_is_the_share_of_the_preference(places: tuple[float, ...] | 
     rng = np.random.default_rng(1)
     questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1500)]
     assert reliability(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)
-    assert follow_options(questions, 1.645)
+    assert follow_options(questions)
 
 
 def test_places_are_kept_apart_by_the_number_of_candidates_and_of_the_order() -> None:

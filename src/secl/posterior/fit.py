@@ -21,6 +21,7 @@ import numpy.typing as npt
 from secl.posterior.letters import (
     RELIABILITY,
     Places,
+    agreements,
     follow_options,
     mean_letters,
     of_mean,
@@ -105,9 +106,8 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
         level: whether weights are lowered until letters are as confident as they agree with the texts.
     """
     names, places = questions[0].names, place_effects(questions)
-    trust = of_mean(reliability(questions), len(questions[0].orders)) if LETTERS in names else math.nan
-    if len(questions[0].orders) < 2:
-        trust = math.nan
+    orders, agreed = len(questions[0].orders), agreements(questions)
+    trust = of_mean(reliability(agreed), orders) if orders > 1 else math.nan
     empty = Fit(names, (0.0,) * len(names), places, trust, math.nan, informed=True, questions=len(questions))
     stack = Stack.of([empty.matrix(views) for views in questions])
     start = _prior(names, trust if use_reliability else math.nan)
@@ -120,7 +120,7 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
         weights *= _modesty(weights[names.index(LETTERS)], start[names.index(LETTERS)])
     if level:
         agreement, scale = _level(stack, names, weights, prior)
-    known = len(questions) < FEWEST or follow_options(questions, Z) or _informed(stack)
+    known = len(questions) < FEWEST or follow_options(agreed, Z) or _informed(stack)
     return Fit(names, tuple((scale * weights).tolist()), places, trust, agreement, known, len(questions))
 
 

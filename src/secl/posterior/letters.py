@@ -91,23 +91,22 @@ def agreements(questions: Sequence[Views]) -> list[Agreement]:
     return found
 
 
-def reliability(questions: Sequence[Views]) -> float:
+def reliability(found: Sequence[Agreement]) -> float:
     """How far letters follow the options: their correlation between two orders, place effects removed.
 
-    1: the letters follow the options whatever the order; 0 or less: they follow something else. Includes the prior; nan
-    where there is a single order.
+    1: the letters follow the options whatever the order; 0 or less: they follow something else. Includes the prior,
+    which is all that there is where no question can tell.
     """
-    found = agreements(questions)
     if not found:
-        return RELIABILITY if any(len(views.orders) > 1 for views in questions) else math.nan
+        return RELIABILITY
     both, own = sum(each.both for each in found), sum(each.own for each in found)
     prior = PRIOR * own / len(found)
     return (both + RELIABILITY * prior) / (own + prior) if own > 0 else 0.0
 
 
-def follow_options(questions: Sequence[Views], errors: float) -> bool:
+def follow_options(found: Sequence[Agreement], errors: float) -> bool:
     """Whether letters agree between orders by more than so many standard errors, without the prior."""
-    products = [each.both for each in agreements(questions)]
+    products = [each.both for each in found]
     return sum(products) > errors * math.sqrt(sum(product * product for product in products))
 
 

@@ -22,9 +22,7 @@ from tests.server.conftest import MakePosterior
 from tests.server.test_posterior import close
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
-UNINFORMED = (
-    "the model shows no sign of knowing the answers to questions like this one: each of the 4 candidates gets 0.25"
-)
+UNINFORMED = "the model shows no sign of knowing the answers to questions like this one"
 
 
 class Clueless(ScriptedModel):
@@ -108,11 +106,10 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
 
 
 def test_where_no_view_carries_information_everything_says_so(make_posterior: MakePosterior) -> None:
-    service = clueless(make_posterior)
-    reply = ask(service)
-    secl = reply["secl"]
+    service = clueless(make_posterior, guard=True)
+    secl = ask(service)["secl"]
     assert (secl["confidence"], secl["informed"], secl["source"]) == (0.25, False, "posterior")
-    assert secl["remark"].startswith(UNINFORMED)
+    assert secl["remark"] == f"{UNINFORMED}; each of the 4 candidates gets 0.25."
     client = TestClient(create_app(service), base_url="http://127.0.0.1")
     metrics = client.get("/metrics").text
     assert f"secl_uninformed_share {1 / 21}" in metrics
@@ -133,10 +130,10 @@ def test_where_no_view_carries_information_everything_says_so(make_posterior: Ma
 
 
 def test_without_the_guard_the_weights_stand_and_the_reply_says_so(make_posterior: MakePosterior) -> None:
-    secl = ask(clueless(make_posterior, guard=False))["secl"]
+    secl = ask(clueless(make_posterior))["secl"]
     assert secl["informed"] is False
     assert secl["confidence"] != 0.25
-    assert secl["remark"].endswith("the guard is off, so the views are weighed all the same.")
+    assert secl["remark"] == f"{UNINFORMED}; what its views say counts all the same, because the guard is off."
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def uninformed(posterior: Posterior) -> str:
     if len(set(posterior.probabilities)) == 1:
         consequence = f"each of the {count} candidates gets {1 / count:.2f}."
     else:
-        consequence = "the guard is off, so the views are weighed all the same."
-    return f"the model shows no sign of knowing the answers to questions like this one: {consequence}"
+        consequence = "what its views say counts all the same, because the guard is off."
+    return f"the model shows no sign of knowing the answers to questions like this one; {consequence}"
 
 
 def weights_in_words(posterior: Posterior) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, serving, start_up, streams
+from benchmarks import by_hand, evidence, growth, limit, lookahead, memory, overhead, serving, start_up, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, keep, write_page
@@ -28,6 +28,7 @@ from secl.backends.local.loading import choose_dtype
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
     "overhead": overhead.measure,
+    "evidence": evidence.measure,
     "limit": limit.measure,
     "lookahead": lookahead.measure,
     "start-up": start_up.measure,

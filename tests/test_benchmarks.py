@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import by_hand, growth, limit, lookahead, memory, overhead, start_up, streams, timing, writing
+from benchmarks import by_hand, evidence, growth, limit, lookahead, memory, overhead, start_up, streams, timing, writing
 from benchmarks.__main__ import PARTS, main
 from benchmarks.peers.__main__ import compare, rows
 from benchmarks.peers.ours import timed
@@ -152,6 +152,14 @@ def test_plain_generation_writes_exactly_as_many_tokens_as_asked(tiny: Setting) 
     plain.tokenizer.batch_decode = lambda ids, **_: lengths.append(ids.shape) or [""] * len(ids)  # type: ignore[func-returns-value]
     plain.write(questions, count, {1}, exactly=True)
     assert lengths == [(3, count)]
+
+
+@pytest.mark.slow
+def test_evidence_is_timed_and_its_passes_are_counted(tiny: Setting) -> None:
+    results = evidence.measure(replace(tiny, questions=3), hush)
+    passes = results["evidence"]["passes"]
+    assert passes["answered"] < passes["posterior"] < passes["both"]
+    assert results["ratios"]["posterior_vs_answering"] == results["evidence"]["over_answering"]["posterior"] > 0
 
 
 @pytest.mark.slow

@@ -30,20 +30,21 @@ class Method:
     evidence: tuple[EvidenceKind, ...] = ()
 
 
-_FREE = ("stated", "constant", "letter_probability")
+_FREE = ("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt")
+"""What a confidence has to beat: it costs nothing beside the answers. A star in a table marks what needs labels."""
 
-_LEARNED = ("stated", "p_true", "norm_p_true", "secl")
+_SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
 METHODS: dict[str, Method] = {
-    "secl": Method("entropy-shift", "burst", _LEARNED, "learn in bursts when the entropy shifts (the default)", True),
-    "secl-paper": Method("page-hinkley", "burst", _LEARNED, "SECL with the paper's own gate", True),
+    "secl": Method(
+        "entropy-shift", "burst", (*_SCORED, "secl"), "learn in bursts when the entropy shifts (the default)", True
+    ),
+    "secl-paper": Method("page-hinkley", "burst", (*_SCORED, "secl"), "SECL with the paper's own gate", True),
     "posterior": Method(
         "never",
         "always",
         (
             *_FREE,
-            "stated_platt",
-            "stated_temperature",
             "order_averaged",
             "likelihood",
             "posterior_best",
@@ -52,25 +53,23 @@ METHODS: dict[str, Method] = {
         "a probability for every candidate from all views of it, weighed without labels",
         evidence=("candidates",),
     ),
-    "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),
-    "p_true": Method("never", "always", ("stated", "p_true"), "raw P(True)", evidence=("p_true",)),
-    "norm_p_true": Method(
-        "never", "always", ("stated", "p_true", "norm_p_true"), "normalised P(True)", evidence=("p_true",)
-    ),
+    "stated": Method("never", "burst", (*_FREE[1:], "stated_hard", "stated"), "the stated confidence (Verbalized)"),
+    "p_true": Method("never", "always", (*_SCORED[:-1],), "raw P(True)", evidence=("p_true",)),
+    "norm_p_true": Method("never", "always", _SCORED, "normalised P(True)", evidence=("p_true",)),
     "self_consistency": Method(
-        "never", "always", ("stated", "self_consistency"), "agreement of ten samples", evidence=("samples",)
+        "never", "always", (*_FREE, "self_consistency"), "agreement of ten samples", evidence=("samples",)
     ),
     "dinco": Method(
         "never",
         "always",
-        ("stated", "self_consistency", "dinco_greedy", "dinco"),
+        (*_FREE, "self_consistency", "dinco_greedy", "dinco"),
         "distractors from beams, NLI weights and self-consistency",
         evidence=("samples", "dinco"),
     ),
     "label_free": Method(
         "entropy-shift",
         "burst",
-        ("stated", "norm_p_true", "label_free_temperature", "label_free_platt"),
+        (*_FREE, "norm_p_true", "label_free_temperature", "label_free_platt"),
         "two numbers fitted to normalised P(True) in bursts, no weights changed",
         evidence=("p_true",),
     ),

@@ -20,7 +20,7 @@ def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:
         ScriptedModel(stated=stated),
         gate=gate,
         loop=LoopSettings(evidence_on="always", bin_gate=None, **rule),
-        evidence=("p_true", "samples", "dinco"),
+        evidence=("p_true", "samples", "dinco", "candidates"),
     )
     return FinishedRun(list(calibrator.run(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
 

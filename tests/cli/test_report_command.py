@@ -177,8 +177,8 @@ CHANGED: dict[str, Any] = {
     "window": 50,
     "refit": 7,
     "reliability": False,
-    "level": False,
-    "guard": False,
+    "level": True,
+    "guard": True,
     "answer": "best",
     "alpha": 0.1,
     "delta": 0.2,
@@ -195,9 +195,10 @@ CHANGED: dict[str, Any] = {
     "seed": 7,
 }
 HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulative", "questions": "it's.jsonl"}
+GAPS: dict[str, Any] = {"benchmarks": ("capitals",), "gate": "gap-shift", "probe_rate": 0.5, "against": "zero"}
 
 
-@pytest.mark.parametrize("settings", [CHANGED, HINKLEY, {"benchmarks": ("capitals",), "opening": True}], ids=len)
+@pytest.mark.parametrize("settings", [CHANGED, HINKLEY, GAPS, {"benchmarks": ("capitals",), "opening": True}], ids=len)
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
@@ -216,7 +217,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

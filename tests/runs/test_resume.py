@@ -21,7 +21,7 @@ from secl.data.quiz import quiz
 from secl.runs.folder import FILE
 from secl.runs.runner import SUMMARY
 from secl.runs.store import Store
-from tests.processes import MOMENTS, finish, start
+from tests.processes import MOMENTS, finish, start, wait_for
 from tests.tiny import tiny_folder
 
 pytestmark = pytest.mark.heavy
@@ -76,9 +76,8 @@ KINDS: dict[str, tuple[object, ...]] = {
 
 @pytest.fixture(scope="module", params=["stream", "burst", "question", *KINDS])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    source = (
-        ("--questions", mine) if request.param in ("burst", "posterior") else ("--benchmarks", "capitals:14,science:14")
-    )
+    open_too = request.param in ("burst", "posterior")
+    source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
     kind = KINDS.get(request.param, ("--accumulate", request.param))
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
@@ -169,18 +168,6 @@ def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run
         process = case.resume(run)
     assert finish(process) == 0, case.said()
     assert_same(run, case.whole)
-
-
-def wait_for(run: Path, wanted: int, patience: float = 60) -> None:
-    """Until a run has so many records."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if (run / FILE).exists():
-            with Store(run) as store:
-                if len(store) >= wanted:
-                    return
-        time.sleep(0.002)
-    raise TimeoutError(f"{run} did not reach {wanted} records")
 
 
 @pytest.fixture(scope="module")

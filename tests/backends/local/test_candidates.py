@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from secl.backends.base import distinct_tokens
 from secl.backends.local.model import LocalModel
@@ -19,76 +18,16 @@ from secl.gates import Never
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import LETTERS, CandidateEvidence, EvidenceKind, Question
+from secl.records import CandidateEvidence, EvidenceKind, Question
 from secl.settings import LoopSettings, PosteriorSettings
+from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
+from tests.tiny import FAMILIES
 
 pytestmark = pytest.mark.heavy
 
 BOTH: tuple[EvidenceKind, ...] = ("candidates", "p_true")
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "liquid helium"), reference="B", id="b")
-INSTRUCTION = "Answer with the letter of the correct option."
-FEW_WORDS = "Answer with a few words and no explanation."
-
-
-def tokens_of(text: str) -> list[int]:
-    tokens: list[int] = tiny_tokenizer()(text, add_special_tokens=False)["input_ids"]
-    return tokens
-
-
-def chat(user: str, prefill: str) -> str:
-    return f"<|start|>user\n{user}<|end|>\n<|start|>assistant\n{prefill}"
-
-
-class Alone:
-    """The same model without the library."""
-
-    def __init__(self, family: str) -> None:
-        self.model = tiny_model(family)
-
-    @torch.no_grad()
-    def log_p(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Log-probabilities (tokens, vocabulary) of what comes behind each token."""
-        found: torch.Tensor = self.model(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
-        return found
-
-    def letters(self, question: Question, order: Sequence[int]) -> list[float]:
-        """ln P of the letter behind which each option stands."""
-        lines = "".join(f"{letter}. {question.options[i]}\n" for letter, i in zip(LETTERS, order, strict=False))
-        text = chat(f"Question: {question.text}\n{lines}\n{INSTRUCTION}", "Answer:")
-        shown = self.log_p(tokens_of(text))[-1]
-        places = [shown[tokens_of(f"{text} {letter}")[-1]].item() for letter in LETTERS[: len(order)]]
-        return [places[list(order).index(i)] for i in range(len(order))]
-
-    def likelihood(self, question: Question | None, candidate: str) -> tuple[float, int]:
-        """ln P of a candidate, and its tokens."""
-        asked = "" if question is None else f"Question: {question.text}\n"
-        text = chat(f"{asked}\n{FEW_WORDS}", "Answer:")
-        before, tokens = tokens_of(text), tokens_of(f"{text} {candidate}")
-        assert tokens[: len(before)] == before
-        log_p = self.log_p(tokens)
-        places = range(len(before), len(tokens))
-        return sum(log_p[i - 1, tokens[i]].item() for i in places), len(places)
-
-    def verdicts(self, question: Question, candidate: str) -> tuple[float, float]:
-        """P(True) and P(False), all spellings that are one token."""
-        text = chat(
-            f"Question: {question.text}\nProposed answer: {candidate}\n"
-            "Is the proposed answer to the question correct? Reply with exactly one word, True or False.",
-            "",
-        )
-        shown = self.log_p(tokens_of(text))[-1].exp()
-        sums = []
-        for word in ("True", "False"):
-            spellings = (word, f" {word}", word.lower(), f" {word.lower()}", word.upper())
-            ids = {
-                tokens[0]
-                for spelling in spellings
-                if len(tokens := tokens_of(text + spelling)[len(tokens_of(text)) :]) == 1
-            }
-            sums.append(sum(shown[i].item() for i in ids))
-        return sums[0], sums[1]
 
 
 def ask(model: LocalModel, question: Question) -> CandidateEvidence:

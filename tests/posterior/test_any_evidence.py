@@ -1,0 +1,102 @@
+"""Whatever the evidence is, there is a posterior that is one, or none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secl.posterior.rule import PosteriorRule
+from secl.prompts.orders import further_orders
+from secl.records import LETTERS, CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Question, Reply
+from secl.settings import PosteriorSettings
+
+pytestmark = pytest.mark.heavy
+
+LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
+P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
+RULE = PosteriorRule(
+    PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true"), refit=1, window=25, level=True, guard=True)
+)
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
+    """A question with two to six options, some of them equal, and what the model says of them."""
+    options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
+    count = len(options)
+    many = st.tuples(*[LOG_P] * count)
+    own = draw(st.integers(0, count - 1))
+    letter = LETTERS[own]
+    reply = Reply(
+        text=letter,
+        answer=letter,
+        bins=(0.1,) * 10,
+        digit_mass=1.0,
+        entropy=1.0,
+        log_probability=-1.0,
+        option_log_p=draw(many),
+    )
+    likelihood = st.one_of(
+        st.none(), st.builds(Likelihood, given=LOG_P, alone=LOG_P, tokens=st.integers(min_value=1, max_value=9))
+    )
+    candidates = CandidateEvidence(
+        candidates=options,
+        letters=tuple(LetterOrder(order=order, log_p=draw(many)) for order in further_orders(count, 1)),
+        likelihoods=draw(st.tuples(*[likelihood] * count)),
+        source="options",
+    )
+    p_true = PTrue(
+        candidates=options,
+        probabilities=draw(st.tuples(*[P] * count)),
+        false_probabilities=draw(st.tuples(*[P] * count)),
+        distractor_source="options",
+    )
+    return Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true)
+
+
+@settings(max_examples=25)
+@given(st.lists(asked(), min_size=1, max_size=30))
+def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, Reply, Evidence]]) -> None:
+    state = RULE.start()
+    for question, reply, evidence in stream:
+        views = RULE.read(question, reply, reply, evidence)
+        state, posterior = RULE.step(state, views)
+        assert (posterior is None) == (views is None)
+        if len(set(question.options)) < 2:
+            assert posterior is None
+            continue
+        assert posterior is not None
+        p = posterior.probabilities
+        assert all(0 <= each <= 1 for each in p)
+        assert math.fsum(p) == pytest.approx(1)
+        assert posterior.confidence == p[posterior.own or 0]
+        assert p[posterior.best] == max(p)
+        assert all(math.isfinite(weight) and weight >= 0 for _, weight in posterior.weights)
+        for one, text in enumerate(question.options):
+            assert p[one] == p[question.options.index(text)]
+
+
+@settings(max_examples=30)
+@given(asked(), st.floats(-5, 5))
+def test_only_differences_between_candidates_mean_anything(
+    case: tuple[Question, Reply, Evidence], constant: float
+) -> None:
+    question, reply, evidence = case
+    candidates = evidence.candidates
+    assert candidates is not None
+    moved = replace(
+        candidates,
+        letters=tuple(
+            replace(each, log_p=tuple(value + constant for value in each.log_p)) for each in candidates.letters
+        ),
+    )
+    louder = replace(reply, option_log_p=tuple(value + constant for value in reply.option_log_p))
+    _, one = RULE.step(RULE.start(), RULE.read(question, reply, reply, evidence))
+    _, other = RULE.step(RULE.start(), RULE.read(question, louder, louder, replace(evidence, candidates=moved)))
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert other.probabilities == pytest.approx(one.probabilities, abs=1e-6)

@@ -45,8 +45,8 @@ BASELINES = (
     "pmi",
 )
 TAUS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-SHUFFLES = 5
-DRAWS = 20
+SHUFFLES = 2
+DRAWS = 10
 """Streams drawn for each length."""
 
 Row = tuple[str, Series]

@@ -155,3 +155,18 @@ def test_a_sweep_varies_the_posterior(shell: Shell, mine: Path, tmp_path: Path) 
             assert posterior is not None
             views.append([view for view, _ in posterior.weights])
     assert sorted(views) == [["letters"], ["letters", "likelihood"]]
+
+
+def test_equal_options_are_a_warning_and_equally_probable(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = [
+        {"id": "even", "question": "2+2?", "options": ["5", "4", "4"], "reference": "4"},
+        {"id": "odd", "question": "1+2?", "options": ["3", "4"], "reference": "A"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    ended = shell("run", "--questions", path, "--method", "posterior", "--out", tmp_path / "out")
+    assert "warning: 1 question with equal options ('even'); they get the same" in ended.out
+    with Store(tmp_path / "out") as store:
+        posterior = next(store.records()).posterior
+    assert posterior is not None
+    assert posterior.probabilities[1] == posterior.probabilities[2]

@@ -97,7 +97,6 @@ BAD_JSONL = [
     ('{"question": "a", "options": ["x"]}', "line 1: .*single option"),
     ('{"question": "a", "options": ["x", ""]}', "line 1 has 'options' with an empty member"),
     ('{"question": "a", "options": ["x", null]}', "line 1 has 'options' with a member that is neither"),
-    ('{"question": "a", "options": ["x", "x"]}', "line 1 has the option 'x' twice"),
     ('{"question": "a", "options": ["x", "y"], "reference": "C"}', "line 1 has the reference 'C'.*neither a letter"),
     ('{"question": "a", "options": ["x", "y"], "reference": "X y"}', "line 1 has the reference 'X y'"),
     ('{"question": "a", "options": ["B", "A"], "reference": "A"}', "line 1 .*text of option B and also a letter"),

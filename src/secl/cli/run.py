@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from secl.settings import FLAT, SettingGroups, merged
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from secl.records import Question
     from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
 
@@ -90,6 +92,20 @@ def _print_effect(report: RunReport, folder: Path) -> None:
     screen.print(f"run folder: {folder}", soft_wrap=True)
 
 
+def _warn_of_equal_options(questions: Sequence[Question]) -> None:
+    """Say which questions have options that nobody can tell apart; they are asked all the same."""
+    from secl.reports.formatting import counted
+
+    repeated = [question for question in questions if len(set(question.options)) < len(question.options)]
+    if repeated:
+        names = ", ".join(repr(question.id) for question in repeated[:3]) + (", ..." if len(repeated) > 3 else "")
+        console().print(
+            f"warning: {counted(len(repeated), 'question')} with equal options ({names}); they get the same "
+            "probability, and where one is right so is the other.",
+            soft_wrap=True,
+        )
+
+
 def proceed(open_run: Any, folder: Path) -> RunReport:
     """Open a run, ask what is left with a progress bar, and report; Ctrl-C keeps what is done."""
     screen = console()
@@ -98,6 +114,7 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
             run: Run = open_run()
     except KeyboardInterrupt:
         fail("stopped before the first question.")
+    _warn_of_equal_options(run.questions)
     with run.store:
         try:
             _watch(run, screen)

@@ -65,7 +65,8 @@ def grade(question: Question, answer: str | None) -> bool | None:
     if isinstance(question.reference, References):
         return grade_by_references(answer, question.reference)
     if question.form == "choice":
-        return answer.strip().upper() == question.reference
+        letter = answer.strip().upper()  # where two options are equal, both are right
+        return letter in question.letters and question.option(letter) == question.option(question.reference)
     if question.form == "number":
         expected = parse_number(question.reference)
         if expected is None:

@@ -172,11 +172,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 def _options(values: Mapping[str, object], location: str) -> tuple[str, ...]:
     if values.get("options") is None:
         return ()
-    options = _texts(values["options"], f"{location} has 'options'")
-    for option in options:
-        if options.count(option) > 1:
-            raise DataError(f"{location} has the option {option!r} twice; make the options different.")
-    return options
+    return _texts(values["options"], f"{location} has 'options'")
 
 
 def _reference(values: Mapping[str, object], options: tuple[str, ...], location: str) -> str | References | None:

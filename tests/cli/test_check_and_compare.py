@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +163,6 @@ def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, 
     refused(("check", "--questions", mine, "--tau", 0), "tau", "above 0")
     refused(("check", "--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist")
     refused(("check", "--benchmarks", "nonsense"), "'nonsense'")
-    (tmp_path / "bare.jsonl").write_text('{"question": "a?"}\n{"question": "b?"}')
-    refused(("check", "--questions", tmp_path / "bare.jsonl"), "none of the 2 questions has a reference")
     refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
 
 
@@ -178,6 +177,33 @@ def test_a_check_refuses_a_run_that_does_not_fit(
     for method in ("secl", "stated", "label_free"):
         folder = scripted_run(tmp_path / method, method=method)
         refused(("check", "--out", folder), folder, f"the method '{method}'")
+
+
+def test_without_right_answers_a_method_is_recommended_by_the_views(shell: Shell, use: Any, tmp_path: Path) -> None:
+    use(Knowing())
+    bare = ask_file(tmp_path / "bare.jsonl", [replace(question, reference=None) for question in toy_stream(60)])
+    found = check(shell, "--questions", bare)
+    assert (found["verdict"], found["sentence"]) == (
+        "cannot tell",
+        "cannot tell: none of the 60 questions has a reference; add right answers to see whether to adapt.",
+    )
+    assert found["recommendation"]["basis"] in ("views", "nothing")
+    assert found["recommendation"]["rows"]["stated"]["brier"] is None
+    ended = shell("check", "--questions", bare)
+    assert (ended.code, ended.err) == (4, "")
+    assert "What the views show, without right answers" in ended.out
+    assert "recommended: " in ended.out.splitlines()[-2] + ended.out.splitlines()[-1]
+
+
+def test_a_check_recommends_a_method_and_says_why(shell: Shell, use: Any, mine: Path) -> None:
+    use(Knowing(stated=0.9))
+    found = check(shell, "--questions", mine)["recommendation"]
+    assert found["basis"] == "labels"
+    assert found["method"] in ("posterior", "norm_p_true")
+    assert found["gain"]["brier"]["difference"] < 0
+    assert found["sentence"].startswith(f"recommended: --method {found['method']}")
+    assert {"stated", "letter_probability", "norm_p_true", "posterior", "posterior_best"} == set(found["rows"])
+    assert [view["name"] for view in found["views"]["views"]] == ["letters", "pmi", "likelihood"]
 
 
 def test_few_questions_end_in_cannot_tell(shell: Shell, use: Any, tmp_path: Path) -> None:

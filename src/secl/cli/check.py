@@ -1,4 +1,4 @@
-"""The command that says whether there is something to learn from: check."""
+"""The command that says whether there is something to learn from, and which method fits: check."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, Settings,
 
 if TYPE_CHECKING:
     from secl.evaluation.adaptation_check import Gap
+    from secl.evaluation.recommendation import Recommendation
     from secl.runs.check_run import CheckRun
 
 CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
@@ -35,8 +36,9 @@ def check(
     out: Path | None = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check on labelled questions whether adapting can help: is normalised P(True) better than what is stated?
+    """Check whether adapting can help (is normalised P(True) better than what is stated?), and recommend a method.
 
+    Both need right answers to be sure; without any, what can be seen in the model's own views is said.
     Exit codes: 0 adapt, 3 do not adapt, 4 cannot tell, 2 a mistake.
 
     Args:
@@ -44,6 +46,7 @@ def check(
         out: Folder that keeps the answers as a run, to continue or to reuse it; they are kept nowhere by default.
     """
     from secl.evaluation.adaptation_check import measure_gap
+    from secl.evaluation.recommendation import recommend
 
     tau = EvidenceSettings(tau=tau).tau
     settings = flags.model_dump(exclude_unset=True) if flags else {}
@@ -53,9 +56,16 @@ def check(
     else:
         answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
     run = answers.manifest.settings
-    gap = measure_gap(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
-    _print(gap, run.model.name, as_json)
-    return CODES[gap.verdict]
+    records, tau, formula = answers.records, tau or answers.manifest.tau, run.evidence.formula
+    labelled = any(record.frozen_correct is not None for record in records)
+    gap = measure_gap(records, tau, formula, seed=run.seed) if labelled else None
+    found = recommend(records, tau, formula, seed=run.seed)
+    code = CODES[gap.verdict if gap else "cannot tell"]
+    if as_json:
+        _print_json(gap, found, run.model.name, len(records), code)
+    else:
+        _print(gap, found, len(records))
+    return code
 
 
 def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
@@ -79,17 +89,35 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
             fail(f"stopped after {done:g} of {total:g} questions, {hint}")
 
 
-def _print(gap: Gap, model: str, as_json: bool) -> None:
-    """The report of a check, the verdict last."""
-    from secl.reports.adaptation_report import gap_json, gap_table, notes, sentence, sweep_table
+def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
+    """The report of a check, the verdict and the recommendation last."""
+    from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
+    from secl.reports.recommendation_report import (
+        SCORES_TITLE,
+        VIEWS_TITLE,
+        recommendation,
+        scores_table,
+        views_table,
+    )
     from secl.reports.table import to_rich
 
-    if as_json:
-        print_json({"model": model, **gap_json(gap), "exit_code": CODES[gap.verdict]})
-        return
     screen = console()
-    for table in (sweep_table(gap), gap_table(gap)) if gap.n else ():
+    for table in (sweep_table(gap), gap_table(gap)) if gap and gap.n else ():
         screen.print(to_rich(table))
         screen.print()
-    for line in (*notes(gap), sentence(gap)):
+    screen.print(to_rich(views_table(found.views), VIEWS_TITLE))
+    screen.print()
+    screen.print(to_rich(scores_table(found), SCORES_TITLE, padding=0))
+    screen.print()
+    for line in (*notes(gap), sentence(gap)) if gap else (without_references(questions),):
         screen.print(line)
+    screen.print(recommendation(found))
+
+
+def _print_json(gap: Gap | None, found: Recommendation, model: str, questions: int, code: int) -> None:
+    from secl.reports.adaptation_report import gap_json, without_references
+    from secl.reports.recommendation_report import recommendation_json
+
+    without = {"verdict": "cannot tell", "questions": questions, "sentence": without_references(questions)}
+    verdict = gap_json(gap) if gap else without
+    print_json({"model": model, **verdict, "recommendation": recommendation_json(found), "exit_code": code})

@@ -241,7 +241,12 @@ def _level(stack: Stack, names: Sequence[ViewName], weights: Array, prior: float
 
 
 def _informed(stack: Stack) -> bool:
-    """Whether any view carries information: a test of each at 5 %.
+    """Whether any view carries information: a test of each at 5 %."""
+    return bool((standing_out(stack) > Z).any())
+
+
+def standing_out(stack: Stack) -> Array:
+    """How far one candidate stands out upwards in each view, (views,), in standard errors of chance.
 
     As one candidate is right, a view that knows it stands out upwards, so that the third moment of its centred values
     is above 0; noise that is symmetric has none. Two candidates have none either, whatever the view knows: a stream of
@@ -249,4 +254,4 @@ def _informed(stack: Stack) -> bool:
     """
     cubes = np.add.reduceat(stack.x**3, stack.starts)[stack.sizes > 2]  # of two candidates rounding alone is left
     spread = np.sqrt((cubes**2).sum(axis=0))
-    return bool((cubes.sum(axis=0) > Z * spread).any())
+    return np.asarray(np.where(spread > 0, cubes.sum(axis=0), 0.0) / np.where(spread > 0, spread, 1.0))

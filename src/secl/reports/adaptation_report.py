@@ -56,6 +56,11 @@ def sentence(gap: Gap) -> str:
     )
 
 
+def without_references(questions: int) -> str:
+    """The verdict on questions without any right answer."""
+    return f"cannot tell: none of the {questions} questions has a reference; add right answers to see whether to adapt."
+
+
 def notes(gap: Gap) -> list[str]:
     """What a reader must know beside the verdict, a sentence each."""
     lines = []

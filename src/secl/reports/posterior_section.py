@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 from secl.data.grading import grade
+from secl.evaluation.view_check import check_views
 from secl.records import Posterior, Record
 from secl.reports.formatting import amount, counted, number, percent
 from secl.reports.table import Cell, Column, Table
@@ -33,8 +35,8 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     notes = [_of_weights(posteriors)]
     fitted = [posterior for posterior in posteriors if posterior.questions]
     if fitted:
-        notes += _of_views(fitted[-1])
-    return [*notes, *_of_uninformed(posteriors), *_of_missing(records), *_of_answers(records)]
+        notes += _of_letters(fitted[-1])
+    return [*notes, *_of_agreement(records), *_of_uninformed(posteriors), *_of_missing(records), *_of_answers(records)]
 
 
 def weights_table(records: Sequence[Record]) -> Table:
@@ -75,24 +77,27 @@ def _of_weights(posteriors: Sequence[Posterior]) -> str:
     )
 
 
-def _of_views(last: Posterior) -> list[str]:
-    """Reliability of the letters, and agreement of letters and texts, at the end of the stream."""
-    notes = []
-    if last.reliability is not None:
-        value, weight = number(last.reliability, 2), dict(last.weights).get("letters", 0.0)
-        if last.reliability == 0:
-            silent = ", and weigh nothing" if weight == 0 else ""
-            notes.append(f"The letters do not follow the options when these change places (reliability 0){silent}.")
-        else:
-            how = "follow" if last.reliability >= RELIABLE else "follow only in part"
-            notes.append(f"The letters {how} the options when these change places (reliability {value} of 1).")
-    if last.agreement is not None:
-        chance = 1 / len(last.candidates)
-        notes.append(
-            f"Letters and texts prefer the same candidate in {percent(last.agreement)} of the questions; by chance it "
-            f"would be {percent(chance)} of questions with {len(last.candidates)} candidates."
-        )
-    return notes
+def _of_letters(last: Posterior) -> list[str]:
+    """How far the letters followed the options, at the end of the stream."""
+    if last.reliability is None:
+        return []
+    if last.reliability == 0:
+        silent = ", and weigh nothing" if dict(last.weights).get("letters", 0.0) == 0 else ""
+        return [f"The letters do not follow the options when these change places (reliability 0){silent}."]
+    how = "follow" if last.reliability >= RELIABLE else "follow only in part"
+    value = number(last.reliability, 2)
+    return [f"The letters {how} the options when these change places (reliability {value} of 1)."]
+
+
+def _of_agreement(records: Sequence[Record]) -> list[str]:
+    """How often letters and texts agree."""
+    checks = check_views(records)
+    if math.isnan(checks.agreement):
+        return []
+    return [
+        f"Letters and texts prefer the same candidate in {percent(checks.agreement)} of the questions, where chance "
+        f"alone gives {percent(checks.chance)}."
+    ]
 
 
 def _of_uninformed(posteriors: Sequence[Posterior]) -> list[str]:
@@ -100,10 +105,10 @@ def _of_uninformed(posteriors: Sequence[Posterior]) -> list[str]:
     if not uninformed:
         return []
     even = all(len(set(posterior.probabilities)) == 1 for posterior in uninformed)
-    reported = "the confidence is 1/K for each of K candidates" if even else "the guard against that was off"
+    reported = "and the confidence is" if even else "for which --guard would report"
     return [
         f"{counted(len(uninformed), 'question')} came where no view carried information: the model shows no sign of "
-        f"knowing the answers to these questions, and {reported}."
+        f"knowing the answers to these questions, {reported} 1/K for each of K candidates."
     ]
 
 

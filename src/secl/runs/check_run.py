@@ -1,4 +1,4 @@
-"""Runs for `secl check`: every answer of the untouched model with P(True), asked anew, asked on, or reused."""
+"""Runs for `secl check`: every answer of the untouched model with its evidence, asked anew, asked on, or reused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.data.streams import fingerprint
-from secl.errors import DataError, RunError
+from secl.errors import RunError
 from secl.records import Record
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, load_questions
@@ -20,6 +20,9 @@ from secl.settings import merged, nested
 
 METHOD = "norm_p_true"
 """The method of a new run."""
+
+EVIDENCE = ("candidates",)
+"""What it gathers beyond that, to recommend a method by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,6 @@ def ask(
         load: loads the model, as for `secl.runs.runner.start`.
 
     Raises:
-        DataError: no question has a reference, which is found before the model is loaded.
         RunError: the folder holds a run with other settings or questions, or one without P(True) of every answer.
     """
     if (folder / FILE).exists():
@@ -57,11 +59,7 @@ def ask(
         run = resume(folder, settings, load)
     else:
         check_free(folder)
-        new = RunSettings.of(merged(settings, {"method": METHOD}))
-        questions = load_questions(new)
-        if all(question.reference is None for question in questions):
-            raise DataError(f"none of the {len(questions)} questions has a reference; add right answers to check by.")
-        run = start(new, folder, load)
+        run = start(RunSettings.of(merged(settings, {"method": METHOD, "extra_evidence": EVIDENCE})), folder, load)
     with run.store:
         run.proceed(progress)
         run.finish()

@@ -1,0 +1,155 @@
+"""Which method is recommended: by right answers where there are enough, else by what the views show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.evaluation.recommendation import _views_flag, recommend
+from secl.gates import Never
+from secl.records import CandidateEvidence, LetterOrder, Likelihood, PTrue, Question, Record, Reply
+from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table, views_table
+from secl.settings import LoopSettings
+from secl.testing import ScriptedModel, toy_stream, unit
+
+
+class Texts(ScriptedModel):
+    """Letters know nothing; the right text is likelier by `knows` nats, beside noise of a few."""
+
+    knows = 6.0
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
+        names, count = question.options, len(question.options)
+        right = question.options.index(question.option(str(question.reference))) if question.reference else -1
+        noise = [unit(f"{question.text}/{name}") + unit(f"{name}/{question.text}") - 1 for name in names]
+        return CandidateEvidence(
+            candidates=names,
+            letters=(
+                LetterOrder(order=tuple(range(count))[::-1], log_p=tuple(unit(f"o{i}{names}") for i in range(count))),
+            ),
+            likelihoods=tuple(
+                Likelihood(given=self.knows * (i == right) + 4 * noise[i] - 20, alone=-20.0, tokens=2)
+                for i in range(count)
+            ),
+            source="options",
+        )
+
+
+class Blind(Texts):
+    knows = 0.0
+
+
+class Verdicts(Blind):
+    """Only P(True) knows, and the stated confidence is a constant."""
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue:
+        right = reply.answer == question.reference
+        return PTrue(
+            candidates=tuple(f"option {i}" for i in range(3)),
+            probabilities=(0.9 if right else 0.1, 0.2, 0.2),
+            distractor_source="options",
+        )
+
+
+def asked(model: ScriptedModel, count: int = 80) -> list[Record]:
+    loop = Calibrator(
+        model,
+        gate=Never(),
+        loop=LoopSettings(evidence_on="always"),
+        evidence=("p_true", "candidates"),
+    )
+    return list(loop.run(toy_stream(count)))
+
+
+def unlabelled(records: Sequence[Record]) -> list[Record]:
+    return [
+        replace(each, correct=None, frozen_correct=None, question=replace(each.question, reference=None))
+        for each in records
+    ]
+
+
+def test_a_posterior_that_is_better_for_sure_is_recommended_with_its_gain() -> None:
+    found = recommend(asked(Texts(stated=0.95)))
+    assert (found.basis, found.method) == ("labels", "posterior")
+    assert found.gain["brier"].falls
+    assert found.gain["brier"].b == found.rows["posterior"].brier
+    said = recommendation(found)
+    assert said.startswith("recommended: --method posterior")
+    assert f"its Brier score is {found.rows['posterior'].brier:.3f} against {found.rows['stated'].brier:.3f}" in said
+
+
+def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure() -> None:
+    found = recommend(asked(Texts(stated=0.95, accuracy=0.4), 160))
+    assert found.best["accuracy"].rises
+    assert found.flags == ("--answer best",)
+    own, best = found.best["accuracy"].a, found.best["accuracy"].b
+    assert recommendation(found).endswith(
+        f"and its best answers are right in {100 * best:.1f}%, the own ones in {100 * own:.1f}%."
+    )
+
+
+def test_a_dearer_method_must_be_better_than_the_cheaper_ones() -> None:
+    found = recommend(asked(Verdicts(stated=0.95)))
+    assert (found.method, found.flags) == ("norm_p_true", ())
+    assert recommendation(found).startswith("recommended: --method norm_p_true, because its Brier score is")
+
+
+def test_what_is_stated_stays_where_nothing_is_better() -> None:
+    found = recommend(asked(Blind(stated=0.55)))
+    assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
+    assert recommendation(found) == (
+        "recommended: --method stated, because no other confidence has a lower Brier score than the stated one for "
+        "sure."
+    )
+
+
+def test_without_right_answers_a_view_that_knows_something_is_enough() -> None:
+    records = asked(Texts())
+    found = recommend(unlabelled(records))
+    assert (found.basis, found.method) == ("views", "posterior")
+    assert "likelihood" in found.views.informed
+    assert re.search(r"because the views? .*likelihood.* that the model knows something", recommendation(found))
+    assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
+    (note,) = scores_table(found).notes
+    assert "by the model's own account" in note
+
+
+def test_nothing_is_recommended_where_no_view_shows_anything_and_no_answer_is_known() -> None:
+    found = recommend(unlabelled(asked(Blind())))
+    if not found.views.informed:
+        assert (found.basis, found.method) == ("nothing", None)
+        assert "no view shows that the model knows anything about these questions" in recommendation(found)
+    few = recommend(unlabelled(asked(Texts(), 7)))
+    assert recommendation(few) == (
+        "recommended: nothing, because views of 7 questions are too few to see anything in; give at least 20."
+    )
+
+
+def test_a_view_that_is_not_among_the_default_ones_is_named() -> None:
+    found = recommend(unlabelled(asked(Texts())))
+    pmi_alone = replace(
+        found.views, views=tuple(replace(each, informed=each.name == "pmi") for each in found.views.views)
+    )
+    assert _views_flag(pmi_alone) == ("--views letters,likelihood,pmi",)
+    assert _views_flag(found.views) == ()
+
+
+def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() -> None:
+    records = asked(Texts())
+    bare = [replace(record, posterior=None) for record in records]
+    assert recommend(bare).means == recommend(records).means
+
+
+def test_a_recommendation_has_tables_and_json() -> None:
+    found = recommend(asked(Texts(), 30))
+    assert views_table(found.views).sections[""][0][0].text == "option letters, mean over orders"
+    assert [row[0].text for row in scores_table(found).sections[""]] == [
+        row.estimator.title for row in found.rows.values()
+    ]
+    plain = recommendation_json(found)
+    assert (plain["method"], plain["sentence"]) == (found.method, recommendation(found))
+    assert plain["rows"]["stated"]["brier"] == found.rows["stated"].brier

@@ -1,0 +1,98 @@
+"""What can be seen in views without right answers: which of them knows something, and how often two agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from secl.evaluation.view_check import check_views
+from secl.records import CandidateEvidence, Evidence, LetterOrder, Likelihood, Question, Record, Reply
+
+Values = Sequence[float]
+OPTIONS = ("Rome", "Paris", "Bern", "Oslo")
+
+
+@pytest.fixture
+def asked(make_record: Any) -> Callable[..., Record]:
+    """A question with four options and what the views say of each; letters are asked in order and in reverse."""
+
+    def record(position: int, first: Values, second: Values, texts: Values, options: Any = OPTIONS) -> Record:
+        plain: Record = make_record(position)
+        reply: Reply = replace(plain.frozen, option_log_p=tuple(first))
+        order = tuple(range(len(options)))[::-1]
+        evidence = CandidateEvidence(
+            candidates=options,
+            letters=(LetterOrder(order=order, log_p=tuple(second)),),
+            likelihoods=tuple(Likelihood(given=text, alone=0.0, tokens=1) for text in texts),
+            source="options",
+        )
+        question = Question("Capital?", tuple(options))
+        return replace(plain, question=question, reply=reply, frozen=reply, evidence=Evidence(candidates=evidence))
+
+    return record
+
+
+def test_letters_that_follow_the_options_are_informed(asked: Any) -> None:
+    generator = np.random.default_rng(0)
+    records = []
+    for position in range(60):
+        liked, noise = generator.normal(size=4), generator.normal(size=(3, 4)) / 2
+        records.append(asked(position, liked + noise[0], liked + noise[1], noise[2]))
+    checks = check_views(records)
+    assert (checks.questions, checks.compared) == (60, 60)
+    letters = {view.name: view for view in checks.views}["letters"]
+    assert letters.informed
+    assert 0.6 < letters.reliability < 0.9
+
+
+def test_letters_that_follow_their_places_are_rarely_called_informed(asked: Any) -> None:
+    informed = 0
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(30, 2, 4))
+        blind = [asked(i, (3.0, 0, 0, 0) + x[0], (0, 0, 0, 3.0) + x[1], (0.0,) * 4) for i, x in enumerate(noise)]
+        (letters,) = [view for view in check_views(blind).views if view.name == "letters"]
+        informed += bool(letters.informed)
+    assert informed <= 6  # two tests of 5% each give 2 in the mean
+
+
+def test_a_view_in_which_one_candidate_stands_out_upwards_is_informed(asked: Any) -> None:
+    generator = np.random.default_rng(1)
+    records, downwards = [], []
+    for position in range(60):
+        noise, one = generator.normal(size=(3, 4)), np.eye(4)[generator.integers(4)]
+        records.append(asked(position, noise[0], noise[1], noise[2] + 4 * one))
+        downwards.append(asked(position, noise[0], noise[1], noise[2] - 4 * one))
+    checks = check_views(records)
+    assert checks.informed == ("pmi", "likelihood")
+    by_name = {view.name: view for view in checks.views}
+    assert by_name["likelihood"].standing_out > 1.645
+    assert math.isnan(by_name["likelihood"].reliability)
+    assert by_name["letters"].informed is False
+    assert check_views(downwards).informed == ()
+
+
+def test_few_questions_are_not_judged_and_two_options_never_stand_out(asked: Any) -> None:
+    one = [asked(0, (0.0, 0, 0, 9), (0.0, 0, 0, 9), (0.0, 0, 0, 9))]
+    assert {view.informed for view in check_views(one).views} == {None}
+    pairs = [asked(i, (0.0, 1), (1.0, 0), (0.0, 9), options=("yes", "no")) for i in range(40)]
+    likelihood = {view.name: view for view in check_views(pairs).views}["likelihood"]
+    assert (likelihood.standing_out, likelihood.informed) == (0.0, False)
+
+
+def test_agreement_is_the_share_of_equal_first_places(asked: Any) -> None:
+    eye = np.eye(4)
+    # Every option is preferred once by the letters, so that no place has more than another.
+    records = [asked(i, eye[i], eye[i], eye[i] if i < 3 else eye[0]) for i in range(4)]
+    checks = check_views(records)
+    assert (checks.agreement, checks.chance) == (0.75, 0.25)
+
+
+def test_without_candidates_nothing_is_compared(make_record: Any) -> None:
+    checks = check_views([make_record(0)])
+    assert (checks.questions, checks.compared, checks.views) == (1, 0, ())
+    assert math.isnan(checks.agreement)

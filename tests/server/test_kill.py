@@ -33,16 +33,19 @@ pytestmark = pytest.mark.heavy
 KILLS = int(os.environ.get("SECL_KILLS", "2"))
 CLIENTS = 4
 
+LEARNING = 'gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n'
+WEIGHING = 'method = "posterior"\nwindow = 8\nrefit = 6\n'
+
 
 class Server:
     """`secl serve` in a process of its own."""
 
-    def __init__(self, state: Path, model: str, log: Path) -> None:
+    def __init__(self, state: Path, model: str, log: Path, settings: str = LEARNING) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         recipe = log.with_suffix(".toml")
-        recipe.write_text('gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n', encoding="utf-8")
+        recipe.write_text(settings, encoding="utf-8")
         self.process: BaseProcess = processes.start(
             log, "serve", "--model", model, "--state", state, "--port", self.port, "--recipe", recipe
         )
@@ -83,7 +86,6 @@ def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: 
             replies[position] = answer
 
 
-@pytest.mark.slow
 def grows(replies: dict[int, dict[str, Any]]) -> None:
     """Wait for another reply."""
     count, end = len(replies), time.monotonic() + 60
@@ -115,6 +117,22 @@ def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Pa
     last.process.terminate()  # and a polite end
     assert processes.finish(last.process) == 0, log.read_text()
     assert len(replies) > KILLS
+
+
+@pytest.mark.slow
+def test_the_posterior_goes_on_as_if_nobody_had_killed_the_server(tiny_llama: Path, tmp_path: Path) -> None:
+    state, log = tmp_path / "state", tmp_path / "log"
+    for asked in (13, 4):
+        server = Server(state, str(tiny_llama), log, WEIGHING)
+        for number in range(asked):
+            reply = server.ask(f"Is {number} an even number?")
+            assert reply["secl"]["source"] == "posterior"
+        server.process.kill()
+        assert processes.finish(server.process) == -signal.SIGKILL
+    with ServerStore(state) as store:
+        assert examine(store) == (17, [])  # a replay of the posterior from the first question on
+        fitted = [record.posterior.questions for record in store.records() if record.posterior is not None]
+    assert fitted == [0] * 5 + [5] + [6] * 6 + [8] * 5
 
 
 def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:

@@ -25,7 +25,7 @@ from secl.server.http.dashboard.page import FILES, headline, render
 from secl.server.http.dashboard.view import feedback, view
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakeService
+from tests.server.conftest import MakePosterior, MakeService
 from tests.server.test_service import settled, until
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00\x0b\u202e 日本 </li></main>"
@@ -276,6 +276,34 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     tab.click("button:text-is('Wrong')")
     until(lambda: service.state.served(40).correct is False)
     shown(tab, "button[aria-pressed=true]", "Wrong")
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_posterior_is_shown_with_its_candidates(
+    make_posterior: MakePosterior, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = make_posterior(method="posterior", answer="best", views=["likelihood"])
+    for question in toy_stream(20):
+        service.ask(question, 20)
+    tab.goto(host(service))
+    for number, question in enumerate(toy_stream(32)[20:], 20):
+        tab.fill("#question", question.text)
+        tab.fill("#options", "\n".join(question.options))
+        tab.keyboard.press("Control+Enter")
+        shown(tab, "#origin", f"rec_{number:08d}.")
+        record = service.state.served(number).record
+        assert record.posterior is not None
+        assert tab.inner_text("#said").startswith(f"{record.best_answer}. ")
+        assert tab.inner_text("#confidence") == f"{record.confidence:.2f}"
+        assert tab.inner_text("#source") == "posterior probability that it is right"
+        assert tab.locator("#candidates li").all_inner_texts() == [
+            f"{p:.2f} {text}" for p, text in zip(record.posterior.probabilities, question.options, strict=True)
+        ]
+        assert tab.locator("#remark").is_visible() == (not record.posterior.informed)
+        assert tab.locator("#own").is_visible() == (record.best_answer != record.reply.answer)
+    shown(tab, "#facts", "Best differs")
+    shown(tab, "#header", "Weights of the views: likelihood")
     assert tab.problems == []
 
 

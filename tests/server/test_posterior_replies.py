@@ -22,7 +22,7 @@ from tests.server.conftest import MakePosterior
 from tests.server.test_posterior import close
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
-UNINFORMED = "the model shows no sign of knowing the answers to questions like this one"
+UNINFORMED = "in the latest 20 questions like this one the model shows no sign of knowing the answers"
 
 
 class Clueless(ScriptedModel):
@@ -109,7 +109,7 @@ def test_where_no_view_carries_information_everything_says_so(make_posterior: Ma
     service = clueless(make_posterior, guard=True)
     secl = ask(service)["secl"]
     assert (secl["confidence"], secl["informed"], secl["source"]) == (0.25, False, "posterior")
-    assert secl["remark"] == f"{UNINFORMED}; each of the 4 candidates gets 0.25."
+    assert secl["remark"] == f"{UNINFORMED}, so each of the 4 candidates gets 0.25."
     client = TestClient(create_app(service), base_url="http://127.0.0.1")
     metrics = client.get("/metrics").text
     assert f"secl_uninformed_share {1 / 21}" in metrics
@@ -133,7 +133,7 @@ def test_without_the_guard_the_weights_stand_and_the_reply_says_so(make_posterio
     secl = ask(clueless(make_posterior))["secl"]
     assert secl["informed"] is False
     assert secl["confidence"] != 0.25
-    assert secl["remark"] == f"{UNINFORMED}; what its views say counts all the same, because the guard is off."
+    assert secl["remark"] == f"{UNINFORMED}; the confidence is what its views say all the same (the guard is off)."
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,11 @@ def uninformed(posterior: Posterior) -> str:
     """That no view carried information, and what follows from it."""
     count = len(posterior.candidates)
     if len(set(posterior.probabilities)) == 1:
-        consequence = f"each of the {count} candidates gets {1 / count:.2f}."
+        consequence = f", so each of the {count} candidates gets {1 / count:.2f}."
     else:
-        consequence = "what its views say counts all the same, because the guard is off."
-    return f"the model shows no sign of knowing the answers to questions like this one; {consequence}"
+        consequence = "; the confidence is what its views say all the same (the guard is off)."
+    seen = f"in the latest {posterior.questions} questions like this one"
+    return f"{seen} the model shows no sign of knowing the answers{consequence}"
 
 
 def weights_in_words(posterior: Posterior) -> str:

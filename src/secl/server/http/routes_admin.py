@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from secl.errors import ParameterError, RequestError, RunError
 from secl.server.audit.entries import Served, position_of
 from secl.server.audit.history import bursts
+from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.view import view
 from secl.server.http.errors import AsciiJson
@@ -52,12 +53,13 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 
     @router.get("/v1/history")
     def history(count: Count = 100) -> AsciiJson:
-        """What happened to learning: versions kept, outcomes of lessons, the latest bursts and events."""
+        """What happened to learning: versions, outcomes of lessons, latest bursts and events; counts of posteriors."""
         with ServerStore(state.folder) as reader:  # a connection of its own, so that no answer waits for a long query
             past = {
                 "answers": len(reader),
                 "versions": [0, *reader.versions()],
                 "lessons": reader.counts(),
+                "posteriors": asdict(posterior_counts(reader)),
                 "bursts": [asdict(burst) for burst in bursts(reader)[-count:]],
                 "events": [event_json(event) for event in reader.events(count)],
             }

@@ -252,7 +252,11 @@ class Calibrator:
         if not latest:
             reply = self.model.answer(record.question, evidence=self.wanted_evidence(judged)).reply
         evidence = self._collect_evidence(record, reply, self.wanted_evidence(judged))
-        signal = self._signal(record.question, reply, evidence, record.posterior)
+        lesson = evidence
+        if record.evidence.p_true is not None and reply.answer != record.reply.answer:
+            # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.
+            lesson = replace(evidence, p_true=self.model.score_p_true(record.question, reply))
+        signal = self._signal(record.question, reply, lesson, record.posterior)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:

@@ -17,8 +17,9 @@ from secl.gates import Always, Never
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import Views
-from secl.records import CandidateEvidence, EvidenceKind, Posterior, Question, Reply
+from secl.records import CandidateEvidence, Evidence, EvidenceKind, Posterior, Question, Reply
 from secl.runs.folder import FILE
+from secl.runs.runner import build_calibrator
 from secl.server.audit.integrity import examine
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.redaction import Keep
@@ -27,7 +28,7 @@ from secl.server.audit.store import ServerStore
 from secl.server.online.factory import serving_settings
 from secl.server.online.service import Service
 from secl.settings import PosteriorSettings
-from secl.signals import PosteriorSignal
+from secl.signals import NormalisedPTrue, PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
 from tests.server.test_service import settled
@@ -190,6 +191,21 @@ def test_a_later_reply_with_another_answer_gets_the_probability_of_that_answer()
     open_question = replace(question, options=(), reference=None, form="short")
     assert PosteriorSignal.of(record.posterior, open_question, replace(record.reply, answer="1")) is not None
     assert PosteriorSignal.of(record.posterior, open_question, replace(record.reply, answer="none of it")) is None
+
+
+def test_a_lesson_on_another_answer_than_the_one_reported_is_about_that_answer() -> None:
+    question, other = toy_stream(1)[0], ScriptedModel(accuracy=0.0)
+    settings = serving_settings(
+        method="secl", extra_evidence=["candidates"], views=["letters", "p_true"], gate="always"
+    )
+    record = build_calibrator(settings, ScriptedModel(accuracy=1.0)).answer(question)
+    assert record.reply.answer == "A"
+    learned = build_calibrator(settings, other).learn(record)
+    reply = other.answer(question).reply
+    assert reply.answer == "B"
+    assert learned.signal == NormalisedPTrue(1.0)(question, reply, Evidence(other.score_p_true(question, reply)))
+    assert learned.evidence.p_true == record.evidence.p_true
+    assert learned.posterior == record.posterior
 
 
 def test_the_gate_on_the_gap_needs_no_lesson_where_the_posterior_is_the_signal(make_posterior: MakePosterior) -> None:

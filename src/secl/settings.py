@@ -189,7 +189,7 @@ class SettingGroups(Settings):
 
     model: Annotated[ModelSettings, FLAT] = ModelSettings()
     stream: Annotated[StreamSettings, FLAT] = StreamSettings()
-    method: str = Field("secl", description="Method: secl, baselines, ...; see secl methods.")
+    method: str = Field("secl", description="Method: secl, posterior, baselines, ...; see secl methods.")
     gate: Annotated[GateSettings, FLAT] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
     posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()

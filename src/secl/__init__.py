@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
     from secl.posterior.rule import PosteriorRule
+    from secl.posterior.share import ScoreShare
     from secl.records import (
         CandidateEvidence,
         Decision,
@@ -84,6 +85,7 @@ _HOMES = {
     "References": "secl.records",
     "Reply": "secl.records",
     "RunSettings": "secl.runs.settings",
+    "ScoreShare": "secl.posterior.share",
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
@@ -133,6 +135,7 @@ __all__ = [
     "References",
     "Reply",
     "RunSettings",
+    "ScoreShare",
     "ScriptedModel",
     "SeclError",
     "Store",

@@ -19,6 +19,7 @@ from secl.lookahead import Lookahead, foresee
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.share import ScoreShare, ShareState
 from secl.records import (
     Decision,
     Evidence,
@@ -45,6 +46,7 @@ class StreamState:
         position: of the next question, from 0.
         gate: the gate's state.
         posterior: what the views of the candidates have taught so far.
+        share: what the letters of all questions and the posteriors of the scored ones have taught.
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
         burst_began: the latest question was the first one of a burst.
@@ -54,6 +56,7 @@ class StreamState:
     position: int = 0
     gate: Any
     posterior: PosteriorState = field(default_factory=PosteriorState)
+    share: ShareState = field(default_factory=ShareState)
     decision: Decision | None = None
     entropy: float = 1.0
     burst_began: bool = False
@@ -67,6 +70,7 @@ class StreamState:
             position=self.position + 1,
             gate=state,
             posterior=self.posterior,
+            share=self.share,
             decision=decision,
             entropy=entropy,
             burst_began=decision.alarm or (decision.in_burst and not was_in_burst),
@@ -87,6 +91,7 @@ class Calibrator:
         gate: decides when to learn; a new `EntropyShift` unless given.
         signal: the training signal; normalised P(True) at the model's own tau unless given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
+        share: of the questions, whose candidates are compared; all of them unless given.
         evidence: kinds of evidence to gather beyond the one that the signal needs.
         learns: False leaves the weights alone.
         loop: the learning rule.
@@ -95,7 +100,7 @@ class Calibrator:
         state: where the stream stands; may be set back to an earlier value, to take answers back.
 
     Raises:
-        ParameterError: an unknown kind of evidence.
+        ParameterError: an unknown kind of evidence, or a share of what is not always gathered.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), loop=LoopSettings(bin_gate=None))
@@ -111,6 +116,7 @@ class Calibrator:
         gate: Gate | None = None,
         signal: Signal | None = None,
         posterior: PosteriorRule | None = None,
+        share: ScoreShare | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool = True,
         loop: LoopSettings | None = None,
@@ -126,6 +132,8 @@ class Calibrator:
         self.evidence = frozenset((*evidence, *([self.signal.needs] if signals and self.signal.needs else [])))
         self.learns = learns
         self.loop = loop or LoopSettings()
+        self.share = share or ScoreShare()
+        self.share.check(self.evidence, always=self.loop.evidence_on == "always")
         self.state = self.start()
         self._latest: Record | None = None
 
@@ -138,7 +146,7 @@ class Calibrator:
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start())
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), share=self.share.start())
 
     def resume(
         self,
@@ -197,13 +205,17 @@ class Calibrator:
             QuestionError: the model cannot answer the question.
         """
         question = Question(question) if isinstance(question, str) else question
-        (expected,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
+        position = self.state.position
+        (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        answer = self.model.answer(question, evidence=self.wanted_evidence(expected.judged))
+        expected = self.expected(self.wanted_evidence(foreseen.judged), question, position)
+        answer = self.model.answer(question, evidence=expected)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
         wanted, evidence = self.weighed_evidence(decision.in_burst or state.probed), Evidence()
-        if "candidates" in wanted:
+        letters = self.share.read(question, answer.reply, answer.frozen)
+        scored = self.share.expects(question, position) or self.share.chooses(state.share, letters, position)
+        if "candidates" in wanted and scored:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
         if "p_true" in wanted:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
@@ -212,7 +224,7 @@ class Calibrator:
         # This signal is there before anything is learned, so the gate need not wait for `learn`, which may come late.
         state = state.observe(self.gate, None if signal is None else answer.reply.confidence - signal)
         self._latest = Record(
-            position=self.state.position,
+            position=position,
             question=question,
             reply=answer.reply,
             frozen=answer.frozen,
@@ -233,7 +245,9 @@ class Calibrator:
 
     def answer_all(self, questions: Sequence[Question]) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each."""
-        self.model.prefetch(questions, [self.weighed_evidence(False)] * len(questions), weights_fixed=True)
+        wanted, first = self.weighed_evidence(False), self.state.position
+        evidence = [self.expected(wanted, question, position) for position, question in enumerate(questions, first)]
+        self.model.prefetch(questions, evidence, weights_fixed=True)
         return [self.answer(question) for question in questions]
 
     def learn(self, record: Record) -> Record:
@@ -289,6 +303,10 @@ class Calibrator:
             return frozenset()
         return wanted & {"candidates", *(["p_true"] if "p_true" in self.posterior.settings.views else [])}
 
+    def expected(self, wanted: frozenset[EvidenceKind], question: Question, position: int) -> frozenset[EvidenceKind]:
+        """What of it is known to be gathered before the question is answered, so that it can share a pass."""
+        return wanted if self.share.expects(question, position) else wanted - {"candidates"}
+
     @property
     def _learns_posterior(self) -> bool:
         return isinstance(self.signal, PosteriorSignal)
@@ -307,7 +325,9 @@ class Calibrator:
         """The posterior of a question, and the state with what it teaches."""
         views = self.posterior.read(question, reply, frozen, evidence)
         after, posterior = self.posterior.step(state.posterior, views)
-        return replace(state, posterior=after), posterior
+        letters = self.share.read(question, reply, frozen)
+        share, posterior = self.share.step(state.share, letters, posterior)
+        return replace(state, posterior=after, share=share), posterior
 
     def _collect_evidence(self, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
         """Ask the frozen model for the kinds of evidence that are wanted and that the record does not have."""

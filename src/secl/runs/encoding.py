@@ -69,6 +69,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "best_answer": record.best_answer if posterior else None,
         "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
         "informed": posterior.informed if posterior else None,
+        "scored": posterior.scored if posterior else None,
         "candidates": len(p_true.candidates) if p_true else None,
         "distractor_source": p_true.distractor_source if p_true else None,
         "alarm": record.decision.alarm,

@@ -205,6 +205,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior),
+        share=settings.build_share(),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from secl.errors import DataError, ParameterError
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
+from secl.posterior.share import ScoreShare
 from secl.records import EvidenceKind
 from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
 from secl.signals import Signal, make_signal
@@ -79,6 +80,9 @@ class RunSettings(SettingGroups):
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
                 "take the method posterior or the extra evidence candidates."
             )
+        compared = self.evidence.signal == "posterior" and self.named_method.learns
+        kinds: set[EvidenceKind] = {*self.all_evidence} | ({"candidates"} if compared else set())
+        self.build_share().check(kinds, always=self.complete_loop.evidence_on == "always")
         self.build_gate()
         return self
 
@@ -115,6 +119,10 @@ class RunSettings(SettingGroups):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
         seed = {"seed": self.seed} if hasattr(GATES[name](), "seed") else {}
         return GATES[name](**overrides, **seed)
+
+    def build_share(self) -> ScoreShare:
+        """Which questions are scored, with the run's seed."""
+        return ScoreShare(self.evidence.score_share, self.seed, self.posterior)
 
     def tau(self, own: float) -> float:
         """The temperature of normalised P(True): the one set here, or a model's own."""

@@ -141,7 +141,8 @@ class ScoreShare:
         if self.share == 1 or letters is None:
             return state, posterior
         scored, fitted = state.scored, state.map
-        seen = (*state.seen, Seen(letters, posterior and posterior.probabilities))[-self.settings.window :]
+        target = None if posterior is None else posterior.probabilities
+        seen = (*state.seen, Seen(letters, target))[-self.settings.window :]
         doubts = (*state.doubts, _doubt(fitted, letters))[-DOUBTS:]
         if posterior is None:
             guess = PosteriorRule(self.settings).weigh(fitted, letters)

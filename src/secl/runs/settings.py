@@ -81,8 +81,8 @@ class RunSettings(SettingGroups):
                 "take the method posterior or the extra evidence candidates."
             )
         compared = self.evidence.signal == "posterior" and self.named_method.learns
-        kinds: set[EvidenceKind] = {*self.all_evidence} | ({"candidates"} if compared else set())
-        self.build_share().check(kinds, always=self.complete_loop.evidence_on == "always")
+        gathered: set[EvidenceKind] = {*self.all_evidence} | ({"candidates"} if compared else set())
+        self.build_share().check(gathered, always=self.complete_loop.evidence_on == "always")
         self.build_gate()
         return self
 

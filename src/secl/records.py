@@ -243,6 +243,7 @@ class Posterior:
         candidates: their texts, as in `CandidateEvidence`.
         probabilities: one for each candidate, in [0, 1]; they sum to 1.
         own: number of the candidate that the model answered; None if it is none of them.
+        none_last: whether the last candidate is "None of these", which is no answer.
         weights: the weight of each view, 0 or more, per nat.
         reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None if unknown.
         agreement: how often letters and texts prefer the same candidate; None if unknown.
@@ -255,6 +256,7 @@ class Posterior:
     candidates: tuple[str, ...]
     probabilities: tuple[float, ...]
     own: int | None
+    none_last: bool = False
     weights: tuple[tuple[str, float], ...]
     reliability: float | None
     agreement: float | None
@@ -269,8 +271,8 @@ class Posterior:
 
     @property
     def best(self) -> int:
-        """Number of the most probable candidate; of a tie the model's own, else the first."""
-        high = max(self.probabilities)
+        """Number of the most probable answer among the candidates; of a tie the model's own, else the first."""
+        high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
         own = self.own is not None and self.probabilities[self.own] == high
         return self.own if own and self.own is not None else self.probabilities.index(high)
 

@@ -250,3 +250,12 @@ def test_the_number_of_candidates_is_up_to_the_question() -> None:
     assert posterior.candidates == texts_of(2)
     assert posterior.confidence is None
     assert posterior.best == 1
+
+
+def test_none_of_these_is_a_candidate_and_no_answer() -> None:
+    views = Views(("seven", "eight", "None of these"), 0, ("pmi",), ((-3.0, 1.0, 2.0),), none_last=True)
+    _, posterior = PosteriorRule().step(PosteriorRule().start(), views)
+    assert posterior is not None
+    assert posterior.probabilities.index(max(posterior.probabilities)) == 2
+    assert posterior.best == 1
+    assert views.key != replace(views, none_last=False).key

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secl.posterior.fit import Fit, fit, prior_fit
-from secl.posterior.views import Views, read_views
+from secl.posterior.views import Key, Views, read_views
 from secl.records import Evidence, Posterior, Question, Reply
-from secl.settings import PosteriorSettings, ViewName
-
-Key = tuple[ViewName | int, ...]
+from secl.settings import PosteriorSettings
 
 EARLY = (5, 10)
 """Numbers of questions after which weights are fitted before the first whole interval."""
@@ -107,6 +105,7 @@ class PosteriorRule:
             candidates=views.candidates,
             probabilities=fitted.probabilities(views) if informed else (1 / count,) * count,
             own=views.own,
+            none_last=views.none_last,
             weights=tuple(zip(fitted.names, fitted.weights, strict=True)),
             reliability=_or_none(fitted.reliability),
             agreement=_or_none(fitted.agreement),

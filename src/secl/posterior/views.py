@@ -15,6 +15,9 @@ from typing import TypeGuard
 from secl.records import CandidateEvidence, Evidence, LetterOrder, Question, Reply
 from secl.settings import ViewName
 
+Key = tuple[str | int, ...]
+"""Names the questions that are weighed alike."""
+
 Values = tuple[float | None, ...]
 """One number for each candidate; None where the view has none."""
 
@@ -70,6 +73,7 @@ class Views:
         values: for each view, one number for each candidate; those of a view sum to 0, and the letters have zeros here.
         orders: the letters in every order that was shown, the one of the answer first where it has one; numbers of an
             order sum to 0.
+        none_last: whether the last candidate is "None of these", as it is for open questions.
     """
 
     candidates: tuple[str, ...]
@@ -77,11 +81,12 @@ class Views:
     names: tuple[ViewName, ...]
     values: tuple[tuple[float, ...], ...]
     orders: tuple[LetterOrder, ...] = ()
+    none_last: bool = False
 
     @property
-    def key(self) -> tuple[ViewName | int, ...]:
-        """Questions with the same key can be weighed alike: the same views, from as many orders."""
-        return (*self.names, len(self.orders))
+    def key(self) -> Key:
+        """Questions with the same key can be weighed alike: the same views, from as many orders, options or not."""
+        return (*self.names, len(self.orders), *(("open",) if self.none_last else ()))
 
 
 def read_views(
@@ -108,7 +113,8 @@ def read_views(
     if not values:
         return None
     own = None if reply.answer is None else question.letters.index(reply.answer) if question.options else 0
-    return Views(texts, own, tuple(values), tuple(values.values()), orders)
+    none_last = not question.options and candidates.likelihoods[-1] is None
+    return Views(texts, own, tuple(values), tuple(values.values()), orders, none_last)
 
 
 def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:

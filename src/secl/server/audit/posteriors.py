@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from secl.posterior.rule import Key, PosteriorRule, PosteriorState
-from secl.posterior.views import Views, read_views
+from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.views import Key, Views, read_views
 from secl.records import Record
 from secl.settings import ViewName
 

@@ -17,8 +17,9 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import Timings, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
+from secl.evidence import EvidenceKind
 from secl.metrics.probability import directional_target
-from secl.records import EvidenceKind, Question
+from secl.records import Question
 
 PARTS = ("answered", "scored", "trained")
 """Answer and confidence of both models; and P(True) of all candidates; and an update."""

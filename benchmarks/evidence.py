@@ -9,8 +9,9 @@ from typing import Any
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
 from secl.backends.local.model import LocalModel
+from secl.evidence import EvidenceKind
 from secl.lookahead import WINDOW
-from secl.records import EvidenceKind, Question
+from secl.records import Question
 
 ANSWERED = "answered"
 KINDS: dict[str, list[EvidenceKind]] = {

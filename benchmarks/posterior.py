@@ -25,9 +25,10 @@ from secl.evaluation.estimators import make_estimators
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
 from secl.evaluation.series import Series
+from secl.evidence import CandidateEvidence, LetterOrder, Posterior
 from secl.metrics.paired_bootstrap import paired_differences
 from secl.posterior.rule import PosteriorRule
-from secl.records import CandidateEvidence, LetterOrder, Posterior, Record
+from secl.records import Record
 from secl.settings import PosteriorSettings
 
 BASELINES = (

@@ -11,10 +11,11 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
+from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
-from secl.records import EvidenceKind, Ledger, PTrue, Question, Record, Reply, Update
+from secl.records import Ledger, Question, Record, Reply, Update
 from secl.settings import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream

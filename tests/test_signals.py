@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
-from secl.records import DincoEvidence, Evidence, PTrue, Question, Reply
+from secl.records import Question, Reply
 from secl.settings import SignalName
 from secl.signals import (
     AnswerProbability,

@@ -25,25 +25,12 @@ if TYPE_CHECKING:
     from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.measures import measure
     from secl.evaluation.summary import summarise
+    from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
     from secl.posterior.rule import PosteriorRule
     from secl.posterior.share import ScoreShare
-    from secl.records import (
-        CandidateEvidence,
-        Decision,
-        Evidence,
-        Ledger,
-        LetterOrder,
-        Likelihood,
-        Posterior,
-        PTrue,
-        Question,
-        Record,
-        References,
-        Reply,
-        Update,
-    )
+    from secl.records import Decision, Ledger, Question, Record, References, Reply, Update
     from secl.runs.runner import resume as resume_run
     from secl.runs.runner import start as start_run
     from secl.runs.settings import RunSettings
@@ -57,14 +44,14 @@ _HOMES = {
     "AdapterSettings": "secl.settings",
     "Always": "secl.gates",
     "Calibrator": "secl.calibrator",
-    "CandidateEvidence": "secl.records",
+    "CandidateEvidence": "secl.evidence",
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
-    "Evidence": "secl.records",
+    "Evidence": "secl.evidence",
     "GapShift": "secl.gates",
     "Ledger": "secl.records",
-    "LetterOrder": "secl.records",
-    "Likelihood": "secl.records",
+    "LetterOrder": "secl.evidence",
+    "Likelihood": "secl.evidence",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings",
     "Meter": "secl.cost",
@@ -73,9 +60,9 @@ _HOMES = {
     "ModelError": "secl.errors",
     "Never": "secl.gates",
     "NormalisedPTrue": "secl.signals",
-    "PTrue": "secl.records",
+    "PTrue": "secl.evidence",
     "PageHinkley": "secl.gates",
-    "Posterior": "secl.records",
+    "Posterior": "secl.evidence",
     "PosteriorRule": "secl.posterior.rule",
     "PosteriorSettings": "secl.settings",
     "Question": "secl.records",

@@ -15,7 +15,8 @@ from secl.gates import Gate, gap_of
 from secl.records import Question, Record
 
 if TYPE_CHECKING:
-    from secl.calibrator import Calibrator, StreamState
+    from secl.calibrator import Calibrator
+    from secl.stream_state import StreamState
 
 WINDOW = 16
 """Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secl.errors import ParameterError
-from secl.records import EvidenceKind
+from secl.evidence import EvidenceKind
 from secl.settings import EvidenceOn, GateName
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secl.cost import Meter
-from secl.records import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue, Question, Reply, Update
+from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
+from secl.records import Question, Reply, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from typing import Literal, Protocol
 
 from secl.data.grading import answer_key
 from secl.errors import ParameterError
+from secl.evidence import DincoEvidence, Evidence, EvidenceKind, Posterior
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.posterior.rule import PosteriorRule
-from secl.records import DincoEvidence, Evidence, EvidenceKind, Posterior, Question, Reply
+from secl.records import Question, Reply
 from secl.settings import Formula, SignalName
 from secl.validation import check_finite
 

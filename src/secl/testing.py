@@ -12,20 +12,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from secl.cost import Meter
+from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer
-from secl.records import (
-    LETTERS,
-    CandidateEvidence,
-    DincoEvidence,
-    EvidenceKind,
-    LetterOrder,
-    Likelihood,
-    PTrue,
-    Question,
-    Reply,
-    Update,
-)
+from secl.records import LETTERS, Question, Reply, Update
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:

@@ -12,8 +12,9 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.evaluation.adaptation_check import measure_gap
+from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
-from secl.records import PTrue, Question, Record, Reply
+from secl.records import Question, Record, Reply
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest

@@ -14,7 +14,8 @@ import pytest
 
 import secl.cli.run as demo
 from secl.data.grading import grade
-from secl.records import CandidateEvidence, Likelihood, Question, Record, Reply
+from secl.evidence import CandidateEvidence, Likelihood
+from secl.records import Question, Record, Reply
 from secl.reports.effect import ROWS
 from secl.reports.formatting import number
 from secl.runs import runner

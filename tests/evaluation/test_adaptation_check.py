@@ -26,11 +26,12 @@ from secl.evaluation.adaptation_check import (
     measure_gap,
     questions_needed,
 )
+from secl.evidence import Evidence, PTrue
 from secl.gates import Never
 from secl.metrics.bootstrap import Interval
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.metrics.probability import normalised_p_true
-from secl.records import Evidence, PTrue, Record, Reply
+from secl.records import Record, Reply
 from secl.reports.adaptation_report import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
 from secl.reports.table import Table, to_rich
 from secl.settings import LoopSettings

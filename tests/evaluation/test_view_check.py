@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from secl.evaluation.view_check import check_views
-from secl.records import CandidateEvidence, Evidence, LetterOrder, Likelihood, Question, Record, Reply
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood
+from secl.records import Question, Record, Reply
 
 Values = Sequence[float]
 OPTIONS = ("Rome", "Paris", "Bern", "Oslo")

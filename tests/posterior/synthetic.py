@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from secl.evidence import LetterOrder
 from secl.posterior.views import LETTERS, Views, centred
 from secl.prompts.orders import further_orders
-from secl.records import LetterOrder
 from secl.settings import ViewName
 
 Generator = np.random.Generator

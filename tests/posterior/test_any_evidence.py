@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import further_orders
-from secl.records import LETTERS, CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Question, Reply
+from secl.records import LETTERS, Question, Reply
 from secl.settings import PosteriorSettings
 
 pytestmark = pytest.mark.heavy

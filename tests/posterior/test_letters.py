@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from secl.evidence import LetterOrder
 from secl.posterior import letters
 from secl.posterior.fit import fit
 from secl.posterior.letters import (
@@ -18,7 +19,6 @@ from secl.posterior.letters import (
     without_places,
 )
 from secl.posterior.views import Views
-from secl.records import LetterOrder
 from tests.posterior.synthetic import drawn, lettered, texts_of, together
 
 

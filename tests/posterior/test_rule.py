@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from secl.evidence import Posterior
 from secl.posterior.fit import FEWEST, fit, prior_fit
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import Views
-from secl.records import Posterior
 from secl.settings import PosteriorSettings, ViewName
 from tests.posterior.synthetic import drawn, lettered, texts_of, together, view
 

@@ -11,22 +11,24 @@ from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator, StreamState
+from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import replayed, softmax
 from secl.evaluation.summary import summarise
+from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.gates import Never
 from secl.model import ModelAnswer
 from secl.posterior.letters import PRIOR, RELIABILITY
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import DOUBTS, FIRST, PRIOR_MAP, ScoreShare, Seen, ShareState, fit_map
 from secl.posterior.views import Views
-from secl.records import EvidenceKind, LetterOrder, Posterior, Question, Record, Reply
+from secl.records import Question, Record, Reply
 from secl.reports.posterior_section import posterior_notes, weights_table
 from secl.runs.encoding import from_plain, to_plain, to_row
 from secl.settings import LoopSettings, PosteriorSettings
 from secl.signals import PosteriorSignal
+from secl.stream_state import StreamState
 from secl.testing import ScriptedModel, toy_stream, unit
 
 EVIDENCE: tuple[EvidenceKind, ...] = ("candidates",)

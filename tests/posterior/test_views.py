@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.posterior.views import VIEWS, Views, centred, read_views
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Question, Reply
+from secl.records import Question, Reply
 from secl.settings import ViewName
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "pmi", "p_true")

@@ -10,8 +10,9 @@ import pytest
 
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
+from secl.evidence import Evidence, PTrue
 from secl.gates import EntropyShift
-from secl.records import Decision, Evidence, Ledger, PTrue, Question, Record, Reply, Update
+from secl.records import Decision, Ledger, Question, Record, Reply, Update
 from secl.reports.run_report import RunReport
 
 MakeRecord = Callable[..., Record]

@@ -11,7 +11,8 @@ import pytest
 
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Summary, summarise
-from secl.records import Posterior, Question, Record
+from secl.evidence import Posterior
+from secl.records import Question, Record
 from secl.reports.effect import effect_notes, effect_table
 
 KEYS = ("stated", "posterior_best", "posterior")

@@ -9,9 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.errors import StorageError
+from secl.evidence import EvidenceKind
 from secl.gates import Always
 from secl.model import ModelAnswer
-from secl.records import EvidenceKind, Question
+from secl.records import Question
 from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render

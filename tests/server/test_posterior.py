@@ -13,11 +13,12 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
+from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, Posterior
 from secl.gates import Always, Never
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import Views
-from secl.records import CandidateEvidence, Evidence, EvidenceKind, Posterior, Question, Reply
+from secl.records import Question, Reply
 from secl.runs.folder import FILE
 from secl.runs.runner import build_calibrator
 from secl.server.audit.integrity import examine

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from secl.records import CandidateEvidence, Likelihood, Question, Reply
+from secl.evidence import CandidateEvidence, Likelihood
+from secl.records import Question, Reply
 from secl.server.audit.console import explanation_page, history_page, verification_page
 from secl.server.audit.explain import explain
 from secl.server.audit.history import history

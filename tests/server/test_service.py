@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from secl.errors import BusyError, ClosingError, QuestionError, RunError, StorageError
+from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.model import ModelAnswer
-from secl.records import EvidenceKind, Question, Reply, Update
+from secl.records import Question, Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits

@@ -18,8 +18,9 @@ from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout, Verdicts
 from secl.cost import Purpose
+from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.orders import further_orders
-from secl.records import CandidateEvidence, EvidenceKind, Question, Reply
+from secl.records import Question, Reply
 
 Job = Callable[[], None]
 

@@ -11,9 +11,10 @@ from secl.backends.base import Bundle, Reading, TokenBackend
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
+from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import CandidateEvidence, LetterOrder, Likelihood, Question
+from secl.records import Question
 from secl.validation import check_whole
 
 Orders = Sequence[tuple[int, ...]]

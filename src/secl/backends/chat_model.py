@@ -20,10 +20,11 @@ from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
 from secl.data.grading import answer_key
 from secl.errors import QuestionError
+from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer
 from secl.prompts.parsing import read_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.records import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue, Question, Reply, Update
+from secl.records import Question, Reply, Update
 from secl.settings import PTrueKind
 
 MARGIN = 16

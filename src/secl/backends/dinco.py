@@ -12,9 +12,10 @@ from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
 from secl.data.grading import answer_key
+from secl.evidence import DincoEvidence
 from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer
-from secl.records import DincoEvidence, Form, Question
+from secl.records import Form, Question
 
 BEAMS = 5
 

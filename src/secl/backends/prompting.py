@@ -8,6 +8,7 @@ from dataclasses import replace
 from secl.backends.base import Bundle, Span, common_length
 from secl.backends.generation import Draft
 from secl.backends.token_ids import TokenIds, render
+from secl.evidence import EvidenceKind
 from secl.prompts.templates import (
     Prompt,
     answer_prompt,
@@ -20,7 +21,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.records import EvidenceKind, Question
+from secl.records import Question
 
 
 class Prompting:

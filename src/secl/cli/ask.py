@@ -25,8 +25,9 @@ def ask(
         option: An answer to choose from; give two or more, or none.
         adapter: A run whose learned adapter to use.
     """
+    from secl.evidence import Evidence
     from secl.posterior.rule import PosteriorRule
-    from secl.records import Evidence, Question
+    from secl.records import Question
     from secl.reports.console import answer_panel
     from secl.runs.loading import load_for_asking
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from secl.data.grading import grade
 from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
+from secl.evidence import CandidateEvidence, Posterior
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
-from secl.records import CandidateEvidence, Posterior, Record, Reply
+from secl.records import Record, Reply
 from secl.settings import PosteriorSettings, ViewName
 
 Confidence = Callable[[Record], float | None]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from secl.records import EvidenceKind, Record
+from secl.evidence import EvidenceKind
+from secl.records import Record
 from secl.signals import Signal
 
 AnswerOf = Literal["reply", "frozen", "own", "best"]

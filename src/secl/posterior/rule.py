@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from secl.evidence import Evidence, Posterior
 from secl.posterior.fit import Fit, fit, prior_fit
 from secl.posterior.views import Key, Views, read_views
-from secl.records import Evidence, Posterior, Question, Reply
+from secl.records import Question, Reply
 from secl.settings import PosteriorSettings
 
 EARLY = (5, 10)

@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from secl.errors import ParameterError
+from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.posterior.fit import Fit, Stack
 from secl.posterior.letters import PRIOR, RELIABILITY, place_effects
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import LETTERS, Views, centred
-from secl.records import EvidenceKind, LetterOrder, Posterior, Question, Reply
+from secl.records import Question, Reply
 from secl.settings import PosteriorSettings
 from secl.validation import check_finite
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from secl.records import CandidateEvidence, Evidence, LetterOrder, Question, Reply
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder
+from secl.records import Question, Reply
 from secl.settings import ViewName
 
 Key = tuple[str | int, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
-from secl.records import Evidence, Posterior, PTrue, Question
+from secl.records import Question
 from secl.reports.formatting import counted
 from secl.signals import NormalisedPTrue
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from secl.data.grading import grade
 from secl.evaluation.view_check import check_views
-from secl.records import Posterior, Record
+from secl.evidence import Posterior
+from secl.records import Record
 from secl.reports.formatting import amount, counted, number, percent
 from secl.reports.table import Cell, Column, Table
 

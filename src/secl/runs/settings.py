@@ -11,10 +11,10 @@ from typing import Any, Self, get_args
 from pydantic import model_validator
 
 from secl.errors import DataError, ParameterError
+from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.records import EvidenceKind
 from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
 from secl.signals import Signal, make_signal
 

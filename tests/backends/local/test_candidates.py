@@ -14,11 +14,12 @@ from secl.backends.base import distinct_tokens
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, QuestionError
+from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.gates import Never
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import CandidateEvidence, EvidenceKind, Question
+from secl.records import Question
 from secl.settings import LoopSettings, PosteriorSettings
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import MakeModel

@@ -22,9 +22,10 @@ from secl.backends.local.nli import NliModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError
+from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
-from secl.records import EvidenceKind, Question
+from secl.records import Question
 from secl.settings import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer

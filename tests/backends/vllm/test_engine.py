@@ -15,9 +15,10 @@ from secl.backends.local.model import LocalModel
 from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
+from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.model import Model
-from secl.records import EvidenceKind, Form, Question, Record, Reply
+from secl.records import Form, Question, Record, Reply
 from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from secl.records import Posterior, Record, Reply
+from secl.evidence import Posterior
+from secl.records import Record, Reply
 from secl.reports.console import BAR, listing
 from secl.reports.formatting import UNDEFINED, counted, terminal_text
 from secl.server.audit.entries import record_id

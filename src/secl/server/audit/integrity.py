@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from secl.errors import ParameterError, SeclError
+from secl.evidence import Posterior
 from secl.gates import Gate, gap_of
 from secl.posterior.rule import PosteriorRule
-from secl.records import Decision, Posterior, Record
+from secl.records import Decision, Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
 from secl.server.audit.posteriors import posterior_row

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from secl.records import Evidence, Question, Record, Reply
+from secl.evidence import Evidence
+from secl.records import Question, Record, Reply
 
 Keep = Literal["none", "hash", "full"]
 """What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from secl.errors import ModelError, RunError
+from secl.evidence import CandidateEvidence
 from secl.model import Model, ModelAnswer
-from secl.records import CandidateEvidence, Record, Reply
+from secl.records import Record, Reply
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from secl.records import Posterior, Record
+from secl.evidence import Posterior
+from secl.records import Record
 
 Source = Literal["stated", "posterior"]
 """Where a reported confidence comes from."""

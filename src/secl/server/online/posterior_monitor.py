@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from secl.records import Posterior, Record
+from secl.evidence import Posterior
+from secl.records import Record
 
 
 class PosteriorMonitor:

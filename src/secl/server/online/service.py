@@ -16,7 +16,7 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import replace
 
-from secl.calibrator import Calibrator, StreamState
+from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
 from secl.records import Decision, Question, Record
 from secl.runs.store import Version
@@ -29,6 +29,7 @@ from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.requests import Answer, Request
 from secl.server.online.scheduler import Scheduler
+from secl.stream_state import StreamState
 
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: clients answered together ask again together."""

@@ -1,0 +1,163 @@
+"""Evidence: what the frozen model says beyond its answer, and what it comes to.
+
+All are frozen and hold plain Python values, like the records that they are part of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+EvidenceKind = Literal["p_true", "samples", "dinco", "candidates"]
+"""What the frozen model can be asked about an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PTrue:
+    """P(True) of an answer and of its distractors, from the frozen model.
+
+    Attributes:
+        candidates: the answer first, then its distractors.
+        probabilities: P("True") of each candidate, in [0, 1].
+        false_probabilities: P("False") of each candidate, measured the same way; empty in records of earlier versions.
+        distractor_source: where the distractors come from, for example "options" or "listed:3+numeric:1".
+    """
+
+    candidates: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    false_probabilities: tuple[float, ...] = ()
+    distractor_source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterOrder:
+    """The letters of the candidates as options of the question, in one order.
+
+    Attributes:
+        order: the number of the candidate behind each letter.
+        log_p: natural logarithm of the probability of each candidate's letter, in the order of the candidates.
+    """
+
+    order: tuple[int, ...]
+    log_p: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likelihood:
+    """How probable a candidate is as a text.
+
+    Attributes:
+        given: natural logarithm of its probability as the answer to the question, without any options.
+        alone: the same where no question is asked.
+        tokens: its length.
+    """
+
+    given: float
+    alone: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateEvidence:
+    """What the frozen model says about the possible answers to a question.
+
+    Attributes:
+        candidates: the options in their order; for an open question the answer, its distractors, and `NONE_OF_THESE`.
+        letters: letters under other orders than that in which the options were asked.
+        likelihoods: of each candidate; None for `NONE_OF_THESE`.
+        source: where the candidates come from, as in `PTrue.distractor_source`.
+    """
+
+    candidates: tuple[str, ...]
+    letters: tuple[LetterOrder, ...]
+    likelihoods: tuple[Likelihood | None, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DincoEvidence:
+    """What DINCO asks of the frozen model (Wang et al. 2025; formulas in `secl.metrics.dinco`).
+
+    Candidates are the answers found by beam search, the most probable first, and behind them the greedy answer where it
+    is none of these. Matrices have a row for each premise and a column for each hypothesis.
+
+    Attributes:
+        candidates: their texts (the option's text for multiple choice).
+        answers: the same as `Reply.answer` would have them.
+        beams: how many of the candidates come from the beam search.
+        p_yes: P("Yes") against "No" that each is right, asked of each alone.
+        entails: probability that candidate i entails candidate j.
+        contradicts: probability that candidate i contradicts candidate j.
+        agreement: for the best beam and the greedy answer, how much each sample says the same: 1 for equal answers,
+            else the mean of both directions of entailment; empty for the other candidates.
+        nli_name: what judged entailment: the name of an NLI model, or "self" for the answering model.
+    """
+
+    candidates: tuple[str, ...]
+    answers: tuple[str, ...]
+    beams: int
+    p_yes: tuple[float, ...]
+    entails: tuple[tuple[float, ...], ...]
+    contradicts: tuple[tuple[float, ...], ...]
+    agreement: tuple[tuple[float, ...], ...]
+    nli_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the frozen model was asked beyond the question; None where it was not asked.
+
+    Attributes:
+        p_true: P(True) of the answer and of its distractors.
+        samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
+            not be read.
+        dinco: beams, their verification and their entailment.
+        candidates: letters under further orders of the options, and likelihoods.
+    """
+
+    p_true: PTrue | None = None
+    samples: tuple[str | None, ...] | None = None
+    dinco: DincoEvidence | None = None
+    candidates: CandidateEvidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posterior:
+    """How probable it is that each candidate is right, from all views of the frozen model together.
+
+    Attributes:
+        candidates: their texts, as in `CandidateEvidence`.
+        probabilities: one for each candidate, in [0, 1]; they sum to 1.
+        own: number of the candidate that the model answered; None if it is none of them.
+        none_last: whether the last candidate is "None of these", which is no answer.
+        weights: the weight of each view, 0 or more, per nat.
+        reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None if unknown.
+        agreement: how often letters and texts prefer the same candidate; None if unknown.
+        informed: False where no view carried information in the questions before this one.
+        questions: that the weights were fitted to; 0 for the prior.
+        scored: False where no evidence was gathered about this question, and its letters alone were mapped to what the
+            posterior might have been (`secl.posterior.share`).
+    """
+
+    candidates: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    own: int | None
+    none_last: bool = False
+    weights: tuple[tuple[str, float], ...]
+    reliability: float | None
+    agreement: float | None
+    informed: bool
+    questions: int
+    scored: bool = True
+
+    @property
+    def confidence(self) -> float | None:
+        """Probability that the model's own answer is right; None if it is none of the candidates."""
+        return None if self.own is None else self.probabilities[self.own]
+
+    @property
+    def best(self) -> int:
+        """Number of the most probable answer among the candidates; of a tie the model's own, else the first."""
+        high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
+        own = self.own is not None and self.probabilities[self.own] == high
+        return self.own if own and self.own is not None else self.probabilities.index(high)

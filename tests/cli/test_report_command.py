@@ -196,9 +196,12 @@ CHANGED: dict[str, Any] = {
 }
 HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulative", "questions": "it's.jsonl"}
 GAPS: dict[str, Any] = {"benchmarks": ("capitals",), "gate": "gap-shift", "probe_rate": 0.5, "against": "zero"}
+SHARE: dict[str, Any] = {"benchmarks": ("capitals",), "method": "posterior", "score_share": 0.25}
 
 
-@pytest.mark.parametrize("settings", [CHANGED, HINKLEY, GAPS, {"benchmarks": ("capitals",), "opening": True}], ids=len)
+@pytest.mark.parametrize(
+    "settings", [CHANGED, HINKLEY, GAPS, SHARE, {"benchmarks": ("capitals",), "opening": True}], ids=len
+)
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
@@ -217,7 +220,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

@@ -146,7 +146,8 @@ class Calibrator:
         """Answer a question and let the gate decide; nothing is learned.
 
         Returns:
-            a record with the evidence that its posterior needs and no other, whose outcome is "waiting" where `learn` may change the weights, else "idle".
+            a record with the evidence that its posterior needs and no other, whose outcome is "waiting" where `learn`
+            may change the weights, else "idle".
 
         Raises:
             QuestionError: the model cannot answer the question.

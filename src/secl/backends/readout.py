@@ -47,11 +47,13 @@ class Readout:
     def choice(self, question: Question, reading: Reading, version: int) -> Reply:
         """The reply to a multiple-choice question (see `Prompting.choices`)."""
         letter, *digits = reading.bundle.positions
-        (log_p,) = reading.log_p([letter], self.token_ids.letters[: len(question.options)])
-        chosen = log_p.index(max(log_p))
+        (logits,) = reading.logits([letter], self.token_ids.letters[: len(question.options)])
+        chosen = logits.index(max(logits))
         scores = reading.score([letter, digits[chosen]], [self.token_ids.letters[chosen]], self.token_ids.digits)
         reply = _reply(question.letters[chosen], question.letters[chosen], scores, version)
-        return replace(reply, option_log_p=tuple(log_p))
+        # The chosen letter is known to the constant that all logits share, so the vocabulary is not read again.
+        constant = reply.log_probability - logits[chosen]
+        return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
     def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
         """The reply to an open question, whose answer stands in the reading (see `Prompting.written`)."""

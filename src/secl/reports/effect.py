@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.records import Record
 from secl.reports.formatting import number, percent, span
-from secl.reports.posterior_section import VIEW_TITLES
+from secl.reports.posterior_section import VIEW_TITLES, most_common_form
 from secl.reports.summary_table import floor_side
 from secl.reports.table import Cell, Column, Table
 
@@ -72,7 +72,7 @@ def _ranks(row: EstimatorSummary) -> str:
 def _of_views(records: Sequence[Record]) -> str:
     """What the latest weights rest on, in a sentence with a space before it; empty without any weight."""
     posteriors = [record.posterior for record in records if record.posterior is not None]
-    weights = dict(posteriors[-1].weights) if posteriors else {}
+    weights = dict(most_common_form(posteriors)[-1].weights) if posteriors else {}
     if not any(weights.values()):
         return ""
     silent = [VIEW_TITLES.get(view, view) for view, weight in weights.items() if weight == 0]

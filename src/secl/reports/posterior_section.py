@@ -37,8 +37,14 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     notes = [_of_weights(posteriors), *_of_share(there)]
     fitted = [posterior for posterior in posteriors if posterior.questions]
     if fitted:
-        notes += _of_letters(fitted[-1])
+        notes += _of_letters(most_common_form(fitted)[-1])
     return [*notes, *_of_agreement(records), *_of_uninformed(there), *_of_missing(records), *_of_answers(records)]
+
+
+def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
+    """Those of open questions or those of the others, whichever are more: they have weights of their own."""
+    forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
+    return max(forms, key=len)
 
 
 def weights_table(records: Sequence[Record]) -> Table:
@@ -48,12 +54,13 @@ def weights_table(records: Sequence[Record]) -> Table:
         posterior, candidates = record.posterior, record.evidence.candidates
         if posterior is not None and posterior.scored:
             orders = bool(record.frozen.option_log_p) + (len(candidates.letters) if candidates else 0)
-            key = (*(view for view, _ in posterior.weights), orders)
+            key = (*(view for view, _ in posterior.weights), orders, posterior.none_last)
             groups.setdefault(key, []).append(posterior)
     sections = {}
     for index, group in enumerate(groups.values(), 1):
         first, last = dict(group[0].weights), dict(group[-1].weights)
-        heading = f"group {index}: {counted(len(group), 'question')}" if len(groups) > 1 else ""
+        kind = "open " if group[0].none_last else ""
+        heading = f"group {index}: {counted(len(group), f'{kind}question')}" if len(groups) > 1 else ""
         sections[heading] = [
             [Cell(VIEW_TITLES.get(view, view)), Cell(number(first[view], 2)), Cell(number(last[view], 2))]
             for view in last
@@ -64,7 +71,7 @@ def weights_table(records: Sequence[Record]) -> Table:
         "of weight 0 has no say."
     )
     if len(groups) > 1:
-        note += " Questions with other views, or with letters in another number of orders, have weights of their own."
+        note += " Open questions, and those with other views or another number of orders, have weights of their own."
     return Table(columns, sections, (note,))
 
 

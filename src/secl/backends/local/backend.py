@@ -86,9 +86,14 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        log_p = self.rows.full(self.hidden([position for span in positions for position in span]))
+        # Candidates begin behind the same text, whose next token is looked up once.
+        nodes, places = np.unique(
+            self.nodes([position for span in positions for position in span]), return_inverse=True
+        )
+        log_p = self.rows.full(self.share.forward.frozen(nodes))
         tokens = [token for span in self.bundle.spans for token in span.tokens[span.start :]]
-        own = log_p.gather(-1, torch.tensor(tokens, device=self.rows.device)[:, None])[:, 0]
+        device = self.rows.device
+        own = log_p[torch.from_numpy(places).to(device), torch.tensor(tokens, device=device)]
         return [part.sum().item() for part in torch.split(own, [len(span) for span in positions])]
 
     @torch.no_grad()

@@ -171,6 +171,25 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet
     assert max(entropies) < 0.2
 
 
+def test_evidence_about_candidates_agrees_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+    local, worst, stream = learner(), 0.0, choices(6)
+    for each in (local, fleet):
+        each.prefetch(stream, [["candidates"]] * len(stream), weights_fixed=True)
+    for question in stream:
+        here, there = (each.answer(question, evidence=["candidates"]) for each in (local, fleet))
+        one, other = local.compare_candidates(question, here.reply), fleet.compare_candidates(question, there.reply)
+        assert one is not None
+        assert other is not None
+        assert [each.tokens for each in one.likelihoods if each] == [each.tokens for each in other.likelihoods if each]
+        worst = max(
+            worst,
+            *(abs(a - b) for a, b in zip(one.letters[0].log_p, other.letters[0].log_p, strict=True)),
+            *(abs(a.given - b.given) for a, b in zip(one.likelihoods, other.likelihoods, strict=True) if a and b),
+        )
+    say(f"letters under another order and likelihoods differ by at most {worst:.1e} nats")
+    assert worst < 1e-2
+
+
 def test_every_version_reaches_every_endpoint(fleet: VllmModel, servers: list[Server], say: Say) -> None:
     local, seconds, worst = learner(), [], 0.0
     question, *others = choices(6)

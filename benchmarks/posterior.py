@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import secl
+from benchmarks.posterior_views import print_domains, print_header, print_with_labels
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.measures import measure
 from secl.evaluation.posterior import replayed
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for seed in (1, 2):
         print_estimators(f"shuffled, seed {seed}", shuffled(kept, seed), [])
     print_ablations(records)
+    print_domains(kept)
+    print_with_labels(kept)
     print_stability(kept)
 
 
@@ -138,10 +141,6 @@ def print_estimators(title: str, records: Sequence[Record], others: Sequence[Row
     print()
 
 
-def print_header(*titles: str) -> None:
-    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
-
-
 def line(name: str, series: Series, posterior: Series, domains: dict[int, str]) -> str:
     """One row of measures with 95 % bootstrap intervals."""
     confidences, grades = series.graded()
@@ -191,6 +190,7 @@ ABLATIONS: dict[str, tuple[int, dict[str, Any]]] = {
     "P(True) alone": (0, {"views": ("p_true",)}),
     "letters, PMI": (1, {"views": ("letters", "pmi")}),
     "letters, likelihood, P(True)": (1, {"views": ("letters", "likelihood", "p_true")}),
+    "letters, likelihood, PMI": (1, {"views": ("letters", "likelihood", "pmi")}),
     "all four": (1, {"views": ("letters", "likelihood", "pmi", "p_true")}),
 }
 """Further orders and settings of every ablation."""

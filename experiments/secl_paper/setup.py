@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from secl.settings import FLAT, GateName, ModelSettings, Names, Settings
+from secl.settings import FLAT, GateName, ModelSettings, Names
+from secl.settings_base import Settings
 
 if TYPE_CHECKING:
     from secl_paper.paper import PaperTable

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from secl.backends.base import Bundle, Reading, TokenBackend
+from secl.backends.distractors import SeedFor
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
@@ -18,7 +19,6 @@ from secl.records import Question
 from secl.validation import check_whole
 
 Orders = Sequence[tuple[int, ...]]
-SeedFor = Callable[[Question, object], int]
 
 
 class CandidateProbe:
@@ -67,7 +67,8 @@ class CandidateProbe:
             source: where the others come from.
 
         Returns:
-            None where there is nothing to compare the answer with, or the model has too few letters.
+            None where there is nothing to compare the answer with, the model has too few letters, or the candidates
+            together are longer than it can read.
         """
         options = (*candidates, NONE_OF_THESE)
         if len(candidates) < 2 or len(options) > len(self.readout.token_ids.letters):
@@ -78,6 +79,8 @@ class CandidateProbe:
         first = (*shuffled, len(candidates))
         orders = [first, *(tuple(first[i] for i in order) for order in further_orders(len(first), self.orders))]
         bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
+        if max(map(len, bundle.sequences)) > self.backend.limit:
+            return None
         return self._read(bundle, options, orders, source)
 
     def _read(self, bundle: Bundle, candidates: Sequence[str], orders: Orders, source: str) -> CandidateEvidence:

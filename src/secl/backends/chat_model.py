@@ -10,7 +10,7 @@ from secl.backends.answers import Answering, Prefetched
 from secl.backends.base import Bundle, TokenBackend
 from secl.backends.candidates import CandidateProbe
 from secl.backends.dinco import BEAMS, DincoProbe
-from secl.backends.distractors import Distractors, choose_distractors
+from secl.backends.distractors import DistractorProbe, Distractors
 from secl.backends.entailment import Entailment, SelfEntailment
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
 from secl.backends.local.adapter import Adapter, plain_config
@@ -67,6 +67,7 @@ class ChatModel(Generic[B]):
         self.answering = Answering(backend, self.prompting, self.readout, orders)
         learner = backend.learner
         entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
+        self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
         self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
         self._window: dict[Question, Prefetched] = {}
@@ -151,6 +152,7 @@ class ChatModel(Generic[B]):
             if version and item.version != version:
                 self.answering.adapt([item], version)
         self._latest = item
+        self.distractor_probe.forget()
         answer = item.answer(version)
         item.used = True
         self.meter.spend("answering", item.tokens)
@@ -170,7 +172,7 @@ class ChatModel(Generic[B]):
             return None
         item = self._latest_item(question)
         if not question.options:
-            distractors = self._distractors(question, reply.answer, item)
+            distractors = self._distractors(question, reply.answer)
             candidates = (reply.answer, *distractors.answers)
             verdicts = self._verdicts(question, candidates)
             return PTrue(
@@ -196,30 +198,22 @@ class ChatModel(Generic[B]):
         return verdicts
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Letters under further orders and likelihoods of the candidates; None without a readable answer."""
-        item = self._latest_item(question)
+        """Letters under further orders and likelihoods of the candidates.
+
+        Returns:
+            None without a readable answer, without another candidate, or where they are longer than the model can read.
+        """
         if reply.answer is None:
             return None
         if not question.options:
-            distractors = self._distractors(question, reply.answer, item)
+            distractors = self._distractors(question, reply.answer)
             return self.candidate_probe.of_open(question, (reply.answer, *distractors.answers), distractors.source)
+        item = self._latest_item(question)
         return (item.candidates if item is not None else None) or self.candidate_probe.of_options(question)
 
-    def _distractors(self, question: Question, answer: str, item: Prefetched | None) -> Distractors:
-        prompt = self.prompting.answer_list(question)
-        listing = item.listing if item is not None else None
-        if listing is None:
-            listing = Draft.list(prompt, question.form)
-            self._write([listing], "scoring")
-
-        def sample_list(attempt: int) -> list[str]:
-            draft = Draft.list(prompt, question.form, seed=self._seed_for(question, attempt))
-            # Drawn by the learner, whose draws depend on the question alone.
-            self.backend.learner.write([[draft]])
-            self.meter.spend("scoring", draft.tokens)
-            return self.backend.rules.items(draft)
-
-        return choose_distractors(answer, question.form, self.backend.rules.items(listing), sample_list)
+    def _distractors(self, question: Question, answer: str) -> Distractors:
+        item = self._latest_item(question)
+        return self.distractor_probe.of(question, answer, None if item is None else item.listing)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.

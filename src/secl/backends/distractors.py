@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from secl.backends.base import TokenBackend
+from secl.backends.generation import Draft
+from secl.backends.prompting import Prompting
+from secl.cost import Meter
 from secl.prompts.distractors import COUNT, distinct, near_numbers
-from secl.records import Form
+from secl.records import Form, Question
+
+SeedFor = Callable[[Question, object], int]
+"""Gives a seed that depends on a question and a purpose alone."""
 
 SAMPLED_LISTS = 2
 """Lists that are sampled where the greedy list names too few answers."""
@@ -23,6 +31,56 @@ class Distractors:
 
     answers: list[str]
     source: str
+
+
+class DistractorProbe:
+    """Finds distractors of an open answer, once for all that is asked about it.
+
+    Args:
+        backend: writes lists of answers.
+        prompting: builds the token sequences.
+        meter: counts the tokens.
+        seed_for: of sampled lists.
+    """
+
+    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, meter: Meter, seed_for: SeedFor) -> None:
+        self.backend = backend
+        self.prompting = prompting
+        self.meter = meter
+        self.seed_for = seed_for
+        self._found: dict[tuple[Question, str], Distractors] = {}
+
+    def forget(self) -> None:
+        """Begin anew: a question that is answered again pays again, as it would after a resume."""
+        self._found = {}
+
+    def of(self, question: Question, answer: str, listing: Draft | None) -> Distractors:
+        """Distractors of an answer.
+
+        Args:
+            question: without options.
+            answer: to it.
+            listing: a list of answers that was written already; None to write one.
+        """
+        if (question, answer) not in self._found:
+            self._found[question, answer] = self._find(question, answer, listing)
+        return self._found[question, answer]
+
+    def _find(self, question: Question, answer: str, listing: Draft | None) -> Distractors:
+        prompt = self.prompting.answer_list(question)
+        if listing is None:
+            listing = Draft.list(prompt, question.form)
+            self.backend.write([[listing]])
+            self.meter.spend("scoring", listing.tokens)
+
+        def sample_list(attempt: int) -> list[str]:
+            draft = Draft.list(prompt, question.form, seed=self.seed_for(question, attempt))
+            # Drawn by the learner, whose draws depend on the question alone.
+            self.backend.learner.write([[draft]])
+            self.meter.spend("scoring", draft.tokens)
+            return self.backend.rules.items(draft)
+
+        return choose_distractors(answer, question.form, self.backend.rules.items(listing), sample_list)
 
 
 def choose_distractors(

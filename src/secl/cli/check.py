@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from secl.cli.app import AsJson, app, console, fail, print_json, progress_bar
-from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, Settings, StreamSettings
+from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
+from secl.settings_base import Settings
 
 if TYPE_CHECKING:
     from secl.evaluation.adaptation_check import Gap

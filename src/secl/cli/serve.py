@@ -28,10 +28,10 @@ from secl.settings import (
     ModelSettings,
     PosteriorSettings,
     Seed,
-    Settings,
     merged,
     nested,
 )
+from secl.settings_base import Settings
 
 if TYPE_CHECKING:
     from secl.server.http.api_keys import Keys

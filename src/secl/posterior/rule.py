@@ -99,7 +99,7 @@ class PosteriorRule:
         return read_views(self.settings.views, question, reply, frozen, evidence)
 
     def weigh(self, fitted: Fit, views: Views) -> Posterior:
-        """The posterior of a question under a fit: 1/K each where no view carries information."""
+        """The posterior of a question under a fit; with the guard, 1/K each where no view carries information."""
         informed = fitted.informed or not self.settings.guard
         count = len(views.candidates)
         return Posterior(

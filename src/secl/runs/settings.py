@@ -15,7 +15,8 @@ from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.settings import FLAT_NAMES, OFF, LoopSettings, SettingGroups, nested
+from secl.settings import FLAT_NAMES, LoopSettings, SettingGroups, nested
+from secl.settings_base import OFF
 from secl.signals import Signal, make_signal
 
 MACHINE_SETTINGS = ("data", "device")

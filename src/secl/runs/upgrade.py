@@ -21,7 +21,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, estimators_of, write_summary
 from secl.runs.settings import RunSettings
 from secl.runs.store import FORMAT, OLD_FORMAT, Store
-from secl.settings import OFF
+from secl.settings_base import OFF
 
 KEPT = f"{FILE}.v{OLD_FORMAT}"
 """The file as it was before."""

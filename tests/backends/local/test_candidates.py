@@ -288,3 +288,31 @@ def test_an_unread_answer_is_compared_with_nothing(make_model: MakeModel) -> Non
     model = make_model()
     reply = model.answer(CHOICE).reply
     assert model.compare_candidates(CHOICE, replace(reply, answer=None)) is None
+
+
+def test_candidates_of_an_open_question_that_are_too_long_together_are_not_compared(make_model: MakeModel) -> None:
+    model, candidates = make_model(), ("one " * 40, "two " * 40)
+    assert model.candidate_probe.of_open(OPEN[0], candidates, "listed:1") is not None
+    model.backend.limit = 60
+    assert model.candidate_probe.of_open(OPEN[0], candidates, "listed:1") is None
+
+
+def test_distractors_are_found_once_for_both_kinds_of_evidence_and_again_with_the_next_answer(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    found: list[str] = []
+    find = model.distractor_probe._find
+
+    def counting(question: Question, answer: str, listing: Any) -> Any:
+        found.append(answer)
+        return find(question, answer, listing)
+
+    monkeypatch.setattr(model.distractor_probe, "_find", counting)
+    for turn in (1, 2):
+        reply = replace(model.answer(OPEN[1], evidence=BOTH).reply, answer="42")
+        compared, scored = model.compare_candidates(OPEN[1], reply), model.score_p_true(OPEN[1], reply)
+        assert compared is not None
+        assert scored is not None
+        assert compared.candidates[:-1] == scored.candidates
+        assert found == ["42"] * turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from secl.settings import Settings
+from secl.settings_base import Settings
 
 
 class HttpSettings(Settings):

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from secl.records import Record, Update
-from secl.settings import Settings
+from secl.settings_base import Settings
 
 
 class Bounds(Settings):

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from secl.settings import Settings
+from secl.settings_base import Settings
 
 
 class Limits(Settings):

@@ -1,0 +1,101 @@
+"""The base of all groups of settings: immutable, checked when they are made, with errors of one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import NoneType
+from typing import Any, Literal, Self, get_args, get_origin
+
+from cyclopts import Parameter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from secl.errors import ParameterError
+
+OFF = "off"
+"""What flags and files say for a `None` that switches something off."""
+
+
+class Settings(BaseModel):
+    """Base of all groups: immutable, without unknown keys, and with errors of one sentence.
+
+    Raises:
+        ParameterError: an unknown key, a value of the wrong type, or one outside its range; the message names the key,
+            the value and what is allowed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as problem:
+            raise ParameterError(describe(cls, problem)) from None
+
+
+def describe(group: type[Settings], problem: ValidationError) -> str:
+    """The first error of a validation as one sentence that names the key, the value and what is allowed.
+
+    >>> from secl.settings import LoopSettings
+    >>> try:
+    ...     LoopSettings(alpha=2)
+    ... except ParameterError as problem:
+    ...     print(problem)
+    alpha is 2; it must be a finite number above 0 and at most 1.
+    """
+    error = problem.errors(include_url=False)[0]
+    value = error["input"]
+    if not error["loc"]:
+        return f"{value!r} is not a table of settings; they are {', '.join(group.model_fields)}."
+    key = str(error["loc"][0])
+    if key not in group.model_fields:
+        return f"there is no setting {key!r} among {', '.join(group.model_fields)}."
+    field = group.model_fields[key]
+    number = error["type"].startswith(("greater_than", "less_than", "finite"))  # flags give numbers as text
+    return f"{_typed_name(key, field)} is {value if number else repr(value)}; it must be {allowed(field)}."
+
+
+def _typed_name(key: str, field: FieldInfo) -> str:
+    """What a user calls a setting: its flag, with underscores."""
+    flags = [next(iter(part.name)) for part in field.metadata if isinstance(part, Parameter) and part.name]
+    return flags[0].lstrip("-").replace("-", "_") if flags else key
+
+
+_TYPES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+
+
+def allowed(field: FieldInfo) -> str:
+    """Type and range of a setting in words.
+
+    >>> from secl.settings import LoopSettings, StreamSettings
+    >>> allowed(LoopSettings.model_fields["bin_gate"]), allowed(StreamSettings.model_fields["order"])
+    ('a whole number from 0 to 9, or off', 'one of forward, reversed, shuffled')
+    """
+    kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
+    if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
+        return (
+            ("one or more" if get_origin(field.annotation) is tuple else "one")
+            + " of "
+            + ", ".join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))
+        )
+    if get_origin(field.annotation) is tuple:
+        return "a list of names"
+    words = " ".join([_TYPES.get(kinds[0], "a table of settings"), *_range(field.metadata)])
+    return f"{words}, or {OFF}" if any(isinstance(part, BeforeValidator) for part in field.metadata) else words
+
+
+def _range(constraints: Iterable[Any]) -> list[str]:
+    """The bounds of a number in words."""
+    bounds = {
+        name: getattr(constraint, name)
+        for constraint in constraints
+        for name in ("ge", "gt", "le", "lt")
+        if hasattr(constraint, name)
+    }
+    if {"ge", "le"} <= set(bounds):
+        return [f"from {bounds['ge']} to {bounds['le']}"]
+    words = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+    parts = [f"{words[name]} {bounds[name]:g}" if name != "lt" else f"below {bounds[name]}" for name in bounds]
+    return [" and ".join(parts)] if parts else []

@@ -103,6 +103,11 @@ def test_an_export_has_the_posterior_of_own_and_best_answers(done: Any, shell: S
         assert float(row["posterior"]) == posterior.confidence
         assert float(row["posterior_best"]) == max(posterior.probabilities)
         assert (row["best_answer"], row["informed"]) == (record.best_answer, str(posterior.informed))
+        assert (row["answer"], float(row["confidence"])) == (record.best_answer, record.confidence)
+        assert row["correct"] == str(record.best_answer == record.question.reference)
+        assert (row["own_answer"], row["own_correct"]) == (record.reply.answer, str(record.correct))
+        assert float(row["stated_confidence"]) == record.reply.confidence
+    assert any(row["answer"] != row["own_answer"] for row in rows)
     lines = [json.loads(line) for line in shell("export", tmp_path / "out", "--out", "-").out.splitlines()]
     assert [(line["answer"], line["confidence"]) for line in lines] == [(r.best_answer, r.confidence) for r in records]
     assert [from_plain(line) for line in lines] == records

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +84,17 @@ def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused(("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
+
+
+@pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
+def test_a_missing_package_is_named_with_how_to_install_it(
+    package: str, refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("secl.server.http", package))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    said = f"secl serve needs {package}; install it with: pip install 'secl[server]'."
+    refused(("serve", "--state", tmp_path / "state"), said)
 
 
 def test_a_recipe_that_names_a_stream_is_no_servers(refused: Any, tmp_path: Path) -> None:

@@ -81,6 +81,9 @@ def serve(
         pause: Begin with learning paused.
     """
     try:
+        import uvicorn  # noqa: F401  (what is missing is said at once, and not after a model was loaded)
+
+        import secl.server.http.app  # noqa: F401
         from secl.server.http.api_keys import Keys
         from secl.server.online.factory import open_service, serving_settings
     except ModuleNotFoundError as problem:

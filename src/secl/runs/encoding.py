@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from secl.data.grading import grade
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
@@ -45,16 +46,24 @@ def _adapter() -> TypeAdapter[Record]:
 
 
 def to_row(record: Record) -> dict[str, Any]:
-    """A record as one flat row for tables: what people filter and plot by."""
+    """A record as one flat row for tables: what people filter and plot by.
+
+    `answer`, `correct` and `confidence` are what was answered and reported in the end; without a posterior that is the
+    model's own answer and its stated confidence.
+    """
     p_true, posterior = record.evidence.p_true, record.posterior
+    own = record.answer == record.reply.answer
     return {
         "position": record.position,
         "id": record.question.id,
         "domain": record.question.domain,
         "question": record.question.text,
-        "answer": record.reply.answer,
-        "correct": record.correct,
-        "confidence": record.reply.confidence,
+        "answer": record.answer,
+        "correct": record.correct if own else grade(record.question, record.answer),
+        "confidence": record.confidence,
+        "own_answer": record.reply.answer,
+        "own_correct": record.correct,
+        "stated_confidence": record.reply.confidence,
         "hard_confidence": record.reply.hard_confidence,
         "digit_mass": record.reply.digit_mass,
         "entropy": record.reply.entropy,

@@ -14,8 +14,11 @@ import pytest
 
 from secl.records import Question, Record, References
 from secl.reports.folder import write_report
+from secl.reports.headline import verdict
 from secl.reports.page import render
-from secl.reports.run_report import RunReport, alternatives, best_alternative, ledger, overview, panels, verdict
+from secl.reports.provenance import ledger
+from secl.reports.run_report import RunReport, alternatives, best_alternative, panels
+from secl.reports.run_rows import overview
 from secl.reports.summary_table import COLUMNS
 from secl.reports.wrong_answers import wrong_answers
 

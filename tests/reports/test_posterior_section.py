@@ -20,9 +20,11 @@ from secl.records import Question, Record
 from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.folder import write_report
+from secl.reports.headline import verdict
 from secl.reports.page import render
 from secl.reports.posterior_section import posterior_notes, weights_table
-from secl.reports.run_report import RunReport, best_alternative, domain_rows, overview, panels, verdict
+from secl.reports.run_report import RunReport, best_alternative, panels
+from secl.reports.run_rows import domain_rows, overview
 from secl.reports.wrong_answers import wrong_answers
 
 MakeReport = Callable[..., RunReport]

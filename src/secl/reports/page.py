@@ -10,18 +10,11 @@ from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import counted, xml_text
+from secl.reports.headline import verdict
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
-from secl.reports.run_report import (
-    RunReport,
-    best_alternative,
-    comes_closer,
-    domain_rows,
-    ledger,
-    overview,
-    provenance,
-    reported,
-    verdict,
-)
+from secl.reports.provenance import ledger, provenance
+from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
+from secl.reports.run_rows import domain_rows, overview
 from secl.reports.summary_table import RANKING, ranking_table, summary_table
 from secl.reports.wrong_answers import wrong_answers
 
@@ -60,7 +53,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

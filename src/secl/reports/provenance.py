@@ -1,0 +1,71 @@
+"""How a run was made: model, stream, settings, environment, and the tokens that it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from secl.records import Record
+from secl.reports.formatting import amount, percent
+from secl.reports.run_report import RunReport
+from secl.settings import SettingGroups
+
+PURPOSES = {
+    "answering": "answering, frozen model",
+    "adapting": "answering, adapted model",
+    "scoring": "P(True) and distractors",
+    "reordering": "letters under further orders",
+    "likelihood": "likelihoods of candidates",
+    "sampling": "further answers",
+    "comparing": "beams and entailment",
+    "learning": "updates",
+}
+"""What people call the entries of a `secl.records.Ledger`."""
+
+
+def provenance(run: RunReport) -> list[tuple[str, str]]:
+    """How the run was made, as terms and values."""
+    manifest, recipe = run.manifest, settings_of(run)
+    environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
+    settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
+    facts = {
+        "Model": recipe.get("model"),
+        "Fingerprint of the model": str(manifest.get("model", ""))[:12],
+        "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
+        "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
+        "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
+        "Method": recipe.get("method"),
+        "Temperature of normalised P(True)": recipe.get("tau") or manifest.get("tau"),
+        "Seed": recipe.get("seed"),
+        "Settings other than the defaults": settings or "none",
+        "Adapter": f"LoRA of rank {adapter.get('r')} on {_joined(adapter.get('target_modules') or [])}, "
+        f"layers {_joined(adapter.get('layers_to_transform') or 'all')}"
+        if adapter and run.learned
+        else "",
+        "Environment": ", ".join(f"{key} {value}" for key, value in environment.items()),
+        "Begun": manifest.get("created"),
+        "Time": f"{run.seconds:,.0f} s on the questions, {run.seconds / max(len(run.records), 1):.2f} s each",
+    }
+    return [(term, str(value)) for term, value in facts.items() if value not in (None, "")]
+
+
+def settings_of(run: RunReport) -> dict[str, Any]:
+    """Every setting of a run by the name of its flag."""
+    return SettingGroups.model_validate(run.manifest.get("settings", {})).flat()
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def ledger(records: Sequence[Record]) -> list[tuple[str, str, str, str]]:
+    """Tokens through the network by purpose: name, in total, per question, and share of all."""
+    by_purpose = dict.fromkeys(PURPOSES, 0.0)
+    for record in records:
+        for purpose, tokens in asdict(record.ledger).items():
+            by_purpose[purpose] += tokens
+    total = sum(by_purpose.values())
+    lines = [(PURPOSES[purpose], tokens) for purpose, tokens in by_purpose.items() if tokens] + [("together", total)]
+    questions = max(len(records), 1)
+    return [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None)) for name, n in lines]

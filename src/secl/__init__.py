@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secl.calibrator import Calibrator
     from secl.cost import Meter
     from secl.data.benchmarks import load as load_benchmark
-    from secl.data.question_files import read_questions
+    from secl.data.question_files import QuestionFile, QuestionRow, read_questions, read_rows
     from secl.data.streams import load_stream
     from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.measures import measure
@@ -67,6 +67,8 @@ _HOMES = {
     "PosteriorSettings": "secl.settings",
     "Question": "secl.records",
     "QuestionError": "secl.errors",
+    "QuestionFile": "secl.data.question_files",
+    "QuestionRow": "secl.data.question_files",
     "RawPTrue": "secl.signals",
     "Record": "secl.records",
     "References": "secl.records",
@@ -82,6 +84,7 @@ _HOMES = {
     "measure": "secl.evaluation.measures",
     "open_service": "secl.server.online.factory",
     "read_questions": "secl.data.question_files",
+    "read_rows": "secl.data.question_files",
     "replay": "secl.gates",
     "resume_run": "secl.runs.runner:resume",
     "serving_settings": "secl.server.online.factory",
@@ -117,6 +120,8 @@ __all__ = [
     "PosteriorSettings",
     "Question",
     "QuestionError",
+    "QuestionFile",
+    "QuestionRow",
     "RawPTrue",
     "Record",
     "References",
@@ -132,6 +137,7 @@ __all__ = [
     "measure",
     "open_service",
     "read_questions",
+    "read_rows",
     "replay",
     "resume_run",
     "serving_settings",

@@ -49,6 +49,9 @@ class Question:
         domain: where it comes from, for per-domain figures.
         id: a name that is unique in its stream.
         form: the shape of the answer; "choice" exactly when there are options, "short" unless said otherwise.
+        context: a passage to answer from, which the model is shown beside the question; "" for none.
+        system: the system text of the conversation; "" for the model's own.
+        extra: names and texts of further columns, which no model sees; they come back in exports.
 
     Raises:
         QuestionError: empty text, one option, more than 26 options, or a reference that is no option.
@@ -63,12 +66,15 @@ class Question:
     domain: str = "default"
     id: str = ""
     form: Form = "short"
+    context: str = ""
+    system: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         name = f"question {self.id!r}" if self.id else f"question {self.text[:40]!r}"
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
-        if _half_characters(self.text) or any(map(_half_characters, self.options)):
+        if any(map(_half_characters, (self.text, self.context, self.system, *self.options))):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")

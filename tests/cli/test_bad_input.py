@@ -74,7 +74,7 @@ QUESTION_FILES = {
         "26 letters",
     ),
     "one.jsonl": ('{"question": "a?", "options": ["b"]}', "line 1", "single option"),
-    "key.jsonl": ('{"question": "a?", "qestion": "b?"}', "line 1", "'qestion'"),
+    "key.jsonl": ('{"qestion": "b?"}', "line 1", "qestion", "--columns question=NAME"),
     "empty.jsonl": ("", "is empty"),
     "blank.jsonl": ("\n \n", "is empty"),
     "header.csv": ("question,reference\n", "holds no question"),

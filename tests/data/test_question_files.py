@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.data.question_files import read_questions
+from secl.data.question_files import read_questions, read_rows
 from secl.errors import DataError
 from secl.records import Question, References
 
@@ -33,10 +33,10 @@ def test_a_line_needs_nothing_but_a_question(tmp_path: Path) -> None:
 def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"question": "Pick", "options": ["x", "y"], "reference": "B", "domain": "d", "id": "one"},
-        {"question": "Pick", "options": ["x", "y"], "answer": "x", "id": "two"},
+        {"question": "Pick", "options": ["x", "y"], "reference": "X", "id": "two"},
         {"question": "Pick", "options": [1, 2.5, 40], "reference": 40, "id": "three"},
         {"question": "Legs?", "reference": 8, "form": "number", "id": 4},
-        {"question": "City?", "answer": " Oslo ", "id": "five", "options": None, "form": None, "domain": ""},
+        {"question": "City?", "reference": " Oslo ", "id": "five", "options": None, "form": None, "domain": ""},
         {"question": "Say", "references": {"correct": ["a b"], "incorrect": ["c"]}, "id": "six"},
         {"question": "Say", "references": {"correct": ["USA", "US"]}, "form": "short", "id": "seven"},
         {"question": "Pick", "options": ["x", "y"], "reference": "b", "id": "eight"},
@@ -58,7 +58,7 @@ def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
     letters = written(
         tmp_path,
         "l.csv",
-        '\ufeffquestion,A,B,C,answer\n"One,\r\ntwo?",x,y,,y\r\n,,,,\nOpen?,,,,some text\nZ?,p,q,r,C\n',
+        '\ufeffquestion,A,B,C,reference\n"One,\r\ntwo?",x,y,,y\r\n,,,,\nOpen?,,,,some text\nZ?,p,q,r,C\n',
     )
     assert read_questions(letters) == [
         Question("One,\r\ntwo?", ("x", "y"), "B", "l", "l-0002"),
@@ -86,14 +86,13 @@ def test_an_option_that_looks_like_its_own_letter_is_fine(tmp_path: Path) -> Non
 BAD_JSONL = [
     ('{"question": "a"}\n{"question": ', "line 2 is broken JSON"),
     ('["question"]', "line 1 is not a JSON object"),
-    ('{"question": "a", "choices": ["b"]}', "line 1 has the unknown key 'choices'; the keys are question, options"),
-    ('{"id": "a"}', "line 1 has no 'question'"),
+    ('{"id": "a"}', "line 1 has no 'question'; its names are id; say which one it is with --columns question=NAME"),
     ('{"question": "  "}', "line 1 has no 'question'"),
     ('{"question": ["a"]}', "line 1 has a 'question' that is neither text nor number"),
     ('{"question": "a", "id": true}', "line 1 has a 'id' that is neither text nor number"),
     ('{"question": "a", "id": "x"}\n{"question": "b", "id": "x"}', "line 2 repeats the id 'x' of line 1"),
     ('{"question": "a", "id": "f-0002"}\n{"question": "b"}', "line 2 repeats the id 'f-0002' of line 1"),
-    ('{"question": "a", "options": "x|y"}', "line 1 has 'options' that is not a list"),
+    ('{"question": "a", "options": 5}', "line 1 has 'options' that is not a list"),
     ('{"question": "a", "options": ["x"]}', "line 1: .*single option"),
     ('{"question": "a", "options": ["x", ""]}', "line 1 has 'options' with an empty member"),
     ('{"question": "a", "options": ["x", null]}', "line 1 has 'options' with a member that is neither"),
@@ -104,20 +103,27 @@ BAD_JSONL = [
     ('{"question": "a", "form": "choice"}', "line 1: .*no options"),
     ('{"question": "a", "form": "poem"}', "line 1 asks for the unknown form 'poem'"),
     ('{"question": "a", "form": "number", "reference": "many"}', "line 1 asks for a number but its reference 'many'"),
-    ('{"question": "a", "reference": "b", "answer": "b"}', "line 1 has both 'reference' and 'answer'"),
-    ('{"question": "a", "references": ["b"]}', "line 1 has 'references' of another shape"),
+    ('{"question": "a", "reference": "b", "references": ["b"]}', "line 1 has both 'reference' and 'references'"),
+    ('{"question": "a", "gold": "b", "ground_truth": "c"}', "line 1 has 'gold' and 'ground_truth', which both mean"),
+    ('{"question": "a", "Question": "b"}', "line 1 has 'question' and 'Question', which both mean 'question'"),
+    ('{"question": "a", "answer": ["b"]}', "line 1 has an 'answer' that is a list; right answers go into 'references'"),
+    ('{"question": "a", "answer": "b", "correct": "maybe"}', "line 1 has a 'correct' that is 'maybe'"),
+    ('{"question": "a", "references": ["b", ""]}', "line 1 has 'references' with an empty member"),
+    ('{"question": "a", "options": ["x", "y"], "reference": 1}', "line 1 .*from 0 or from 1 cannot be known"),
+    ('{"question": "a", "options": ["x", "y"], "reference_index": 2}', "line 1 .*a number from 0 to 1"),
+    ('{"question": "a", "options": ["Xa", "XA"], "reference": "xa"}', "line 1 has the reference 'xa'"),
     ('{"question": "a", "references": {"correct": []}}', "line 1 has 'references' of another shape"),
     ('{"question": "a", "references": {"right": ["b"]}}', "line 1 has 'references' of another shape"),
-    ('{"question": "a", "references": {"correct": "b"}}', "line 1 has 'references'/correct that is not a list"),
+    ('{"question": "a", "references": {"correct": 7}}', "line 1 has 'references'/correct that is not a list"),
     (
-        '{"question": "a", "options": ["x", "y"], "references": {"correct": ["x"]}}',
-        "line 1 has 'options' and 'references'",
+        '{"question": "a", "options": ["x", "y"], "references": ["x", "y"]}',
+        "line 1 has 'options' and several references",
     ),
     ("", "is empty"),
     (" \n\n", "is empty"),
     (b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
     ("[" * 200_000, "line 1 is JSON that Python cannot hold"),
-    (json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1: .*27 options"),
+    (json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 has 27 options"),
 ]
 
 
@@ -129,7 +135,7 @@ def test_a_bad_jsonl_file_is_refused_with_file_and_line(text: str | bytes, messa
 
 
 BAD_CSV = [
-    ("text,A,B\na,b,c\n", "line 1 has the unknown column 'text'"),
+    ("text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are text, A, B; say which one it is with"),
     ("A,B\nb,c\n", "line 1 has no column 'question'"),
     ("question,id,id\na,b,c\n", "line 1 has the column 'id' twice"),
     ("question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
@@ -199,3 +205,50 @@ def test_more_options_than_letters_are_refused_also_when_the_reference_is_a_text
     path.write_text(json.dumps({"question": "Which?", "options": options, "reference": options[-1]}))
     with pytest.raises(DataError, match="27 options but only 26 letters exist"):
         list(read_questions(path))
+
+
+def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"question": "City?", "answer": " Oslo "},
+        {"question": "City?", "answer": 7, "correct": False, "reference": "Oslo"},
+        {"question": "Pick", "options": ["x", "y"], "answer": "Y", "correct": "YES"},
+        {"question": "None?", "answer": "", "correct": None},
+        {"question": "One?", "correct": 1.0},
+    ]
+    path = written(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    file = read_rows(path)
+    assert [(row.answer, row.correct, row.line) for row in file.rows] == [
+        ("Oslo", None, 1),
+        ("7", False, 2),
+        ("Y", True, 3),
+        (None, None, 4),
+        (None, True, 5),
+    ]
+    assert [row.question.reference for row in file.rows] == [None, "Oslo", None, None, None]
+    assert [row.question for row in file.rows] == read_questions(path)
+
+
+LINES = [
+    (
+        "f.jsonl",
+        '{"question": "a"}\n{"question": \n{"question": "b", "options": ["x"]}\n{"question": "c"}\n',
+        [2, 3],
+        [1, 4],
+    ),
+    ("f.csv", "question,A,B\na,,\nb,x\nc,x,\nd,x,y\n", [3, 4], [2, 5]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "bad", "good"), LINES)
+def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
+    name: str, text: str, bad: list[int], good: list[int], tmp_path: Path
+) -> None:
+    path = written(tmp_path, name, text)
+    with pytest.raises(DataError, match=f"line {bad[0]}"):
+        read_rows(path)
+    file = read_rows(path, skip_bad=True)
+    assert [row.line for row in file.rows] == good
+    assert [where for where, _ in file.skipped] == [f"{path}, line {number}" for number in bad]
+    assert all(str(path) not in reason for _, reason in file.skipped)
+    with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
+        read_rows(written(tmp_path, "none.jsonl", "{"), skip_bad=True)

@@ -95,6 +95,9 @@ def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
         Question("Why?", reference="A", domain="d", id="one", form="sentence"),
         Question("Why?", reference=References(("A",), ()), domain="d", id="one"),
         Question("Why?", reference=References((), ("A",)), domain="d", id="one"),
+        replace(base, context="x"),
+        replace(base, system="x"),
+        replace(base, extra=(("x", "y"),)),
     ]
     prints = [fingerprint(questions) for questions in ([], [base], [base, base], *([one] for one in changed))]
     assert len(set(prints)) == len(prints)

@@ -16,6 +16,9 @@ from secl.errors import ParameterError
 from secl.records import Question
 from secl.settings import Order
 
+_LATER = ("context", "system", "extra")
+"""Fields of a question that came later: where they are empty, the fingerprint is the one from before them."""
+
 
 def load_stream(
     names: Sequence[str],
@@ -88,7 +91,8 @@ def fingerprint(questions: Sequence[Question]) -> str:
     """
     digest = hashlib.sha256()
     for question in questions:
-        canonical = json.dumps(asdict(question), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        fields = {name: value for name, value in asdict(question).items() if value or name not in _LATER}
+        canonical = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         digest.update(canonical.encode("ascii") + b"\n")
     return digest.hexdigest()
 

@@ -32,7 +32,14 @@ def redacted(record: Record, keep: Keep) -> Record:
         posterior = replace(posterior, candidates=tuple(map(hide, posterior.candidates)))
     return replace(
         record,
-        question=Question(_hidden(question.text, keep), options, form=question.form, id=question.id),
+        question=Question(
+            _hidden(question.text, keep),
+            options,
+            form=question.form,
+            id=question.id,
+            context=question.context and _hidden(question.context, keep),
+            system=question.system and _hidden(question.system, keep),
+        ),
         reply=record.reply if question.options else _redacted_reply(record.reply, keep),
         frozen=record.frozen if question.options else _redacted_reply(record.frozen, keep),
         evidence=_redacted_evidence(record.evidence, hide),

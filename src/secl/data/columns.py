@@ -1,0 +1,143 @@
+"""What the columns of a question file mean, whatever they are called."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from secl.errors import DataError, ParameterError
+from secl.records import LETTERS
+
+KEYS = (
+    "question",
+    "options",
+    "reference",
+    "references",
+    "reference_index",
+    "domain",
+    "id",
+    "form",
+    "context",
+    "system",
+    "answer",
+    "correct",
+)
+"""The columns that mean something; `secl.data.question_files` says what. A and so on are options, the rest extras."""
+
+SYNONYMS = {
+    "prompt": "question",
+    "query": "question",
+    "choices": "options",
+    "ground_truth": "reference",
+    "gold": "reference",
+    "answer_key": "reference",
+    "answerkey": "reference",
+    "aliases": "references",
+    "passage": "context",
+    "system_prompt": "system",
+}
+"""Other names of a column, which count only where nothing else is called or mapped to the column itself."""
+
+
+def check_mapping(columns: Mapping[str, str]) -> None:
+    """Check a mapping from a column's meaning to its name in a file.
+
+    Raises:
+        ParameterError: it maps what is no key, or one column twice.
+    """
+    for key, name in columns.items():
+        if key not in KEYS:
+            raise ParameterError(f"columns maps {key!r}, which is none of {', '.join(KEYS)}.")
+        if list(columns.values()).count(name) > 1:
+            raise ParameterError(f"columns gives two meanings to {name!r}; keep one.")
+
+
+def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) -> dict[str, str | None]:
+    """What each column means: one of `KEYS`, an option's letter, or None for an extra.
+
+    Names are read without regard to case, and a space or hyphen is like "_".
+
+    Args:
+        names: of the columns, each once.
+        columns: the names of columns by their meaning, where people gave them.
+        location: of the names, for messages.
+
+    Raises:
+        DataError: two columns with one meaning, or letters with a gap.
+
+    >>> meanings(["Prompt", "choices", "Year"], {}, "quiz.csv, line 1")
+    {'Prompt': 'question', 'choices': 'options', 'Year': None}
+    """
+    given = {plain(name): key for key, name in columns.items()}
+    exact = {name: key for key, name in columns.items()}
+    found: dict[str, str | None] = {}
+    for name in names:
+        meaning = exact.get(name) or given.get(plain(name))
+        if meaning is None and plain(name) in KEYS and plain(name) not in columns:
+            meaning = plain(name)
+        found[name] = meaning
+    _check_unique(found, location)
+    letters = {name: letter for name in names if found[name] is None and (letter := _letter(name))}
+    if "A" in letters.values():
+        found |= letters
+        _check_letters(found, location)
+    taken = set(found.values())
+    for name in names:
+        meaning = SYNONYMS.get(plain(name))
+        if found[name] is None and meaning not in taken:
+            found[name] = meaning
+    _check_unique(found, location)
+    return found
+
+
+def plain(name: str) -> str:
+    """A name without case, and with "_" between its words."""
+    return "_".join(name.casefold().replace("-", " ").split())
+
+
+def _letter(name: str) -> str | None:
+    """The letter of an option's column, "A" or "option_a"."""
+    letter = name.strip() if len(name.strip()) == 1 else plain(name).removeprefix("option_").upper()
+    return letter if len(letter) == 1 and letter in LETTERS else None
+
+
+def _check_unique(found: Mapping[str, str | None], location: str) -> None:
+    seen: dict[str, str] = {}
+    for name, meaning in found.items():
+        if meaning is None:
+            continue
+        if meaning in seen:
+            raise DataError(
+                f"{location} has {seen[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with "
+                f"--columns {meaning}=NAME, or keep one."
+            )
+        seen[meaning] = name
+
+
+def _check_letters(found: Mapping[str, str | None], location: str) -> None:
+    letters = sorted(meaning for meaning in found.values() if meaning and meaning in LETTERS)
+    if "options" in found.values():
+        raise DataError(f"{location} has both 'options' and the column {letters[0]!r}; keep one way to give options.")
+    if "".join(letters) != LETTERS[: len(letters)]:
+        raise DataError(
+            f"{location} has the option columns {', '.join(letters)}; name them A, B, C, ... without a gap."
+        )
+
+
+_HINTS = {"answers": "references", "target": "reference", "gold_answer": "reference", "text": "question"}
+
+
+def unread(extras: Iterable[str]) -> list[str]:
+    """A sentence for each extra column whose name makes one think that it should mean something.
+
+    >>> unread(["refrence", "year"])
+    ["the column 'refrence' is carried along and not read; if it is the reference, say --columns 'reference=refrence'"]
+    """
+    sentences = []
+    for name in extras:
+        key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
+        if key is not None:
+            sentences.append(
+                f"the column {name!r} is carried along and not read; if it is the {key}, say --columns '{key}={name}'"
+            )
+    return sentences

@@ -1,0 +1,258 @@
+"""One row of a question file as a question: texts, options, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from secl.data.grading import parse_number
+from secl.data.text_files import parse_json
+from secl.errors import DataError, QuestionError
+from secl.records import FORMS, LETTERS, Form, Question, References
+
+Values = Mapping[str, object]
+"""Values by their meaning (`secl.data.columns`)."""
+
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def build_question(values: Values, extra: Sequence[tuple[str, str]], location: str, name: str, number: int) -> Question:
+    """The question of a row.
+
+    Args:
+        values: of the row, by meaning.
+        extra: names and texts of the other columns.
+        location: of the row, for messages.
+        name: of the file: the domain, and the start of the id, of a question that has none.
+        number: of the row.
+
+    Raises:
+        DataError: what the row says is not usable.
+    """
+    question = text(values, "question", location)
+    if question is None:
+        raise DataError(f"{location} has no 'question'; give its text.")
+    options, labels = _options(values, location)
+    reference, form = _reference(values, options, labels, location)
+    form_name = text(values, "form", location) or ("choice" if options else form)
+    _check_form(form_name, reference, location)
+    try:
+        return Question(
+            question,
+            options=options,
+            reference=reference,
+            domain=text(values, "domain", location) or name,
+            id=text(values, "id", location) or f"{name}-{number:04d}",
+            form=form_name,  # type: ignore[arg-type]
+            context=text(values, "context", location) or "",
+            system=text(values, "system", location) or "",
+            extra=tuple(extra),
+        )
+    except QuestionError as error:
+        raise DataError(f"{location}: {error}") from error
+
+
+def _check_form(form: str, reference: str | References | None, location: str) -> None:
+    if form not in FORMS:
+        raise DataError(f"{location} asks for the unknown form {form!r}; the forms are {', '.join(FORMS)}.")
+    if form == "number" and isinstance(reference, str) and parse_number(reference) is None:
+        raise DataError(
+            f"{location} asks for a number but its reference {reference!r} holds none; use the form 'short'."
+        )
+
+
+def text(values: Values, key: str, location: str) -> str | None:
+    """The value of `key` as a text without outer spaces; numbers become texts, null and "" become None.
+
+    Raises:
+        DataError: it is neither text nor number.
+    """
+    value = values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, list) and key == "answer":
+        raise DataError(f"{location} has an 'answer' that is a list; right answers go into 'references'.")
+    return _as_text(value, f"{location} has a {key!r}") or None
+
+
+def truth(values: Values, key: str, location: str) -> bool | None:
+    """The value of `key` as true or false; None where it is absent.
+
+    Raises:
+        DataError: it is none of true, false, 1, 0, yes and no.
+    """
+    value = values.get(key)
+    if value is None or value == "":
+        return None
+    word = f"{value:g}" if isinstance(value, float) else str(value).strip().casefold()
+    if word not in _TRUTH:
+        raise DataError(
+            f"{location} has a {key!r} that is {str(value)[:40]!r}; write true or false (the right answer itself goes "
+            "into 'reference')."
+        )
+    return _TRUTH[word]
+
+
+def named_option(answer: str, options: Sequence[str], labels: Sequence[str] = ()) -> str | None:
+    """The letter of the option that a text names: by its text, its letter, its label, or its text in another case.
+
+    Returns:
+        None where it names no option, or where another case fits several.
+
+    >>> named_option("paris", ("Rome", "Paris")), named_option("a", ("Rome", "Paris")), named_option("x", ("Rome",))
+    ('B', 'A', None)
+    """
+    letters = LETTERS[: len(options)]
+    if answer in options:
+        return letters[options.index(answer)]
+    if len(answer) == 1 and answer.upper() in letters:
+        return answer.upper()
+    if answer in labels:
+        return letters[labels.index(answer)]
+    folded = [option.casefold() for option in options]
+    return letters[folded.index(answer.casefold())] if folded.count(answer.casefold()) == 1 else None
+
+
+def _as_text(value: object, what: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"{what} that is neither text nor number ({str(value)[:40]}); write it in quotes.")
+    return str(value).strip()
+
+
+def _texts(value: object, what: str) -> tuple[str, ...]:
+    """The members of a list, or of the text "a | b"."""
+    if isinstance(value, str):
+        value = value.split("|")
+    if not isinstance(value, list):
+        raise DataError(f'{what} that is not a list; write ["...", "..."].')
+    texts = tuple(_as_text(item, f"{what} with a member") for item in value)
+    if not all(texts):
+        raise DataError(f"{what} with an empty member; remove it or fill it in.")
+    return texts
+
+
+def _structure(value: object, location: str) -> object:
+    """A cell that holds a JSON list or object as that; any other value as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return parse_json(value, location)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(DataError):  # a text may begin with a bracket
+            return parse_json(value, location)
+    return value
+
+
+def _options(values: Values, location: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options, and their labels where they have any: {"1": "Rome", "2": "Paris"}."""
+    lettered = _lettered(values, location)
+    if lettered:
+        return lettered, ()
+    value = _structure(values.get("options"), f"{location}, column 'options'")
+    if value in (None, "", []):
+        return (), ()
+    labels: tuple[str, ...] = ()
+    what = f"{location} has 'options'"
+    if isinstance(value, dict):
+        value, labels = _labelled(value, what)
+    options = _texts(value, what)
+    if len(options) > len(LETTERS):
+        raise DataError(f"{location} has {len(options)} options but only {len(LETTERS)} letters exist; split it.")
+    return options, labels
+
+
+def _labelled(value: dict[str, object], what: str) -> tuple[object, tuple[str, ...]]:
+    """Texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
+    if set(value) == {"text", "label"} and isinstance(value["text"], list):
+        return value["text"], _texts(value["label"], f"{what}/label")
+    given = {label: option for label, option in value.items() if option is not None}
+    labels = sorted(given) if all(len(label) == 1 and label in LETTERS for label in given) else list(given)
+    return [given[label] for label in labels], tuple(labels)
+
+
+def _lettered(values: Values, location: str) -> tuple[str, ...]:
+    """The options in the columns A, B, C, ...; the last ones may be empty."""
+    filled = [letter for letter in LETTERS if values.get(letter) is not None]
+    if filled != list(LETTERS[: len(filled)]):
+        gap = next(letter for letter in LETTERS if letter not in filled)
+        raise DataError(f"{location} leaves the option {gap} empty but fills a later one; fill the options from A on.")
+    return tuple(_as_text(values[letter], f"{location} has a {letter!r}") for letter in filled)
+
+
+def _reference(
+    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str
+) -> tuple[str | References | None, Form]:
+    """What is right, and the form of an open answer that goes with it."""
+    keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
+    if len(keys) > 1:
+        raise DataError(f"{location} has both {keys[0]!r} and {keys[1]!r}; keep one.")
+    if not keys:
+        return None, "short"
+    key, value = keys[0], values[keys[0]]
+    if key == "reference_index":
+        return _by_index(value, options, location), "short"
+    if key == "references":
+        value = _structure(value, f"{location}, column 'references'")
+    if key == "references" or isinstance(value, list | dict):
+        return _references(value, options, labels, f"{location} has {key!r}")
+    reference = text(values, key, location)
+    if reference and options:
+        return _letter(reference, options, labels, location), "short"
+    return reference, "short"
+
+
+def _by_index(value: object, options: tuple[str, ...], location: str) -> str:
+    try:
+        index = int(str(value).removesuffix(".0"))
+    except ValueError:
+        index = -1
+    if not 0 <= index < len(options):
+        raise DataError(
+            f"{location} has the reference_index {str(value)[:40]!r}; it must be a number from 0 to "
+            f"{len(options) - 1}, for its {len(options)} options counted from 0."
+        )
+    return LETTERS[index]
+
+
+def _references(
+    value: object, options: tuple[str, ...], labels: tuple[str, ...], what: str
+) -> tuple[str | References, Form]:
+    """Several right answers: a list of them, or an object that has wrong ones too (TruthfulQA)."""
+    form: Form = "short"
+    incorrect: tuple[str, ...] = ()
+    if isinstance(value, dict):
+        if set(value) - {"correct", "incorrect"} or not value.get("correct"):
+            raise DataError(
+                f'{what} of another shape; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.'
+            )
+        form = "sentence"
+        correct = _texts(value["correct"], f"{what}/correct")
+        incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
+    else:
+        correct = _texts(value, what)
+    if not options:
+        return (correct[0] if len(correct) == 1 and form == "short" else References(correct, incorrect)), form
+    location = what.partition(" has ")[0]
+    if len(correct) > 1 or incorrect:
+        raise DataError(f"{location} has 'options' and several references; give 'reference' with one letter instead.")
+    return _letter(correct[0], options, labels, location), form
+
+
+def _letter(reference: str, options: tuple[str, ...], labels: tuple[str, ...], location: str) -> str:
+    """The letter of a reference, which is a letter, a label, or the text of an option."""
+    letter = named_option(reference, options, labels)
+    by_letter = reference if reference in LETTERS[: len(options)] else None
+    if reference in options and by_letter and letter != by_letter:
+        raise DataError(
+            f"{location} has the reference {reference!r}, which is the text of option {letter} and also a letter; "
+            f"write the letter, and rename the option."
+        )
+    if letter is None and reference.isdecimal():
+        raise DataError(
+            f"{location} has the reference {reference}, and whether that counts from 0 or from 1 cannot be known; give "
+            "a letter, or 'reference_index', which counts from 0."
+        )
+    if letter is None:
+        raise DataError(
+            f"{location} has the reference {reference!r}, which is neither a letter of its {len(options)} options "
+            "nor the text of one; correct it."
+        )
+    return letter

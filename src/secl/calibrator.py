@@ -16,6 +16,7 @@ from secl.data.grading import grade
 from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import EntropyShift, Gate, gap_of
+from secl.labels import Label, LabelRule, label_of
 from secl.lookahead import Lookahead, foresee
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
@@ -39,6 +40,7 @@ class Calibrator:
         signal: the training signal; normalised P(True) at the model's own tau unless given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         share: of the questions, whose candidates are compared; all of them unless given.
+        labels: moves confidences by what people say of answers; the default rule unless given.
         evidence: kinds of evidence to gather beyond the one that the signal needs.
         learns: False leaves the weights alone.
         loop: the learning rule.
@@ -64,6 +66,7 @@ class Calibrator:
         signal: Signal | None = None,
         posterior: PosteriorRule | None = None,
         share: ScoreShare | None = None,
+        labels: LabelRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool = True,
         loop: LoopSettings | None = None,
@@ -75,6 +78,7 @@ class Calibrator:
         self.gate: Gate = gate if gate is not None else EntropyShift()
         self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
         self.posterior = posterior or PosteriorRule()
+        self.labels = labels or LabelRule()
         signals = learns or self.gate.watches_gap
         self.evidence = frozenset((*evidence, *([self.signal.needs] if signals and self.signal.needs else [])))
         self.learns = learns
@@ -93,7 +97,12 @@ class Calibrator:
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), share=self.share.start())
+        return StreamState(
+            gate=self.gate.start(),
+            posterior=self.posterior.start(),
+            share=self.share.start(),
+            labels=self.labels.start(),
+        )
 
     def resume(
         self,
@@ -101,14 +110,14 @@ class Calibrator:
         gaps: Iterable[float | None] | None = None,
         records: Iterable[Record] = (),
     ) -> None:
-        """Replay gate and posterior over all answers so far; restoring the model is up to the caller.
+        """Replay gate and posterior over all answers so far; restoring model and labels is up to the caller.
 
         Args:
             entropies: of the replies, in nats.
             gaps: see `secl.gates.gap_of`; only a gate that watches them needs them.
             records: of the answers; only a calibrator that gathers evidence about candidates needs them.
         """
-        self.state = self.start()
+        self.state = replace(self.start(), labels=self.state.labels)
         for entropy, gap in zip(entropies, repeat(None) if gaps is None else gaps, strict=gaps is not None):
             state, _ = self.state.step(self.gate, entropy)
             self.state = state.observe(self.gate, gap)
@@ -171,7 +180,7 @@ class Calibrator:
         signal = PosteriorSignal.of(posterior, question, answer.reply) if self._learns_posterior else None
         # This signal is there before anything is learned, so the gate need not wait for `learn`, which may come late.
         state = state.observe(self.gate, None if signal is None else answer.reply.confidence - signal)
-        self._latest = Record(
+        record = Record(
             position=position,
             question=question,
             reply=answer.reply,
@@ -188,6 +197,8 @@ class Calibrator:
             ledger=self.model.meter.take(),
             plain_tokens=answer.plain_tokens,
         )
+        labelled = self.labels.rate(state.labels, question.domain, record.label_free)
+        self._latest = replace(record, labelled=labelled)
         self.state = state
         return self._latest
 
@@ -197,6 +208,25 @@ class Calibrator:
         evidence = [self.expected(wanted, question, position) for position, question in enumerate(questions, first)]
         self.model.prefetch(questions, evidence, weights_fixed=True)
         return [self.answer(question) for question in questions]
+
+    def label(self, record: Record, correct: bool | None, *, chance: float = 1.0) -> Label:
+        """Say whether the answer of a record is right, or take that back; later confidences follow.
+
+        Args:
+            record: as it was reported.
+            correct: whether `record.answer` is right; None takes back what was said of it before.
+            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random.
+
+        Raises:
+            ParameterError: a chance outside (0, 1].
+        """
+        label = label_of(record, correct, number=self.state.labels.until + 1, chance=chance)
+        self.take_labels([label])
+        return label
+
+    def take_labels(self, labels: Iterable[Label]) -> None:
+        """Take the next entries of a log of labels into account."""
+        self.state = replace(self.state, labels=self.labels.add(self.state.labels, labels))
 
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.

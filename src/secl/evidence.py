@@ -161,3 +161,26 @@ class Posterior:
         high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
         own = self.own is not None and self.probabilities[self.own] == high
         return self.own if own and self.own is not None else self.probabilities.index(high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """A confidence after the labels that people had given by then (`secl.labels`).
+
+    Attributes:
+        label_free: the confidence without any label, in [0, 1].
+        confidence: the one with them; the same without any.
+        low: lower end of the band that the right confidence lies in with a probability of 0.9.
+        high: its upper end.
+        labels: how many labels there were; without any, the band says how far confidences of other models were off.
+        of_domain: how many of them were about the question's domain.
+        until: number of the latest entry of the log of labels; 0 without any.
+    """
+
+    label_free: float
+    confidence: float
+    low: float
+    high: float
+    labels: int
+    of_domain: int
+    until: int

@@ -13,7 +13,7 @@ from string import ascii_uppercase
 from typing import Literal
 
 from secl.errors import QuestionError
-from secl.evidence import Evidence, Posterior
+from secl.evidence import Evidence, Labelled, Posterior
 
 LETTERS = ascii_uppercase
 """Names of the options of a multiple-choice question, in order."""
@@ -251,6 +251,7 @@ class Record:
         posterior: of the candidates; None where none was computed.
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
+        labelled: what labels make of the confidence; None in records of earlier versions.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
         outcome: what learning did.
@@ -269,6 +270,7 @@ class Record:
     evidence: Evidence
     posterior: Posterior | None = None
     answers_best: bool = False
+    labelled: Labelled | None = None
     signal: float | None
     outcome: LearningOutcome
     update: Update | None
@@ -292,7 +294,12 @@ class Record:
 
     @property
     def confidence(self) -> float:
-        """Probability that `answer` is right: by the posterior where there is one, else as stated."""
+        """Probability that `answer` is right, as it is reported: `label_free` and what labels make of it."""
+        return self.label_free if self.labelled is None else self.labelled.confidence
+
+    @property
+    def label_free(self) -> float:
+        """Probability that `answer` is right, without labels: by the posterior where there is one, else as stated."""
         if self.posterior is None:
             return self.reply.confidence
         if self.answers_best:

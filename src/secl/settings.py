@@ -147,6 +147,19 @@ class LoopSettings(Settings):
     )
 
 
+class LabelSettings(Settings):
+    """Labels, and how confidences follow them (`secl.labels`)."""
+
+    labels: int = Field(0, ge=0, description="Labels: references to reveal at random along the stream, for study.")
+    label_sound: float = Field(
+        0.5, ge=0, lt=1, description="Labels: probability, before any, that confidences are right as they are."
+    )
+    label_slope: float = Field(0.4, gt=0, description="Labels: spread of the slope around 1 where they are not.")
+    label_shift: float = Field(0.8, gt=0, description="Labels: spread of the shift then, in logits.")
+    label_domains: float = Field(0.5, gt=0, description="Labels: spread of a domain's own shift then, in logits.")
+    label_decay: float = Field(0.999, gt=0, le=1, description="Labels: what remains of a label's weight at the next.")
+
+
 class AdapterSettings(Settings):
     """LoRA and its training."""
 
@@ -169,6 +182,7 @@ class SettingGroups(Settings):
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
     posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT] = LoopSettings()
+    label: Annotated[LabelSettings, FLAT] = LabelSettings()
     adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
     seed: Seed = Field(42, description="Seed of everything random.")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secl.gates import Gate
+from secl.labels import LabelRule, LabelState
 from secl.posterior.rule import PosteriorState
 from secl.posterior.share import ShareState
 from secl.records import Decision
@@ -20,6 +21,7 @@ class StreamState:
         gate: the gate's state.
         posterior: what the views of the candidates have taught so far.
         share: what the letters of all questions and the posteriors of the scored ones have taught.
+        labels: what people have taught.
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
         burst_began: the latest question was the first one of a burst.
@@ -30,6 +32,7 @@ class StreamState:
     gate: Any
     posterior: PosteriorState = field(default_factory=PosteriorState)
     share: ShareState = field(default_factory=ShareState)
+    labels: LabelState = field(default_factory=lambda: LabelRule().start())
     decision: Decision | None = None
     entropy: float = 1.0
     burst_began: bool = False
@@ -44,6 +47,7 @@ class StreamState:
             gate=state,
             posterior=self.posterior,
             share=self.share,
+            labels=self.labels,
             decision=decision,
             entropy=entropy,
             burst_began=decision.alarm or (decision.in_burst and not was_in_burst),

@@ -68,9 +68,9 @@ def records_of_today() -> list[Record]:
 
 
 def as_before(record: Record) -> Record:
-    """A record of today without what was not recorded then: the letters of all options."""
+    """A record of today without what was not recorded then: letters of all options, the band of the confidence."""
     reply, frozen = (replace(each, option_log_p=()) for each in (record.reply, record.frozen))
-    return replace(record, reply=reply, frozen=frozen)
+    return replace(record, reply=reply, frozen=frozen, labelled=None)
 
 
 def test_a_folder_of_the_old_format_is_refused_with_the_command_that_converts_it(folder: Path) -> None:

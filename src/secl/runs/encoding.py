@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from secl.data.grading import grade
+from secl.data.grading import reported_correct
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
@@ -52,14 +52,13 @@ def to_row(record: Record) -> dict[str, Any]:
     model's own answer and its stated confidence.
     """
     p_true, posterior = record.evidence.p_true, record.posterior
-    own = record.answer == record.reply.answer
     return {
         "position": record.position,
         "id": record.question.id,
         "domain": record.question.domain,
         "question": record.question.text,
         "answer": record.answer,
-        "correct": record.correct if own else grade(record.question, record.answer),
+        "correct": reported_correct(record),
         "confidence": record.confidence,
         "own_answer": record.reply.answer,
         "own_correct": record.correct,

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from secl.calibrator import Calibrator
+from secl.data.grading import reported_correct
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.gates import Always
+from secl.labels import LabelRule, label_of
+from secl.labels.draw import draw_positions
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -35,13 +38,14 @@ Progress = Callable[[int, int, Record | None], None]
 
 @dataclass
 class Run:
-    """A run that is open for writing."""
+    """A run that is open for writing; references are labels at the positions `revealed`, once they are answered."""
 
     store: Store
     calibrator: Calibrator
     model: Model
     questions: Sequence[Question]
     records: list[Record]
+    revealed: frozenset[int] = frozenset()
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -91,6 +95,16 @@ class Run:
             kept=Version(number, self.model.weights()) if due else None,
         )
         self.records.append(record)
+        self.reveal(record)
+
+    def reveal(self, record: Record) -> None:
+        """Take the reference of a record for a label, if it was drawn; later confidences follow."""
+        correct = reported_correct(record)
+        if record.position in self.revealed and correct is not None:
+            number = self.calibrator.state.labels.until + 1
+            label = label_of(record, correct, number=number, source="reference")
+            self.store.add_label(label)
+            self.calibrator.take_labels([label])
 
     def _at_end_of_burst(self) -> bool:
         """Whether the latest question was the last of its burst; the bursts of `Always` have no end."""
@@ -133,7 +147,7 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None) -> Run:
         model.check(question)
     calibrator = build_calibrator(settings, model)
     store = Store.create(folder, Manifest.new(settings, model, questions).to_json())
-    return Run(store, calibrator, model, questions, [])
+    return Run(store, calibrator, model, questions, [], _revealed(settings, questions))
 
 
 def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
@@ -167,10 +181,19 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
+        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions))
+        log = store.label_log()
+        calibrator.take_labels(log)
+        if records and all(label.position != records[-1].position for label in log):
+            run.reveal(records[-1])  # killed between the record and its label
     except BaseException:
         store.close()
         raise
-    return Run(store, calibrator, model, questions, records)
+    return run
+
+
+def _revealed(settings: RunSettings, questions: Sequence[Question]) -> frozenset[int]:
+    return draw_positions(settings.label.labels, len(questions), settings.seed)
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> None:
@@ -206,6 +229,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior),
         share=settings.build_share(),
+        labels=LabelRule(settings.label),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

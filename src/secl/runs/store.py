@@ -4,6 +4,7 @@
     records    one row per question; decisions and updates are tables of their own, joined by position
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
+    labels     what people said of answers, a log (`secl.runs.label_log`)
 
 A question's record, its decision, its update and the learner's state are written together or not at all, so a run
 that is killed at any moment goes on from its last finished question.
@@ -21,7 +22,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from secl.errors import QuestionError, RunError
+from secl.labels import Label, standing
 from secl.records import Record
+from secl.runs import label_log
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.folder import FILE, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
@@ -70,6 +73,9 @@ class Store:
                 resources.enter_context(lock_folder(folder))
             self._db = resources.enter_context(closing(_connect(folder / FILE, writable)))
             self._check_format()
+            if writable:
+                with storage_errors(folder):
+                    self._db.executescript(label_log.TABLE)  # files of earlier versions lack it
             self._resources = resources.pop_all()
 
     @classmethod
@@ -213,6 +219,26 @@ class Store:
         """The learner's latest state; None before the first update."""
         row = next(self._read("SELECT snapshot FROM learner"), None)
         return None if row is None else bytes(row[0])
+
+    def add_label(self, label: Label) -> None:
+        """Write the next entry of the log of labels.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with storage_errors(self.folder), self._db:
+            label_log.add_label(self._db, label)
+
+    def label_log(self) -> tuple[Label, ...]:
+        """All entries in order, also those that were corrected or taken back later."""
+        try:
+            return tuple(label_log.read_labels(self._db))
+        except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
+            raise self._damaged(problem) from problem
+
+    def labels(self) -> tuple[Label, ...]:
+        """The labels that stand: the last one of each answer, unless it was taken back."""
+        return standing(self.label_log())
 
     def versions(self) -> list[int]:
         """Numbers of the kept adapter versions."""

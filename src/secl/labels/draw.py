@@ -1,0 +1,22 @@
+"""Which answers to ask people about: drawn at random, so that what they say holds for all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from secl.records import Record
+
+
+def draw_positions(count: int, total: int, seed: int) -> frozenset[int]:
+    """So many positions of a stream, all of them if it is shorter.
+
+    >>> sorted(draw_positions(3, 100, 42)) == sorted(draw_positions(3, 100, 42)), len(draw_positions(5, 3, 0))
+    (True, 3)
+    """
+    return frozenset(random.Random(f"labels-{seed}").sample(range(total), min(count, total)))
+
+
+def review_queue(records: Sequence[Record], seed: int) -> list[Record]:
+    """Records in a random order that depends on their number and the seed alone, so that a review can go on later."""
+    return random.Random(f"review-{seed}").sample(list(records), len(records))

@@ -1,0 +1,122 @@
+"""Labels along a stream: `start() -> state`, `add(state, label) -> state`, `rate(state, ...) -> confidence`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from secl.evidence import Labelled
+from secl.labels.fit import Prior, Scaling, fit
+from secl.labels.label import Label, standing
+from secl.settings import LabelSettings
+
+BAND = 0.9
+"""Probability that the right confidence lies within the band of a confidence."""
+
+MEMORY = 5000
+"""Latest labels that a fit is made of; by the default decay older ones would weigh less than 1 in 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelState:
+    """What labels have taught.
+
+    Attributes:
+        standing: the labels that count, the oldest first.
+        until: number of the latest entry of the log; 0 before the first.
+        scalings: under the narrow and under the wide prior.
+        sound: probability of the narrow one: that confidences are right as they are.
+    """
+
+    standing: tuple[Label, ...]
+    until: int
+    scalings: tuple[Scaling, Scaling]
+    sound: float
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """Maps confidences by what labels have shown.
+
+    Pure, like a gate: the state depends on the labels that stand, and on nothing else, to the last digit. A label that
+    is taken back is as if it had never been there.
+
+    Attributes:
+        settings: the prior, and how fast labels grow old.
+    """
+
+    settings: LabelSettings = field(default_factory=LabelSettings)
+
+    def start(self) -> LabelState:
+        """The state before the first label."""
+        return self._state((), 0)
+
+    def add(self, state: LabelState, labels: Iterable[Label]) -> LabelState:
+        """The state after further entries of the log, the same as after one by one."""
+        entries = tuple(labels)
+        if not entries:
+            return state
+        return self._state(standing((*state.standing, *entries)), entries[-1].number)
+
+    def without(self, state: LabelState, label: Label) -> LabelState:
+        """The state without one of its labels: what would be said if it had not been given."""
+        return self._state(tuple(each for each in state.standing if each.number != label.number), state.until)
+
+    def rate(self, state: LabelState, domain: str, confidence: float) -> Labelled:
+        """What becomes of a confidence, and the band around it.
+
+        Args:
+            state: after the labels that are known.
+            domain: of the question.
+            confidence: without any label, in [0, 1].
+        """
+        parts = [scaling.logit(domain, confidence) for scaling in state.scalings]
+        shares = (state.sound, 1.0 - state.sound)
+        low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
+        mapped = sum(share * _sigmoid(mean) for share, (mean, _) in zip(shares, parts, strict=True))
+        return Labelled(
+            label_free=confidence,
+            confidence=mapped if state.standing else confidence,
+            low=_sigmoid(low),
+            high=_sigmoid(high),
+            labels=len(state.standing),
+            of_domain=sum(label.domain == domain for label in state.standing),
+            until=state.until,
+        )
+
+    def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
+        if not labels:  # another entry of a log that teaches nothing
+            return LabelState((), until, self._prior, self.settings.label_sound)
+        settings, recent = self.settings, labels[-MEMORY:]
+        narrow, wide = (fit(recent, prior, settings.label_decay) for prior in self._priors)
+        odds = math.log(settings.label_sound / (1.0 - settings.label_sound)) if settings.label_sound else -math.inf
+        return LabelState(labels, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
+
+    @property
+    def _priors(self) -> tuple[Prior, Prior]:
+        settings = self.settings
+        wide = Prior(settings.label_slope, settings.label_shift, settings.label_domains)
+        return wide.narrow, wide
+
+    @property
+    def _prior(self) -> tuple[Scaling, Scaling]:
+        narrow, wide = (fit((), prior, self.settings.label_decay) for prior in self._priors)
+        return narrow, wide
+
+
+def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
+    """Where a mixture of Gaussians has this share below it."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    def below(z: float) -> float:
+        return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share
+
+    low = min(mean - 10.0 * sd for mean, sd in parts)
+    high = max(mean + 10.0 * sd for mean, sd in parts)
+    return float(brentq(below, low, high, xtol=1e-12))
+
+
+def _sigmoid(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.measures import measure
     from secl.evaluation.summary import summarise
+    from secl.evaluation.trust import Verdict, assess
     from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.model import Model, ModelAnswer
@@ -79,6 +80,8 @@ _HOMES = {
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
     "Update": "secl.records",
+    "Verdict": "secl.evaluation.trust",
+    "assess": "secl.evaluation.trust",
     "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
     "measure": "secl.evaluation.measures",
@@ -132,6 +135,8 @@ __all__ = [
     "SeclError",
     "Store",
     "Update",
+    "Verdict",
+    "assess",
     "load_benchmark",
     "load_stream",
     "measure",

@@ -116,6 +116,7 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
 ) -> None:
     page = written(tmp_path, make_report(make_stream(60)))
     assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
+        "May these confidences be acted on?",
         "Summary",
         "Reliability: does 70% mean 70%?",
         "Ranking and selective prediction",

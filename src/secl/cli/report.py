@@ -96,6 +96,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     from secl.reports.folder import write_report
     from secl.reports.summary_table import RANKING, ranking_table, summary_table
     from secl.reports.table import to_rich
+    from secl.reports.trust_section import trust_line
 
     alone = len(stores) == 1
     stay = alone and out is None
@@ -107,6 +108,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         screen.print()
         screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
         _print_posterior(run, screen)
+        screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:
@@ -140,9 +142,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
 
     manifest = Manifest.of(store)
     evaluation = evaluate(records, estimators_of(manifest))
-    if stay:
-        write_summary(store, evaluation.summary)
-    return RunReport(
+    report = RunReport(
         name=name,
         records=records,
         evaluation=evaluation,
@@ -152,6 +152,9 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         settings=manifest.settings.changed(),
         command=command(manifest.settings),
     )
+    if stay:
+        write_summary(store, evaluation.summary, report.trust)
+    return report
 
 
 def command(settings: RunSettings) -> str:

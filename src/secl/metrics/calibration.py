@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -158,3 +159,30 @@ def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 1
         right = float(grades[inside].mean()) if count else math.nan
         rows.append(Bin(lo=float(edges[k]), hi=float(edges[k + 1]), count=count, confidence=stated, accuracy=right))
     return rows
+
+
+@lru_cache(maxsize=32)
+def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
+    """How probable a number of right answers at least as far out is if every confidence is true; two-sided, exact.
+
+    That number then has a Poisson-binomial distribution. Beyond `EXACT` answers its normal limit is used.
+
+    Args:
+        confidence: n probabilities in [0, 1]; a tuple, because a result is kept.
+        right: number of right answers, from 0 to n.
+
+    >>> round(chance_of_count((0.9, 0.9, 0.9), 0), 6)
+    0.002
+    """
+    p = np.asarray(confidence, dtype=np.float64)
+    if p.size > EXACT:
+        beyond = max(abs(right - float(p.sum())) - 0.5, 0.0)
+        return math.erfc(beyond / math.sqrt(2.0 * max(float((p * (1.0 - p)).sum()), 1e-300)))
+    counts = np.ones(1)
+    for each in p:
+        counts = np.convolve(counts, (1.0 - each, each))
+    return min(1.0, 2.0 * float(min(counts[: right + 1].sum(), counts[right:].sum())))
+
+
+EXACT = 4000
+"""Answers up to which their number of right ones has its exact distribution (a quarter of a second at most)."""

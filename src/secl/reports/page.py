@@ -16,6 +16,7 @@ from secl.reports.provenance import ledger, provenance
 from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
 from secl.reports.run_rows import domain_rows, overview
 from secl.reports.summary_table import RANKING, ranking_table, summary_table
+from secl.reports.trust_section import trust_html
 from secl.reports.wrong_answers import wrong_answers
 
 
@@ -61,7 +62,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         finalize=clean,
     )
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
-    environment.globals |= {"posterior_title": TITLE}
+    environment.globals |= {"posterior_title": TITLE, "trust_html": trust_html}
     sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
     return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
+from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
 from secl.reports.figures.drawing import Panel
 
@@ -35,6 +37,11 @@ class RunReport:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     command: str
+
+    @cached_property
+    def trust(self) -> Verdict:
+        """Whether the reported confidences may be acted on."""
+        return assess(self.records)
 
     @property
     def summary(self) -> Summary:

@@ -14,8 +14,10 @@ from secl.data.grading import reported_correct
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
+from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
+from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
 from secl.labels import LabelRule, label_of
 from secl.labels.draw import draw_positions
@@ -128,7 +130,8 @@ class Run:
     def finish(self) -> dict[str, Any]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
-        return write_summary(self.store, summarise(self.records, estimators_of(self.manifest)))
+        summary = summarise(self.records, estimators_of(self.manifest))
+        return write_summary(self.store, summary, assess(self.records))
 
 
 def start(settings: RunSettings, folder: Path, load: Load | None = None) -> Run:
@@ -246,8 +249,12 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 
 
-def write_summary(store: Store, summary: Summary) -> dict[str, Any]:
-    """Write the summary of the records so far into the run folder; returns what was written."""
+def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, Any]:
+    """Write the summary of the records so far, and the verdict on their confidences, into the run folder.
+
+    Returns:
+        what was written.
+    """
     manifest = Manifest.of(store)
     plain = {
         "model": manifest.settings.model.name,
@@ -255,6 +262,7 @@ def write_summary(store: Store, summary: Summary) -> dict[str, Any]:
         "seed": manifest.settings.seed,
         "complete": summary.questions == manifest.total,
         "seconds": store.seconds,
+        "verdict": json_value(verdict),
         **summary.to_json(),
     }
     unfinished = store.folder / f"{SUMMARY}.new"

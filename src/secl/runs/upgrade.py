@@ -16,6 +16,7 @@ from typing import Any
 
 from secl.errors import RunError
 from secl.evaluation.summary import summarise
+from secl.evaluation.trust import assess
 from secl.runs.folder import FILE, UNFINISHED, check_is_run, lock_folder, storage_errors
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, estimators_of, write_summary
@@ -57,7 +58,7 @@ def upgrade(folder: Path) -> bool:
         with Store(folder) as store:
             records = list(store.records())
             if records:
-                write_summary(store, summarise(records, estimators_of(Manifest.of(store))))
+                write_summary(store, summarise(records, estimators_of(Manifest.of(store))), assess(records))
     return True
 
 

@@ -1,0 +1,54 @@
+"""Why a confidence may or may not be acted on: what a verdict (`secl.evaluation.trust`) is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Severity = Literal["note", "doubt", "stop"]
+"""A note changes nothing, a doubt keeps a verdict from being fine, a stop means: do not act on it."""
+
+Code = Literal[
+    "same_letter",
+    "digit_mass",
+    "letter_mass",
+    "uninformed",
+    "constant",
+    "flat_signal",
+    "few_questions",
+    "unreadable",
+    "answers_changed",
+    "unlabelled",
+    "few_labels",
+    "chance",
+    "inverted",
+    "weak",
+    "overconfident",
+    "underconfident",
+    "tested",
+]
+"""Short names of reasons, for programs."""
+
+CODES: tuple[Code, ...] = get_args(Code)
+"""All of them."""
+
+FEWEST = 20
+"""Questions, or graded answers, below which nothing is concluded from them."""
+
+UNLIKELY, RARE = 1e-2, 1e-3
+"""Probabilities below which chance is a bad explanation, and none: many verdicts are reached along a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a verdict is what it is.
+
+    Attributes:
+        code: for programs.
+        severity: what follows from it.
+        sentence: for people, with what to do where something can be done.
+    """
+
+    code: Code
+    severity: Severity
+    sentence: str

@@ -1,0 +1,190 @@
+"""What shows without any right answer that a confidence is not to be relied on."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from secl.evaluation.reason import FEWEST, RARE, Reason
+from secl.metrics.calibration import chance_of_count
+from secl.records import LETTERS, Record
+
+NEARLY_ALL = 0.9
+"""Share of the answers from which something holds for nearly all."""
+
+LONGEST = 100
+"""Questions below which a burst over nearly all of them is too little to learn from: two bursts of 50."""
+
+
+def seen(records: Sequence[Record], *, complete: bool = True) -> list[Reason]:
+    """What the records show without any right answer.
+
+    Args:
+        records: in order.
+        complete: whether these are all questions there will be, and not the latest of a stream that goes on.
+    """
+    reasons = [_of_changed_answers(records)]
+    if len(records) >= FEWEST:
+        reasons += [_of_letters(records), _of_digits(records), _of_knowing(records), _of_unreadable(records)]
+        if not any(reason and reason.code == "uninformed" for reason in reasons):
+            reasons.append(_of_spread(records))
+        reasons.append(_of_signal(records))
+    if complete:
+        reasons.append(_of_length(records))
+    return [reason for reason in reasons if reason is not None]
+
+
+def _of_letters(records: Sequence[Record]) -> Reason | None:
+    """Whether one letter is answered whatever the options say."""
+    # Questions with the same options in the same order (yes or no) may well have the same answer.
+    different = {record.question.options: record for record in records if record.question.options and record.answer}
+    asked = list(different.values())
+    if len(asked) < FEWEST:
+        return None
+    (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
+    chances = [letter in record.question.letters and 1 / len(record.question.options) for record in asked]
+    right = sum(record.question.reference == letter for record in asked)
+    expected = max(sum(chances), right)
+    share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
+    if share < 0.5 or len(LETTERS) * chance_of_count(tuple(map(float, chances)), count) >= RARE:
+        return None
+    text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
+    if sum(map(stated_alone, asked)) < len(asked) / 2:
+        text += "; its confidences take that into account"
+        if not asked[-1].answers_best:
+            text += ", and --answer best gives better answers"
+        return Reason("same_letter", "note", f"{text}.")
+    return Reason("same_letter", "stop" if share > 0.8 else "doubt", f"{text}; use --method posterior --answer best.")
+
+
+def _of_digits(records: Sequence[Record]) -> Reason | None:
+    """Whether the stated confidence comes from digits that the model does not want to say."""
+    masses = [record.reply.digit_mass for record in records if stated_alone(record)]
+    few = sum(mass < 0.5 for mass in masses)
+    if len(masses) < FEWEST or few < len(masses) / 2:
+        return None
+    text = (
+        "Asked for its confidence, the model hardly says a digit (median probability of all ten: "
+        f"{median(masses):.2g}), so what it states means little; use --method posterior."
+    )
+    return Reason("digit_mass", "stop" if median(masses) < 0.05 else "doubt", text)
+
+
+def _of_knowing(records: Sequence[Record]) -> Reason | None:
+    """Whether the posterior found that the model knows nothing here."""
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    unknowing = sum(not posterior.informed for posterior in posteriors)
+    if len(posteriors) < FEWEST or unknowing < len(posteriors) / 2:
+        return None
+    text = (
+        f"The model shows no sign of knowing the answers to {unknowing} of {len(posteriors)} questions, so their "
+        "confidences are mere guesses among the candidates; use a larger model."
+    )
+    return Reason("uninformed", "stop", text)
+
+
+def _of_unreadable(records: Sequence[Record]) -> Reason | None:
+    """Whether many replies hold no readable answer."""
+    count = sum(record.answer is None for record in records)
+    if count < 0.2 * len(records):
+        return None
+    text = f"No answer could be read in {count} of {len(records)} replies; their confidences are about nothing."
+    return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", text)
+
+
+def _of_spread(records: Sequence[Record]) -> Reason | None:
+    """Whether nearly all confidences are the same."""
+    confidences = [record.confidence for record in records]
+    middle = median(confidences)
+    same = sum(abs(each - middle) <= 0.01 for each in confidences)
+    if same < NEARLY_ALL * len(confidences):
+        return None
+    text = f"{same} of {len(confidences)} confidences are {middle:.2f}: they tell no answer from another."
+    return Reason("constant", "stop", text)
+
+
+def _of_signal(records: Sequence[Record]) -> Reason | None:
+    """Whether what is learned from is 1/K for nearly all questions."""
+    signals = [
+        record.signal * len(record.evidence.p_true.candidates)
+        for record in records
+        if record.signal is not None and record.evidence.p_true is not None and stated_alone(record)
+    ]
+    flat = sum(abs(each - 1) <= 0.25 for each in signals)
+    if not any(map(_trained, records)) or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
+        return None
+    text = (
+        f"What is learned from is about 1 over the number of candidates for {flat} of {len(signals)} questions, so it "
+        "moves all confidences alike; use --method posterior."
+    )
+    return Reason("flat_signal", "doubt", text)
+
+
+def _of_length(records: Sequence[Record]) -> Reason | None:
+    """Whether a burst covers nearly all of a short stream."""
+    n, trained = len(records), sum(map(_trained, records))
+    covered = sum(record.decision.in_burst for record in records)
+    if not trained or n >= LONGEST or covered < 0.8 * n or not any(map(stated_alone, records)):
+        return None
+    text = f"{n} questions are too few to learn from ({trained} of them trained); use --method posterior."
+    return Reason("few_questions", "doubt", text)
+
+
+def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
+    """How many answers learning has changed, and whether that did harm."""
+    changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
+    if not changed:
+        return None
+    text = f"Learning changed answers too, and not only confidences: {len(changed)} of {len(records)}"
+    lost = sum(bool(record.frozen_correct) and record.correct is False for record in changed)
+    won = sum(bool(record.correct) and record.frozen_correct is False for record in changed)
+    if lost + won:
+        text += f"; {won} wrong ones became right, and {lost} right ones wrong"
+    harm = lost > won and chance_of_count((0.5,) * (lost + won), lost) < 0.05
+    return Reason("answers_changed", "doubt" if harm else "note", f"{text}.")
+
+
+def stated_alone(record: Record) -> bool:
+    """Whether the reported confidence is what the model states, and no posterior."""
+    posterior = record.posterior
+    return posterior is None or (posterior.confidence is None and not record.answers_best)
+
+
+def _trained(record: Record) -> bool:
+    return record.outcome == "trained"
+
+
+def seen_in_one(record: Record) -> list[Reason]:
+    """What one answer shows about itself, before there are others to compare it with."""
+    reply, posterior, found = record.reply, record.posterior, []
+    if reply.digit_mass < 0.5:
+        text = (
+            f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
+        )
+        text += "; what it states means little."
+        found.append(Reason("digit_mass", "stop" if reply.digit_mass < 0.05 else "doubt", text))
+    letters = math.fsum(math.exp(each) for each in reply.option_log_p)
+    if reply.option_log_p and letters < 0.5:
+        text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g}); its "
+        found.append(Reason("letter_mass", "stop" if letters < 0.05 else "doubt", f"{text}answer means little."))
+    other = _other_choice(record)
+    if other is not None:
+        text = f"With its options in another order the model chooses {other}; its own letter follows the place."
+        found.append(Reason("same_letter", "doubt", text))
+    if posterior is not None and not posterior.informed:
+        found.append(Reason("uninformed", "stop", "The model shows no sign of knowing the answers to such questions."))
+    return found
+
+
+def _other_choice(record: Record) -> str | None:
+    """What the model chooses in another order of the options, if that is not its answer; None without such evidence."""
+    compared, question = record.evidence.candidates, record.question
+    if compared is None or not question.options or record.reply.answer is None:
+        return None
+    for order in compared.letters:
+        letter = question.letters[max(range(len(order.log_p)), key=lambda number: order.log_p[number])]
+        if letter != record.reply.answer:
+            return f"{letter}. {question.option(letter)}"
+    return None

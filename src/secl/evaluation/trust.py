@@ -1,0 +1,198 @@
+"""May one act on these confidences? A verdict with its reasons.
+
+What is judged is what was reported: `Record.answer` and `Record.confidence`. Tests against right answers come first
+(`from_grades`): they overrule what can be seen without any (`seen`), which shows that something is wrong and never that
+all is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean
+from typing import Literal
+
+from secl.data.grading import grade
+from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
+from secl.evaluation.symptoms import seen
+from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
+from secl.metrics.calibration import chance_of_count
+from secl.metrics.discrimination import auroc
+from secl.records import Record
+
+Level = Literal["fine", "unproven", "do not act on it"]
+"""fine: tested on right answers and not found wrong. unproven: not enough is known, or there are doubts."""
+
+WEAK = 0.6
+"""AUROC up to which a confidence hardly separates right from wrong answers."""
+
+GAP = 0.1
+"""Mean confidence less accuracy from which it is too wrong to act on; half of it is a doubt."""
+
+RESAMPLES = 1000
+"""Draws of the bootstrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether reported confidences may be acted on.
+
+    Attributes:
+        level: the verdict.
+        reasons: the most severe first.
+        questions: answers that it is about.
+        graded: answers among them, or labels, that are known to be right or wrong.
+        accuracy: share of these that is right; nan without any.
+        mean_confidence: their mean reported confidence; nan without any.
+    """
+
+    level: Level
+    reasons: tuple[Reason, ...]
+    questions: int
+    graded: int
+    accuracy: float = math.nan
+    mean_confidence: float = math.nan
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The reasons that stand against acting, for programs: those that are no mere notes."""
+        return tuple(reason.code for reason in self.reasons if reason.severity != "note")
+
+    @property
+    def line(self) -> str:
+        """The verdict and what stands behind it, in one line.
+
+        >>> assess([]).line
+        'unproven. Nothing has been answered yet.'
+        """
+        worst = self.reasons[0].severity
+        weighty = [each.sentence for each in self.reasons if each.severity == worst]
+        return f"{self.level}. {' '.join(weighty[:1] if worst == 'note' else weighty)}"
+
+
+def assess(records: Sequence[Record], labels: Mapping[int, bool] | None = None) -> Verdict:
+    """The verdict on a run.
+
+    Args:
+        records: of the run, in order.
+        labels: what people said about answers, by position; they come before references.
+    """
+    said = labels or {}
+    grades = [(record.confidence, said.get(record.position, _grade(record))) for record in records]
+    return conclude(
+        seen(records), from_grades([(chance, right) for chance, right in grades if right is not None]), len(records)
+    )
+
+
+def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
+    """The verdict on answers from what is seen in their records and from the tests on right answers.
+
+    Args:
+        from_records: of `seen`.
+        on_labels: of `from_grades`.
+        questions: how many answers there are.
+    """
+    if not questions:
+        return Verdict("unproven", (Reason("unlabelled", "doubt", "Nothing has been answered yet."),), 0, 0)
+    proven = on_labels.level == "fine"
+    # Whoever separates right from wrong and means what it says does so whatever else looks odd.
+    others = [replace(each, severity="note") if proven else each for each in from_records]
+    order: dict[Severity, int] = {"stop": 0, "doubt": 1, "note": 2}
+    reasons = tuple(sorted((*on_labels.reasons, *others), key=lambda reason: order[reason.severity]))
+    return replace(on_labels, level=_level(reasons, proven=proven), reasons=reasons, questions=questions)
+
+
+def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
+    if any(reason.severity == "stop" for reason in reasons):
+        return "do not act on it"
+    return "fine" if proven else "unproven"
+
+
+def from_grades(graded: Sequence[tuple[float, bool]]) -> Verdict:
+    """What right answers say about confidences, and nothing else.
+
+    Args:
+        graded: confidence and whether the answer is right.
+    """
+    n = len(graded)
+    if not n:
+        text = "No answer is known to be right or wrong, so nothing has tested these confidences; label some."
+        return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
+    confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
+    accuracy, mean = fmean(grades), fmean(confidences)
+    reasons = [*_level_reasons(confidences, grades), *_ranking_reasons(confidences, grades)]
+    if n < FEWEST:
+        text = f"Only {n} of the answers are known to be right or wrong; label {FEWEST - n} more to test them."
+        reasons.append(Reason("few_labels", "doubt", text))
+    if reasons:
+        return Verdict(_level(reasons, proven=False), tuple(reasons), n, n, accuracy, mean)
+    area, interval = _separation(confidences, grades)
+    text = (
+        f"Tested on {_amount(n, 'graded answer')}: they separate right from wrong ({_area(area, interval)}), and say "
+        f"{_percent(mean)} where {_percent(accuracy)} are right."
+    )
+    return Verdict("fine", (Reason("tested", "note", text),), n, n, accuracy, mean)
+
+
+def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> list[Reason]:
+    """Whether the mean confidence and the share of right answers contradict each other."""
+    mean, accuracy = fmean(confidences), fmean(grades)
+    gap = mean - accuracy
+    chance = chance_of_count(confidences, sum(grades))
+    if abs(gap) < GAP / 2 or chance >= UNLIKELY:
+        return []
+    said = f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right"
+    if gap < 0:
+        return [Reason("underconfident", "doubt", f"The confidences are too low: {said}.")]
+    severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
+    return [Reason("overconfident", severity, f"The confidences are too high: {said}.")]
+
+
+def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> list[Reason]:
+    """Whether right answers have higher confidences than wrong ones."""
+    if len(grades) < FEWEST:
+        return []
+    area, interval = _separation(confidences, grades)
+    if math.isnan(area) or math.isnan(interval.low):
+        kind = "right" if fmean(grades) > 0.5 else "wrong"
+        text = f"Nearly all graded answers are {kind}, so whether the confidences tell right from wrong is unknown."
+        return [Reason("few_labels", "doubt", text)]
+    shown = _area(area, interval)
+    if interval.high < 0.5:
+        return [
+            Reason("inverted", "stop", f"The confidences are higher for wrong answers than for right ones ({shown}).")
+        ]
+    if interval.low > 0.5 and area > WEAK:
+        return []
+    if interval.low > 0.5:
+        return [Reason("weak", "doubt", f"The confidences hardly separate right from wrong answers ({shown}).")]
+    if interval.high <= WEAK:
+        return [Reason("chance", "stop", f"The confidences do not separate right from wrong answers ({shown}).")]
+    text = f"{_amount(len(grades), 'graded answer')} do not tell whether the confidences separate right from wrong"
+    return [Reason("few_labels", "doubt", f"{text} ({shown}); label more.")]
+
+
+@lru_cache(maxsize=16)
+def _separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
+    """AUROC and its 95% bootstrap interval."""
+    values = resampled_measures(confidences, grades, resamples=RESAMPLES)["auroc"]
+    return auroc(confidences, grades), percentile_interval(values)
+
+
+def _grade(record: Record) -> bool | None:
+    """Whether the reported answer is right; None without a reference."""
+    return record.correct if record.answer == record.reply.answer else grade(record.question, record.answer)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _area(area: float, interval: Interval) -> str:
+    return f"AUROC {area:.2f}, {interval.low:.2f} to {interval.high:.2f}, where chance gives 0.5"

@@ -1,0 +1,241 @@
+"""The verdict on confidences: what it rests on, and that it does not cry wolf."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from secl.evaluation.symptoms import seen, seen_in_one
+from secl.evaluation.trust import assess, conclude, from_grades
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
+from secl.metrics.calibration import EXACT, chance_of_count
+from secl.records import Decision, Question, Record
+from tests.reports.conftest import MakeRecord
+
+IN_BURST = Decision(alarm=False, in_burst=True, remaining=1, statistic=None)
+
+
+def choice(record: Record, answer: str, *, reference: str | None = None, options: tuple[str, ...] = ()) -> Record:
+    """The record as one of a multiple choice with four options of its own."""
+    texts = options or tuple(f"{letter} of {record.position}" for letter in "abcd")
+    question = Question(record.question.text, options=texts, reference=reference)
+    correct = None if reference is None else answer == reference
+    return replace(record, question=question, reply=replace(record.reply, answer=answer), correct=correct)
+
+
+def with_posterior(record: Record, confidence: float, *, informed: bool = True, own: int = 0) -> Record:
+    """The record with a posterior over four candidates, of which the first has this probability."""
+    rest = (1 - confidence) / 3
+    posterior = Posterior(
+        candidates=("a", "b", "c", "d"),
+        probabilities=(confidence, rest, rest, rest),
+        own=own,
+        weights=(("letters", 1.0),),
+        reliability=None,
+        agreement=None,
+        informed=informed,
+        questions=100,
+    )
+    return replace(record, posterior=posterior)
+
+
+def calibrated(n: int, seed: int = 0) -> list[tuple[float, bool]]:
+    """Confidences from .05 to .95 that mean what they say."""
+    generator = np.random.default_rng(seed)
+    chances = generator.uniform(0.05, 0.95, n)
+    return [(float(p), bool(generator.random() < p)) for p in chances]
+
+
+class TestChanceOfCount:
+    def test_is_the_binomial_tail_where_all_confidences_are_equal(self) -> None:
+        assert chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
+        assert chance_of_count((0.7,) * 12, 2) == pytest.approx(2 * binom.cdf(2, 12, 0.7), rel=1e-9)
+
+    def test_is_one_at_the_expected_count(self) -> None:
+        assert chance_of_count((0.5,) * 10, 5) == 1.0
+
+    def test_the_normal_limit_agrees_where_it_takes_over(self) -> None:
+        confidences = tuple(np.random.default_rng(1).uniform(0.1, 0.9, EXACT))
+        right = round(sum(confidences)) + 45
+        assert chance_of_count((*confidences, 1e-9), right) == pytest.approx(
+            chance_of_count(confidences, right), rel=0.05
+        )
+
+
+class TestOnLabels:
+    def test_a_calibrated_confidence_that_separates_is_fine(self) -> None:
+        verdict = from_grades(calibrated(200))
+        assert verdict.level == "fine"
+        assert verdict.codes == ()
+        assert [reason.code for reason in verdict.reasons] == ["tested"]
+
+    def test_calibrated_confidences_are_hardly_ever_found_wrong(self) -> None:
+        alarms = sum(from_grades(calibrated(100, seed)).level == "do not act on it" for seed in range(60))
+        assert alarms == 0
+
+    def test_twelve_labels_tell_a_gross_error(self) -> None:
+        verdict = from_grades([(0.75, number < 2) for number in range(14)])
+        assert verdict.level == "do not act on it"
+        assert "overconfident" in verdict.codes
+        assert "75%" in verdict.line
+        assert "14%" in verdict.line
+
+    def test_a_few_wrong_answers_are_no_alarm(self) -> None:
+        verdict = from_grades([(0.7, False), (0.8, False), (0.75, True)])
+        assert verdict.level == "unproven"
+        assert verdict.codes == ("few_labels",)
+        assert "label 17 more" in verdict.line
+
+    def test_confidences_too_low_are_a_doubt_and_no_alarm(self) -> None:
+        pairs = [(p / 2, right) for p, right in calibrated(300)]
+        assert from_grades(pairs).codes == ("underconfident",)
+
+    def test_a_confidence_without_ranking_is_at_chance(self) -> None:
+        generator = np.random.default_rng(0)
+        pairs = [(float(generator.uniform(0.3, 0.5)), bool(generator.random() < 0.4)) for _ in range(800)]
+        verdict = from_grades(pairs)
+        assert verdict.codes == ("chance",)
+        assert verdict.level == "do not act on it"
+        assert "AUROC" in verdict.line
+
+    def test_a_confidence_that_ranks_backwards_is_inverted(self) -> None:
+        assert from_grades([(1 - p, right) for p, right in calibrated(300)]).codes[0] == "inverted"
+
+    def test_answers_of_one_kind_leave_the_ranking_unknown(self) -> None:
+        verdict = from_grades([(0.9 + number / 1000, True) for number in range(30)])
+        assert verdict.codes == ("few_labels",)
+        assert verdict.level == "unproven"
+
+    def test_no_labels_at_all_are_unproven(self) -> None:
+        verdict = from_grades([])
+        assert (verdict.level, verdict.graded) == ("unproven", 0)
+        assert math.isnan(verdict.accuracy)
+
+
+class TestWithoutLabels:
+    def test_one_letter_for_nearly_everything_is_said(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n), "B" if n < 109 else "C") for n in range(120)]
+        (reason,) = [each for each in seen(records) if each.code == "same_letter"]
+        assert reason.severity == "stop"
+        assert "B on 109 of 120 questions" in reason.sentence
+
+    def test_letters_as_they_fall_are_not(self, make_record: MakeRecord) -> None:
+        letters = np.random.default_rng(0).choice(list("ABCD"), 400, p=(0.4, 0.3, 0.2, 0.1))
+        records = [choice(make_record(n), letter) for n, letter in enumerate(letters)]
+        assert "same_letter" not in {reason.code for reason in seen(records)}
+
+    def test_yes_or_no_may_be_no_all_the_time(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n), "B", options=("yes", "no")) for n in range(100)]
+        assert "same_letter" not in {reason.code for reason in seen(records)}
+
+    def test_nor_is_the_letter_that_is_right_all_the_time(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n), "A", reference="A") for n in range(100)]
+        assert "same_letter" not in {reason.code for reason in seen(records)}
+
+    def test_a_posterior_takes_letters_into_account(self, make_record: MakeRecord) -> None:
+        records = [with_posterior(choice(make_record(n), "B"), 0.2 + n / 1000) for n in range(100)]
+        (reason,) = [each for each in seen(records) if each.code == "same_letter"]
+        assert reason.severity == "note"
+        assert "--answer best" in reason.sentence
+
+    def test_digits_that_the_model_does_not_say(self, make_record: MakeRecord) -> None:
+        records = [make_record(n, digit=n % 10, digit_mass=0.0002) for n in range(30)]
+        verdict = assess([replace(record, correct=None) for record in records])
+        assert verdict.level == "do not act on it"
+        assert verdict.codes[0] == "digit_mass"
+        assert "0.0002" in verdict.line
+
+    def test_digits_do_not_matter_to_a_posterior(self, make_record: MakeRecord) -> None:
+        records = [with_posterior(make_record(n, digit_mass=0.0002), 0.2 + n / 100) for n in range(30)]
+        assert "digit_mass" not in {reason.code for reason in seen(records)}
+
+    def test_a_posterior_that_knows_nothing(self, make_record: MakeRecord) -> None:
+        records = [with_posterior(make_record(n), 0.25, informed=n < 20) for n in range(60)]
+        codes = [reason.code for reason in seen(records)]
+        assert codes == ["uninformed"]  # and not that the confidences are all the same
+
+    def test_the_same_confidence_for_all(self, make_record: MakeRecord) -> None:
+        assert {reason.code for reason in seen([make_record(n, digit=2) for n in range(40)])} == {"constant"}
+
+    def test_a_signal_of_one_over_the_candidates(self, make_record: MakeRecord) -> None:
+        p_true = PTrue(candidates=tuple("abcde"), probabilities=(0.3,) * 5, distractor_source="listed:4")
+        records = [
+            replace(make_record(n, digit=n % 10, outcome="trained"), evidence=Evidence(p_true), signal=0.19 + n / 1500)
+            for n in range(40)
+        ]
+        assert "flat_signal" in {reason.code for reason in seen(records)}
+
+    def test_a_burst_over_a_short_stream(self, make_record: MakeRecord) -> None:
+        records = [
+            make_record(n, digit=n % 10, outcome="trained" if n < 38 else "idle", decision=IN_BURST) for n in range(40)
+        ]
+        (reason,) = seen(records)
+        assert reason.code == "few_questions"
+        assert "40 questions" in reason.sentence
+        assert "38 of them trained" in reason.sentence
+        assert seen(records, complete=False) == []  # the opening of a stream that goes on
+
+    def test_answers_changed_by_learning_are_counted(self, make_record: MakeRecord) -> None:
+        records = [make_record(n, digit=n % 10, correct=None) for n in range(40)]
+        changed = [
+            replace(each, reply=replace(each.reply, answer="X" if each.position < 5 else "A", version=1))
+            for each in records
+        ]
+        (reason,) = seen(changed)
+        assert (reason.code, reason.severity) == ("answers_changed", "note")
+        assert "5 of 40" in reason.sentence
+
+    def test_answers_changed_for_the_worse_are_a_doubt(self, make_record: MakeRecord) -> None:
+        record = make_record(0, correct=False, frozen_correct=True)
+        changed = replace(record, reply=replace(record.reply, answer="X", version=1))
+        assert [reason.severity for reason in seen([changed] * 10)] == ["doubt"]
+
+    def test_a_sound_unlabelled_run_is_unproven_for_one_reason(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]
+        verdict = assess(records)
+        assert verdict.level == "unproven"
+        assert verdict.codes == ("unlabelled",)
+
+
+class TestTogether:
+    def test_right_answers_overrule_what_looks_odd(self, make_record: MakeRecord) -> None:
+        odd = seen([make_record(n, digit=n % 10, digit_mass=0.0002) for n in range(30)])
+        verdict = conclude(odd, from_grades(calibrated(200)), 230)
+        assert verdict.level == "fine"
+        assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
+
+    def test_labels_come_before_references(self, make_record: MakeRecord) -> None:
+        records = [make_record(n, digit=8, correct=True) for n in range(14)]
+        assert assess(records).level == "unproven"
+        assert "overconfident" in assess(records, dict.fromkeys(range(14), False)).codes
+
+    def test_the_grade_is_that_of_the_answer_that_was_given(self, make_record: MakeRecord) -> None:
+        best = with_posterior(choice(make_record(0), "B", reference="A"), 0.7, own=1)
+        record = replace(best, answers_best=True)
+        assert (record.answer, record.correct) == ("A", False)
+        assert assess([record]).accuracy == 1.0
+
+
+class TestOneAnswer:
+    def test_little_digit_and_letter_mass(self, make_record: MakeRecord) -> None:
+        record = choice(make_record(0, digit_mass=0.0002), "A")
+        record = replace(record, reply=replace(record.reply, option_log_p=(math.log(0.001),) * 4))
+        found = [(each.code, each.severity) for each in seen_in_one(record)]
+        assert found == [("digit_mass", "stop"), ("letter_mass", "stop")]
+
+    def test_letters_that_follow_the_place(self, make_record: MakeRecord) -> None:
+        record = choice(make_record(0), "B", options=("Rome", "Paris"))
+        order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
+        compared = CandidateEvidence(
+            candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
+        )
+        (reason,) = seen_in_one(replace(record, evidence=Evidence(candidates=compared)))
+        assert reason.code == "same_letter"
+        assert "A. Rome" in reason.sentence
+
+    def test_nothing_to_say_of_a_sound_answer(self, make_record: MakeRecord) -> None:
+        assert seen_in_one(make_record(0)) == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from secl.evaluation.reason import Reason
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import assess, conclude, from_grades
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
@@ -220,12 +221,16 @@ class TestTogether:
         assert assess([record]).accuracy == 1.0
 
 
+def of_one(record: Record) -> list[Reason]:
+    return seen_in_one(record.question, record.reply, record.evidence, record.posterior)
+
+
 class TestOneAnswer:
     def test_little_digit_and_letter_mass(self, make_record: MakeRecord) -> None:
         record = choice(make_record(0, digit_mass=0.0002), "A")
         record = replace(record, reply=replace(record.reply, option_log_p=(math.log(0.001),) * 4))
-        found = [(each.code, each.severity) for each in seen_in_one(record)]
-        assert found == [("digit_mass", "stop"), ("letter_mass", "stop")]
+        found = [(each.code, each.severity) for each in of_one(record)]
+        assert found == [("digit_mass", "stop"), ("letter_mass", "doubt")]
 
     def test_letters_that_follow_the_place(self, make_record: MakeRecord) -> None:
         record = choice(make_record(0), "B", options=("Rome", "Paris"))
@@ -233,9 +238,9 @@ class TestOneAnswer:
         compared = CandidateEvidence(
             candidates=("Rome", "Paris"), letters=(order,), likelihoods=(None, None), source="options"
         )
-        (reason,) = seen_in_one(replace(record, evidence=Evidence(candidates=compared)))
+        (reason,) = of_one(replace(record, evidence=Evidence(candidates=compared)))
         assert reason.code == "same_letter"
         assert "A. Rome" in reason.sentence
 
     def test_nothing_to_say_of_a_sound_answer(self, make_record: MakeRecord) -> None:
-        assert seen_in_one(make_record(0)) == []
+        assert of_one(make_record(0)) == []

@@ -25,10 +25,12 @@ def ask(
         option: An answer to choose from; give two or more, or none.
         adapter: A run whose learned adapter to use.
     """
+    from secl.evaluation.symptoms import seen_in_one
     from secl.evidence import Evidence
     from secl.posterior.rule import PosteriorRule
     from secl.records import Question
     from secl.reports.console import answer_panel
+    from secl.reports.formatting import terminal_text
     from secl.runs.loading import load_for_asking
 
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
@@ -39,7 +41,10 @@ def ask(
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
     rule = PosteriorRule()
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
-    console().print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+    screen = console()
+    screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+    for reason in seen_in_one(to_ask, reply, evidence, posterior):
+        screen.print(f"warning: {terminal_text(reason.sentence)}", soft_wrap=True)
 
 
 @app.command

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from statistics import median
 
 from secl.evaluation.reason import FEWEST, RARE, Reason
+from secl.evidence import Evidence, Posterior
 from secl.metrics.calibration import chance_of_count
-from secl.records import LETTERS, Record
+from secl.records import LETTERS, Question, Record, Reply
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
+
+LITTLE = 0.05
+"""Probability of all digits, or of all letters, below which the model does not mean the one it is read to say."""
 
 LONGEST = 100
 """Questions below which a burst over nearly all of them is too little to learn from: two bursts of 50."""
@@ -62,14 +66,13 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 def _of_digits(records: Sequence[Record]) -> Reason | None:
     """Whether the stated confidence comes from digits that the model does not want to say."""
     masses = [record.reply.digit_mass for record in records if stated_alone(record)]
-    few = sum(mass < 0.5 for mass in masses)
-    if len(masses) < FEWEST or few < len(masses) / 2:
+    if len(masses) < FEWEST or median(masses) >= 0.5:
         return None
     text = (
         "Asked for its confidence, the model hardly says a digit (median probability of all ten: "
         f"{median(masses):.2g}), so what it states means little; use --method posterior."
     )
-    return Reason("digit_mass", "stop" if median(masses) < 0.05 else "doubt", text)
+    return Reason("digit_mass", "stop" if median(masses) < LITTLE else "doubt", text)
 
 
 def _of_knowing(records: Sequence[Record]) -> Reason | None:
@@ -156,20 +159,20 @@ def _trained(record: Record) -> bool:
     return record.outcome == "trained"
 
 
-def seen_in_one(record: Record) -> list[Reason]:
-    """What one answer shows about itself, before there are others to compare it with."""
-    reply, posterior, found = record.reply, record.posterior, []
-    if reply.digit_mass < 0.5:
+def seen_in_one(question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None) -> list[Reason]:
+    """What one answer shows about itself, where there are no others to compare it with."""
+    found = []
+    if reply.digit_mass < LITTLE:
         text = (
             f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
         )
         text += "; what it states means little."
-        found.append(Reason("digit_mass", "stop" if reply.digit_mass < 0.05 else "doubt", text))
+        found.append(Reason("digit_mass", "stop", text))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
-    if reply.option_log_p and letters < 0.5:
+    if reply.option_log_p and letters < LITTLE:
         text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g}); its "
-        found.append(Reason("letter_mass", "stop" if letters < 0.05 else "doubt", f"{text}answer means little."))
-    other = _other_choice(record)
+        found.append(Reason("letter_mass", "doubt", f"{text}answer means little."))
+    other = _other_choice(question, reply, evidence)
     if other is not None:
         text = f"With its options in another order the model chooses {other}; its own letter follows the place."
         found.append(Reason("same_letter", "doubt", text))
@@ -178,13 +181,13 @@ def seen_in_one(record: Record) -> list[Reason]:
     return found
 
 
-def _other_choice(record: Record) -> str | None:
+def _other_choice(question: Question, reply: Reply, evidence: Evidence) -> str | None:
     """What the model chooses in another order of the options, if that is not its answer; None without such evidence."""
-    compared, question = record.evidence.candidates, record.question
-    if compared is None or not question.options or record.reply.answer is None:
+    compared = evidence.candidates
+    if compared is None or not question.options or reply.answer is None:
         return None
     for order in compared.letters:
         letter = question.letters[max(range(len(order.log_p)), key=lambda number: order.log_p[number])]
-        if letter != record.reply.answer:
+        if letter != reply.answer:
             return f"{letter}. {question.option(letter)}"
     return None

@@ -14,6 +14,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,23 @@ class LetterModel:
         common = [len(set(question.text.lower()) & set(option.lower())) for option in question.options]
         total = sum(math.exp(0.3 * count) for count in common)
         return [math.exp(0.3 * count) / total for count in common]
+
+    def check_given(self, given: secl.GivenAnswer) -> None:
+        self.check(given.question)
+
+    def rate_given(self, given: Sequence[secl.GivenAnswer], evidence: Collection[str]) -> list[secl.Rating]:
+        """What it says about answers from elsewhere; a model that is asked for none may leave this out."""
+        return [self.rate_one(each, evidence) for each in given]
+
+    def rate_one(self, given: secl.GivenAnswer, evidence: Collection[str]) -> secl.Rating:
+        answered = self.answer(given.question)
+        share = answered.frozen.option_log_p[given.question.letters.index(given.answer)]
+        reply = replace(answered.frozen, text=given.answer, answer=given.answer, log_probability=share)
+        gathered = secl.Evidence(
+            p_true=self.score_p_true(given.question, reply),
+            candidates=self.compare_candidates(given.question, reply) if "candidates" in evidence else None,
+        )
+        return secl.Rating(reply=reply, evidence=gathered, ledger=self.meter.take(), plain_tokens=answered.plain_tokens)
 
     # Evidence of the frozen model. Samples and beams are for other baselines; a model without them says so.
 

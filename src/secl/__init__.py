@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from secl.evaluation.trust import Verdict, assess
     from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
-    from secl.model import Model, ModelAnswer
+    from secl.given import GivenAnswer
+    from secl.model import Model, ModelAnswer, Rating
     from secl.posterior.rule import PosteriorRule
     from secl.posterior.share import ScoreShare
     from secl.records import Decision, Ledger, Question, Record, References, Reply, Update
@@ -50,6 +51,7 @@ _HOMES = {
     "EntropyShift": "secl.gates",
     "Evidence": "secl.evidence",
     "GapShift": "secl.gates",
+    "GivenAnswer": "secl.given",
     "Ledger": "secl.records",
     "LetterOrder": "secl.evidence",
     "Likelihood": "secl.evidence",
@@ -70,6 +72,7 @@ _HOMES = {
     "QuestionError": "secl.errors",
     "QuestionFile": "secl.data.question_files",
     "QuestionRow": "secl.data.question_files",
+    "Rating": "secl.model",
     "RawPTrue": "secl.signals",
     "Record": "secl.records",
     "References": "secl.records",
@@ -105,6 +108,7 @@ __all__ = [
     "EntropyShift",
     "Evidence",
     "GapShift",
+    "GivenAnswer",
     "Ledger",
     "LetterOrder",
     "Likelihood",
@@ -125,6 +129,7 @@ __all__ = [
     "QuestionError",
     "QuestionFile",
     "QuestionRow",
+    "Rating",
     "RawPTrue",
     "Record",
     "References",

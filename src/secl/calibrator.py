@@ -23,6 +23,7 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.records import LearningOutcome, Question, Record, Reply, Update
+from secl.scoring import Scoring
 from secl.settings import LoopSettings
 from secl.signals import NormalisedPTrue, PosteriorSignal, Signal
 from secl.stream_state import StreamState
@@ -31,7 +32,7 @@ SAMPLES = 10
 """Answers drawn where samples are gathered (N of self-consistency)."""
 
 
-class Calibrator:
+class Calibrator(Scoring):
     """Asks questions of a model and makes its stated confidence mean what it says, without labels.
 
     Args:

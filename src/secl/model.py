@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secl.cost import Meter
-from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
-from secl.records import Question, Reply, Update
+from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
+from secl.given import GivenAnswer
+from secl.records import Ledger, Question, Reply, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,24 @@ class ModelAnswer:
 
     reply: Reply
     frozen: Reply
+    plain_tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """What the frozen model says about an answer that was given to it.
+
+    Attributes:
+        reply: the given answer as if this model had written it: how sure it states to be of it, and how probable and
+            how surprising its words are.
+        evidence: P(True) of the answer at least, and what else was asked for; without an answer that can be read, none.
+        ledger: tokens that went through the network for it.
+        plain_tokens: tokens of one plain pass over prompt, answer and confidence.
+    """
+
+    reply: Reply
+    evidence: Evidence
+    ledger: Ledger
     plain_tokens: float
 
 
@@ -93,6 +112,28 @@ class Model(Protocol):
 
     def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
         """Answer a question; `evidence` says what will be asked about the answer, so that both can share a pass."""
+        ...
+
+    def check_given(self, given: GivenAnswer) -> None:
+        """Check that the model can rate an answer from elsewhere.
+
+        Raises:
+            QuestionError: it cannot; the answer or a rival is too long, say.
+        """
+        ...
+
+    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> Sequence[Rating]:
+        """Rate answers from elsewhere with the frozen model; they may share passes.
+
+        Nothing of it depends on what the model itself would answer, and nothing changes the model.
+
+        Args:
+            given: the answers.
+            evidence: what to ask beyond P(True) of each answer: "candidates", and "p_true" for that of its rivals too.
+
+        Raises:
+            QuestionError: one of them cannot be rated; see `check_given`.
+        """
         ...
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:

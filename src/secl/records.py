@@ -224,7 +224,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
 """What learning did with a question.
 
     idle       nothing was to be learned: outside bursts, or learning is off or paused
@@ -234,6 +234,7 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
+    given      the answer came from elsewhere and was rated (`secl.scoring`)
 """
 
 
@@ -278,6 +279,11 @@ class Record:
     frozen_correct: bool | None
     ledger: Ledger
     plain_tokens: float
+
+    @property
+    def given(self) -> bool:
+        """Whether the answer was given to the model, which rated it, and not written by it."""
+        return self.outcome == "given"
 
     @property
     def best_answer(self) -> str | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from secl.cost import Meter
-from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue
+from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue
+from secl.given import GivenAnswer
 from secl.metrics.dinco import COUNTED
-from secl.model import ModelAnswer
+from secl.model import ModelAnswer, Rating
 from secl.records import LETTERS, Question, Reply, Update
 
 
@@ -122,6 +124,24 @@ class ScriptedModel:
             plain_tokens=10.0,
         )
 
+    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        """A given answer is stated to be as sure as the model's own; what else is said of it depends on its text."""
+        return [self._rate(each, evidence) for each in given]
+
+    def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:
+        self._pause()
+        question = given.question
+        meter, self.meter = self.meter, Meter()
+        answer = self.answer(question)
+        reply = replace(answer.frozen, text=given.answer, answer=given.answer)
+        p_true = self.score_p_true(question, reply)
+        if p_true is not None and "p_true" not in evidence:
+            p_true = replace(p_true, candidates=p_true.candidates[:1], probabilities=p_true.probabilities[:1])
+        compared = self.compare_candidates(question, reply) if "candidates" in evidence else None
+        ledger, self.meter = self.meter.take(), meter
+        gathered = Evidence(p_true=p_true, candidates=compared)
+        return Rating(reply=reply, evidence=gathered, ledger=ledger, plain_tokens=answer.plain_tokens)
+
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
             return None
@@ -214,6 +234,9 @@ class ScriptedModel:
 
     def check(self, question: Question) -> None:
         """Every question can be answered."""
+
+    def check_given(self, given: GivenAnswer) -> None:
+        """Every answer can be rated."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.backends.base import Bundle, Reading, TokenBackend
@@ -19,6 +19,27 @@ from secl.records import Question
 from secl.validation import check_whole
 
 Orders = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is read to compare candidates.
+
+    Attributes:
+        bundle: a sequence for each order, and spans of the candidates.
+        candidates: their texts.
+        orders: the number of the candidate at each place.
+        source: where the candidates come from.
+    """
+
+    bundle: Bundle
+    candidates: Sequence[str]
+    orders: Orders
+    source: str
+
+    def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
+        """What a reading of the bundle, or of one with its orders and spans, says about the candidates."""
+        return read_candidates(reading, readout, self.candidates, self.orders, self.source)
 
 
 class CandidateProbe:
@@ -55,15 +76,24 @@ class CandidateProbe:
 
     def of_options(self, question: Question) -> CandidateEvidence:
         """Evidence about the options, in a pass of their own."""
-        orders = further_orders(len(question.options), self.orders)
-        return self._read(self.prompting.candidates(question, orders), question.options, orders, "options")
+        return self._read(self.among_options(question))
 
     def of_open(self, question: Question, candidates: Sequence[str], source: str) -> CandidateEvidence | None:
-        """Evidence about answers to an open question, which becomes a choice between them and "None of these".
+        """Evidence about answers to an open question, in a pass of their own; as for `among_answers`."""
+        comparison = self.among_answers(question, candidates, source)
+        return None if comparison is None else self._read(comparison)
+
+    def among_options(self, question: Question) -> Comparison:
+        """What to read about the options."""
+        orders = further_orders(len(question.options), self.orders)
+        return Comparison(self.prompting.candidates(question, orders), question.options, orders, "options")
+
+    def among_answers(self, question: Question, candidates: Sequence[str], source: str) -> Comparison | None:
+        """What to read about answers to an open question, which becomes a choice between them and "None of these".
 
         Args:
             question: without options.
-            candidates: the model's answer first.
+            candidates: the answer first.
             source: where the others come from.
 
         Returns:
@@ -81,11 +111,11 @@ class CandidateProbe:
         bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
         if max(map(len, bundle.sequences)) > self.backend.limit:
             return None
-        return self._read(bundle, options, orders, source)
+        return Comparison(bundle, options, orders, source)
 
-    def _read(self, bundle: Bundle, candidates: Sequence[str], orders: Orders, source: str) -> CandidateEvidence:
-        (reading,) = self.backend.read([bundle])
-        evidence = read_candidates(reading, self.readout, candidates, orders, source)
+    def _read(self, comparison: Comparison) -> CandidateEvidence:
+        (reading,) = self.backend.read([comparison.bundle])
+        evidence = comparison.read(reading, self.readout)
         spent = reading.evidence_tokens
         self.meter.spend("reordering", spent.orders)
         self.meter.spend("likelihood", spent.spans)

@@ -12,23 +12,21 @@ from secl.backends.candidates import CandidateProbe
 from secl.backends.dinco import BEAMS, DincoProbe
 from secl.backends.distractors import DistractorProbe, Distractors
 from secl.backends.entailment import Entailment, SelfEntailment
-from secl.backends.generation import MAX_LIST_TOKENS, Draft
+from secl.backends.generation import Draft
 from secl.backends.local.adapter import Adapter, plain_config
 from secl.backends.prompting import Prompting
+from secl.backends.rating import Rater
 from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
 from secl.data.grading import answer_key
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
-from secl.model import ModelAnswer
+from secl.given import GivenAnswer
+from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.records import Question, Reply, Update
 from secl.settings import PTrueKind
-
-MARGIN = 16
-"""Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
 
 B = TypeVar("B", bound=TokenBackend[Any])
 
@@ -70,6 +68,7 @@ class ChatModel(Generic[B]):
         self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
         self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
+        self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
         self._window: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None
 
@@ -102,22 +101,7 @@ class ChatModel(Generic[B]):
         Raises:
             QuestionError: it has more options than letters, or is longer than the model can read.
         """
-        letters = self.backend.token_ids.letters
-        if len(question.options) > len(letters):
-            raise QuestionError(
-                f"question {question.id!r} has {len(question.options)} options, but this model has single tokens for "
-                f"{len(letters)} letters only."
-            )
-        prompts = [self.prompting.answer(question)]
-        if not question.options:
-            prompts += [self.prompting.confidence(question, ""), self.prompting.answer_list(question)]
-        longest = max(map(len, prompts))
-        needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
-        if needed > self.backend.limit:
-            raise QuestionError(
-                f"question {question.id!r} takes {needed} tokens with its answer, more than the {self.backend.limit} "
-                "that the model can read; shorten it."
-            )
+        self.prompting.check_length(question, self.backend.limit)
 
     def prefetch(
         self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
@@ -165,6 +149,17 @@ class ChatModel(Generic[B]):
             frozen=item.frozen.reply,
             plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
         )
+
+    def check_given(self, given: GivenAnswer) -> None:
+        """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""
+        for answer in (given.answer, *given.rivals):
+            self.prompting.check_length(given.question, self.backend.limit, answer)
+
+    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        """Rate answers from elsewhere; see `secl.model.Model.rate_given`."""
+        for each in given:
+            self.check_given(each)
+        return self.rater.rate(given, evidence)
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""

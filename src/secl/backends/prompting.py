@@ -6,10 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from secl.backends.base import Bundle, Span, common_length
-from secl.backends.generation import Draft
+from secl.backends.generation import MAX_LIST_TOKENS, Draft
 from secl.backends.token_ids import TokenIds, render
+from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
+from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
+    MAX_ANSWER_TOKENS,
     Prompt,
     answer_prompt,
     candidate_prompt,
@@ -22,6 +25,9 @@ from secl.prompts.templates import (
     verification_prompt,
 )
 from secl.records import Question
+
+MARGIN = 16
+"""Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
 
 
 class Prompting:
@@ -80,8 +86,8 @@ class Prompting:
                 spans.append(Span(sequence, min(start, common_length(self.token_ids.encode(text), sequence))))
         return spans
 
-    def written(self, question: Question, text: str, draft: Draft) -> Bundle:
-        """An open answer with the question for its confidence behind it.
+    def written(self, question: Question, text: str, draft: Draft | None = None) -> Bundle:
+        """An open answer, from a draft or from elsewhere, with the question for its confidence behind it.
 
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
@@ -108,6 +114,35 @@ class Prompting:
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
         """Ids after which the letter comes that tells how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
+
+    def check_length(self, question: Question, limit: int, given: str | None = None) -> None:
+        """Check that there is a letter for each option, and that question and answer can be read to their end.
+
+        Args:
+            question: to be asked.
+            limit: most tokens that the model reads.
+            given: an answer from elsewhere; None for one that the model writes.
+
+        Raises:
+            QuestionError: there is not, or they cannot.
+        """
+        letters = len(self.token_ids.letters)
+        if len(question.options) > letters:
+            raise QuestionError(
+                f"question {question.id!r} has {len(question.options)} options, but this model has single tokens for "
+                f"{letters} letters only."
+            )
+        prompts = [self.answer(question)]
+        if not question.options:
+            written = "" if given is None else as_written(given, question.form)
+            prompts += [self.confidence(question, written), self.answer_list(question)]
+        longest = max(map(len, prompts))
+        needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
+        if needed > limit:
+            raise QuestionError(
+                f"question {question.id!r} takes {needed} tokens with its answer, more than the {limit} that the model "
+                "can read; shorten it."
+            )
 
     def _render(self, prompt: Prompt) -> str:
         return render(self.token_ids.tokenizer, prompt)

@@ -65,6 +65,18 @@ def read_answer(text: str, form: Form) -> str | None:
     return None if number is None else write_number(number)
 
 
+def as_written(answer: str, form: Form) -> str:
+    """An answer from elsewhere as the model would have written it: `trim_answer` and `read_answer` find it again.
+
+    >>> as_written("Paris ", "short"), as_written("12", "number"), as_written("It is blue.", "sentence")
+    (' Paris', 'Answer: 12', 'It is blue.')
+    """
+    text = answer.strip()
+    if form == "short":
+        return f" {text}"
+    return f"Answer: {text}" if form == "number" and len(text.split()) == 1 else text
+
+
 def read_list(text: str, form: Form) -> list[str]:
     """The items of a generated list, one per line, without list marks and blank lines; numbers only for "number".
 

@@ -1,0 +1,161 @@
+"""Rating answers from elsewhere: the part of a calibrator that neither answers nor learns.
+
+Everything said about a given answer comes from the frozen model, whatever version answers questions meanwhile. The
+stream stays where it is but for two things: a rated answer takes a position, and its views teach the posterior, because
+they are about the candidates and not about who answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from secl.data.grading import grade
+from secl.errors import QuestionError
+from secl.evidence import EvidenceKind
+from secl.given import GivenAnswer, named
+from secl.lookahead import WINDOW
+from secl.model import Model, Rating
+from secl.posterior.rule import PosteriorRule
+from secl.records import Decision, Question, Record
+from secl.stream_state import StreamState
+
+UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
+"""Of a given answer: no gate looks at it, because its entropy says nothing about what is asked of this model."""
+
+
+class Row(Protocol):
+    """A question with an answer, such as a row of `secl.read_rows`."""
+
+    @property
+    def question(self) -> Question: ...
+
+    @property
+    def answer(self) -> str | None: ...
+
+    @property
+    def correct(self) -> bool | None: ...
+
+
+Scorable = GivenAnswer | Row | tuple[Question | str, str]
+"""What can be rated: an answer with its question."""
+
+
+class Scoring:
+    """Rates given answers; `secl.Calibrator` is one.
+
+    Attributes:
+        model: rates, frozen.
+        posterior: combines evidence about all candidates.
+        evidence: "p_true" in it asks P(True) of the rivals as well; candidates are always compared.
+        state: where the stream stands.
+    """
+
+    model: Model
+    posterior: PosteriorRule
+    evidence: frozenset[EvidenceKind]
+    state: StreamState
+
+    def start(self) -> StreamState:
+        """The state before the first question of a stream."""
+        raise NotImplementedError
+
+    def score(self, question: Question | str, answer: str, rivals: Sequence[str] = ()) -> Record:
+        """Rate an answer, whoever gave it; nothing is learned, and the model's own answer is not asked for.
+
+        Args:
+            question: that it answers.
+            answer: as given; of multiple choice the letter of an option, its text, or both.
+            rivals: answers to an open question to compare it with; listed by the model unless given.
+
+        Returns:
+            a record of outcome "given": `reply` has the stated confidence for this very answer, `evidence` P(True) and
+            likelihoods, `confidence` the posterior of the answer among its rivals.
+
+        Raises:
+            QuestionError: the answer is empty, too long, or none of the options.
+        """
+        question = Question(question) if isinstance(question, str) else question
+        (record,) = self.score_window([GivenAnswer(question, answer, tuple(rivals))])
+        return record
+
+    def score_many(self, given: Iterable[Scorable], done: Sequence[Record] = ()) -> Iterator[Record]:
+        """Rate answers, one record for each. The weights of the posterior are fitted to those before, without labels.
+
+        Args:
+            given: answers with their questions, also rows of a file or a table (`secl.read_rows`). A sequence is rated
+                in windows, which is faster; any other iterable one by one.
+            done: records of the first of them, from an earlier call that was interrupted.
+
+        Raises:
+            QuestionError: see `score`.
+
+        >>> from secl import Calibrator, ScriptedModel
+        >>> calibrator = Calibrator(ScriptedModel())
+        >>> [record.given for record in calibrator.score_many([("Capital of Peru?", "Lima"), ("And of Chile?", "Rio")])]
+        [True, True]
+        """
+        if done:
+            self.state = self.start()
+            for record in done:
+                self._weigh_given(record)
+        if not isinstance(given, Sequence):
+            for each in given:
+                yield from self.score_window([given_of(each)])
+            return
+        answers = [given_of(each) for each in given]  # all of them, so that a bad one is found before any is rated
+        # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
+        for first in range(len(done) - len(done) % WINDOW, len(answers), WINDOW):
+            window = answers[first : first + WINDOW]
+            yield from self.score_window(window, max(0, len(done) - first))
+
+    def score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> list[Record]:
+        """Rate answers that share passes; the first `skip` of them have their records already."""
+        ratings = self.model.rate_given(given, self.evidence | {"candidates"})
+        return [self._record(*each) for each in list(zip(given, ratings, strict=True))[skip:]]
+
+    def _record(self, given: GivenAnswer, rating: Rating) -> Record:
+        question, reply = given.question, rating.reply
+        correct = grade(question, reply.answer) if given.correct is None else given.correct
+        return self._weigh_given(
+            Record(
+                position=self.state.position,
+                question=question,
+                reply=reply,
+                frozen=reply,
+                decision=UNDECIDED,
+                evidence=rating.evidence,
+                signal=None,
+                outcome="given",
+                update=None,
+                correct=correct,
+                frozen_correct=correct,
+                ledger=rating.ledger,
+                plain_tokens=rating.plain_tokens,
+            )
+        )
+
+    def _weigh_given(self, record: Record) -> Record:
+        """The record with its posterior; the state moves on by it."""
+        views = self.posterior.read(record.question, record.reply, record.frozen, record.evidence)
+        state = self.state
+        after, posterior = self.posterior.step(state.posterior, views)
+        self.state = replace(state, position=state.position + 1, posterior=after)
+        return replace(record, posterior=posterior)
+
+
+def given_of(each: Scorable) -> GivenAnswer:
+    """An answer with its question, whatever holds the two.
+
+    Raises:
+        QuestionError: there is no answer, or it cannot be one.
+    """
+    if isinstance(each, GivenAnswer):
+        return each
+    if isinstance(each, tuple):
+        question, answer = each
+        return GivenAnswer(Question(question) if isinstance(question, str) else question, answer)
+    if each.answer is None:
+        raise QuestionError(f"{named(each.question)} has no answer to rate; give one.")
+    return GivenAnswer(each.question, each.answer, tuple(getattr(each, "rivals", ())), each.correct)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secl.errors import QuestionError
 from secl.records import Question
 
-_LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:[).:]|\)[.:])\s*(?P<text>.*)", re.DOTALL)
+_LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:\)[.:]|[).:])\s*(?P<text>.*)", re.DOTALL)
 """An option as models name it: "B.", "(B)", "B) Paris", "B: Paris"."""
 
 

@@ -21,6 +21,7 @@ KEYS = (
     "system",
     "answer",
     "correct",
+    "rivals",
 )
 """The columns that mean something; `secl.data.question_files` says what. A and so on are options, the rest extras."""
 

@@ -8,6 +8,7 @@
     context, system  a passage beside the question, and the system text
     domain, id, form as in `secl.Question`
     answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
+    rivals           other answers to an open question, which it is compared with: a list, or "a | b"
 
 Other columns are carried along (`Question.extra`). An empty cell is an absent value.
 """
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
-from secl.data.question_values import build_question, text, truth
+from secl.data.question_values import build_question, text, texts, truth
 from secl.data.table_files import Table, TableRow, open_table
 from secl.errors import DataError
 from secl.records import Question
@@ -36,12 +37,14 @@ class QuestionRow:
         answer: an answer that somebody gave, as written: with options a letter or a text (`named_option`); else None.
         correct: whether that answer is right, as far as the row says.
         line: number of the row in its file, from 1.
+        rivals: other answers to an open question.
     """
 
     question: Question
     answer: str | None
     correct: bool | None
     line: int
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | 
         text(by_meaning, "answer", raw.location),
         truth(by_meaning, "correct", raw.location),
         raw.line,
+        texts(by_meaning, "rivals", raw.location),
     )
 
 

@@ -75,6 +75,16 @@ def text(values: Values, key: str, location: str) -> str | None:
     return _as_text(value, f"{location} has a {key!r}") or None
 
 
+def texts(values: Values, key: str, location: str) -> tuple[str, ...]:
+    """The members of a list, or of the text "a | b"; none where it is absent.
+
+    Raises:
+        DataError: it is neither, or a member is empty.
+    """
+    value = _structure(values.get(key), f"{location}, column {key!r}")
+    return () if value in (None, "", []) else _texts(value, f"{location} has {key!r}")
+
+
 def truth(values: Values, key: str, location: str) -> bool | None:
     """The value of `key` as true or false; None where it is absent.
 

@@ -74,7 +74,8 @@ def as_written(answer: str, form: Form) -> str:
     text = answer.strip()
     if form == "short":
         return f" {text}"
-    return f"Answer: {text}" if form == "number" and len(text.split()) == 1 else text
+    alone = form == "number" and len(text.split()) == 1 and parse_number(text) is not None
+    return f"Answer: {text}" if alone else text
 
 
 def read_list(text: str, form: Form) -> list[str]:

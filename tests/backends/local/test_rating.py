@@ -1,0 +1,170 @@
+"""What a network says about given answers: the same as about its own, whatever window they are in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.errors import QuestionError
+from secl.evidence import EvidenceKind
+from secl.gates import Never
+from secl.given import GivenAnswer
+from secl.model import Rating
+from secl.records import Question
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES
+
+pytestmark = pytest.mark.heavy
+
+EVERYTHING: tuple[EvidenceKind, ...] = ("p_true", "candidates")
+HAMLET = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
+METAL = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
+
+
+def numbers(rating: Rating) -> list[float]:
+    """All that a rating says, in numbers."""
+    reply, p_true, candidates = rating.reply, rating.evidence.p_true, rating.evidence.candidates
+    found = [*reply.bins, reply.digit_mass, reply.entropy, reply.log_probability, *reply.option_log_p]
+    if p_true is not None:
+        found += [*p_true.probabilities, *p_true.false_probabilities]
+    if candidates is not None:
+        found += [value for order in candidates.letters for value in order.log_p]
+        found += [value for each in candidates.likelihoods if each is not None for value in (each.given, each.alone)]
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_models_own_answers_are_rated_as_when_it_answers(
+    family: str, make_model: MakeModel, questions: list[Question]
+) -> None:
+    if family != "llama":  # the others begin a short answer without a space, as no text from elsewhere does
+        questions = [question for question in questions if question.form != "short"]
+    model = make_model(family)
+    asking = Calibrator(model, gate=Never(), evidence=EVERYTHING, learns=False)
+    asking.loop = asking.loop.model_copy(update={"evidence_on": "always"})
+    asked = [asking.ask(question) for question in questions]
+    rating = Calibrator(model, gate=Never(), evidence=EVERYTHING, learns=False)
+    rated = list(rating.score_many([(record.question, record.reply.text) for record in asked]))
+    for own, given in zip(asked, rated, strict=True):
+        assert (given.reply.text, given.reply.answer) == (own.reply.text, own.reply.answer)
+        assert given.reply.confidence == pytest.approx(own.reply.confidence, abs=1e-5)
+        assert given.reply.log_probability == pytest.approx(own.reply.log_probability, abs=1e-4)
+        assert given.reply.entropy == pytest.approx(own.reply.entropy, abs=1e-4)
+        assert given.plain_tokens == own.plain_tokens
+        if own.evidence.p_true is not None:
+            assert given.evidence.p_true is not None
+            assert set(given.evidence.p_true.candidates) == set(own.evidence.p_true.candidates)
+            assert given.evidence.p_true.probabilities == pytest.approx(own.evidence.p_true.probabilities, abs=1e-6)
+        assert (given.posterior is None) == (own.posterior is None)
+        if own.posterior is not None and given.posterior is not None:
+            assert given.posterior.probabilities == pytest.approx(own.posterior.probabilities, abs=1e-4)
+    assert any(record.posterior is not None and not record.question.options for record in rated)
+
+
+def test_every_letter_has_its_own_confidence_and_shares_all_else(make_model: MakeModel) -> None:
+    ratings = make_model().rate_given([GivenAnswer(METAL, letter) for letter in METAL.letters], EVERYTHING)
+    assert len({rating.reply.confidence for rating in ratings}) == 3
+    assert [rating.reply.log_probability for rating in ratings] == pytest.approx(
+        ratings[0].reply.option_log_p, abs=1e-5
+    )
+    verdicts = [rating.evidence.p_true for rating in ratings]
+    assert [verdict.candidates[0] for verdict in verdicts if verdict] == list(METAL.options)
+    by_option = [dict(zip(v.candidates, v.probabilities, strict=True)) for v in verdicts if v]
+    for option in METAL.options:
+        assert [each[option] for each in by_option] == pytest.approx([by_option[0][option]] * 3, abs=1e-6)
+
+
+def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
+    make_model: MakeModel, questions: list[Question]
+) -> None:
+    texts = {"a": "rome", "b": "E", "c": "It is 3 + 4.\nAnswer: 7", "d": "Marlowe", "e": "Because it is."}
+    given = [GivenAnswer(question, texts[question.id]) for question in questions]
+    given.append(replace(given[3], rivals=("Kyd", "Bacon", "marlowe", "KYD")))
+    together = make_model().rate_given(given, EVERYTHING)
+    for each, rating in zip(given, together, strict=True):
+        (alone,) = make_model().rate_given([each], EVERYTHING)
+        assert numbers(rating) == pytest.approx(numbers(alone), abs=1e-4)
+        assert alone.reply.answer == rating.reply.answer
+        # Every token is paid by somebody, and no more in company than alone.
+        assert rating.ledger.total <= alone.ledger.total + 1e-6
+
+
+def test_given_rivals_are_compared_and_no_list_is_written(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model()
+    monkeypatch.setattr(model.backend, "write", _no_drafts)
+    (rating,) = model.rate_given([GivenAnswer(HAMLET, "Marlowe", ("Kyd", "marlowe.", "Bacon"))], EVERYTHING)
+    p_true, candidates = rating.evidence.p_true, rating.evidence.candidates
+    assert p_true is not None
+    assert candidates is not None
+    assert (p_true.candidates, p_true.distractor_source) == (("Marlowe", "Kyd", "Bacon"), "given:2")
+    assert (candidates.candidates[:-1], candidates.source) == (("Marlowe", "Kyd", "Bacon"), "given:2")
+
+
+def _no_drafts(batches: object) -> None:
+    assert batches == [[]]
+
+
+def test_without_further_evidence_only_p_true_of_the_answer_is_asked(make_model: MakeModel) -> None:
+    model = make_model()
+    for given in (GivenAnswer(METAL, "iron"), GivenAnswer(HAMLET, "Marlowe")):
+        (rating,), (more,) = model.rate_given([given], ()), model.rate_given([given], EVERYTHING)
+        assert rating.evidence.candidates is None
+        assert rating.evidence.p_true is not None
+        assert more.evidence.p_true is not None
+        assert rating.evidence.p_true.probabilities == pytest.approx(more.evidence.p_true.probabilities[:1], abs=1e-6)
+        assert rating.ledger.total < more.ledger.total
+
+
+def test_a_number_that_cannot_be_read_is_rated_as_a_text_and_compared_with_nothing(make_model: MakeModel) -> None:
+    question = Question("How many?", form="number", id="n")
+    (rating,) = make_model().rate_given([GivenAnswer(question, "who knows")], EVERYTHING)
+    assert rating.reply.answer is None
+    assert 0.05 <= rating.reply.confidence <= 0.95
+    assert (rating.evidence.p_true, rating.evidence.candidates) == (None, None)
+
+
+def test_rating_leaves_the_model_as_it_is(make_model: MakeModel) -> None:
+    model, other = make_model(), make_model()
+    answered = model.answer(METAL)
+    before = model.snapshot()
+    model.meter.take()
+    model.rate_given([GivenAnswer(HAMLET, "Marlowe"), GivenAnswer(METAL, "C")], EVERYTHING)
+    assert model.snapshot() == before
+    assert model.meter.take().total == 0  # a rating has a ledger of its own
+    other.answer(METAL)
+    assert model.learn(METAL, answered.reply, 0.2) == other.learn(METAL, answered.reply, 0.2)
+
+
+def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None:
+    model = make_model(learning_rate=0.01)
+    given = [GivenAnswer(METAL, "B"), GivenAnswer(HAMLET, "Marlowe", ("Kyd",))]
+    before = model.rate_given(given, EVERYTHING)
+    model.learn(METAL, model.answer(METAL).reply, 0.1)
+    assert model.version == 1
+    after = model.rate_given(given, EVERYTHING)
+    assert [numbers(rating) for rating in after] == [numbers(rating) for rating in before]
+
+
+def test_an_answer_or_a_rival_that_is_too_long_is_refused(make_model: MakeModel) -> None:
+    model = make_model(changes={"max_position_embeddings": 400})
+    long = "word " * 400
+    for given in (GivenAnswer(HAMLET, long), GivenAnswer(HAMLET, "Kyd", (long,))):
+        for refused in (lambda g=given: model.check_given(g), lambda g=given: model.rate_given([g], ())):
+            with pytest.raises(QuestionError, match=r"'d' takes .* more than the"):
+                refused()
+    model.check_given(GivenAnswer(HAMLET, "Kyd", ("Marlowe",)))
+
+
+def test_the_order_of_a_window_changes_nothing(make_model: MakeModel) -> None:
+    model: LocalModel = make_model()
+    given = [GivenAnswer(METAL, "A"), GivenAnswer(HAMLET, "Kyd"), GivenAnswer(HAMLET, "Bacon", ("Kyd",))]
+    first = {each: numbers(rating) for each, rating in zip(given, model.rate_given(given, EVERYTHING), strict=True)}
+    for order in permutations(given):
+        for each, rating in zip(order, model.rate_given(order, EVERYTHING), strict=True):
+            assert numbers(rating) == pytest.approx(first[each], abs=1e-4)

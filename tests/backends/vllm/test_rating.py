@@ -1,0 +1,34 @@
+"""Servers rate given answers as the model in this process does."""
+
+from __future__ import annotations
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.given import GivenAnswer
+from secl.records import Question
+from tests.backends.vllm.conftest import Fakes, MakeLearner
+from tests.backends.vllm.test_engine import MakeFleet, alike
+
+pytestmark = pytest.mark.heavy
+
+
+def test_given_answers_are_rated_as_by_the_model_in_this_process(
+    make_learner: MakeLearner, make_fleet: MakeFleet, tiny_server: Fakes, questions: list[Question]
+) -> None:
+    answers = {"a": "Rome", "b": "c", "d": "Marlowe"}
+    given = [GivenAnswer(question, answers[question.id]) for question in questions]
+    given.append(GivenAnswer(questions[-1], "Bacon", ("Kyd", "Marlowe")))
+    fleet = make_fleet(make_learner(), tiny_server())
+    found, expected = (list(Calibrator(model).score_many(given)) for model in (fleet, make_learner()))
+    for one, other in zip(found, expected, strict=True):
+        alike(one.reply, other.reply)
+        assert one.evidence.p_true is not None
+        assert other.evidence.p_true is not None
+        assert one.evidence.p_true.candidates == other.evidence.p_true.candidates
+        assert one.evidence.p_true.probabilities == pytest.approx(other.evidence.p_true.probabilities, abs=1e-5)
+        assert (one.posterior is None) == (other.posterior is None)
+        if one.posterior is not None and other.posterior is not None:
+            assert one.posterior.probabilities == pytest.approx(other.posterior.probabilities, abs=1e-3)
+        assert one.ledger.answering > 0
+        assert one.ledger.scoring > 0

@@ -1,0 +1,137 @@
+"""Rating answers from elsewhere, with a model whose every number is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.data.question_files import QuestionRow
+from secl.errors import QuestionError
+from secl.gates import Always, EntropyShift
+from secl.given import GivenAnswer
+from secl.lookahead import WINDOW
+from secl.methods import METHODS
+from secl.posterior.rule import PosteriorRule
+from secl.records import LETTERS, Question, Record
+from secl.testing import ScriptedModel, toy_stream
+
+STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy_stream(60))]
+COMPARING = METHODS["posterior"].evidence
+
+
+class CountingModel(ScriptedModel):
+    """Counts the answers in each of its windows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.windows: list[int] = []
+
+    def rate_given(self, given, evidence):  # type: ignore[no-untyped-def]
+        self.windows.append(len(given))
+        return super().rate_given(given, evidence)
+
+
+def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> None:
+    questions = toy_stream(50)
+    asked = [Calibrator(ScriptedModel(), learns=False, gate=Always(), evidence=COMPARING).ask(q) for q in questions]
+    rated = list(Calibrator(ScriptedModel()).score_many([(r.question, r.reply.text) for r in asked]))
+    assert [r.reply for r in rated] == [r.frozen for r in asked]
+    assert [r.evidence.candidates for r in rated] == [r.evidence.candidates for r in asked]
+    assert [r.correct for r in rated] == [r.correct for r in asked]
+    along = list(Calibrator(ScriptedModel(), learns=False, gate=Always(), evidence=COMPARING).run(questions))
+    assert [r.posterior for r in rated] == [r.posterior for r in along]
+    assert [r.confidence for r in rated] == [r.confidence for r in along]
+
+
+def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took() -> None:
+    record = Calibrator(ScriptedModel()).score("Capital of Peru?", " Lima ", rivals=["Cusco", "Quito"])
+    assert (record.given, record.outcome, record.update, record.signal) == (True, "given", None, None)
+    assert (record.reply.answer, record.correct, record.reply == record.frozen) == (" Lima ", None, True)
+    assert (record.decision.alarm, record.decision.in_burst) == (False, False)
+    assert (record.ledger.answering, record.ledger.scoring, record.ledger.likelihood) == (10, 20, 5)
+    assert record.posterior is not None
+    assert record.confidence == record.posterior.probabilities[0]
+
+
+def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> None:
+    plain, mixed = Calibrator(ScriptedModel()), Calibrator(ScriptedModel())
+    questions = toy_stream(40)
+    for i, question in enumerate(questions):
+        plain.ask(question)
+        mixed.ask(question)
+        before = (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision)
+        position = mixed.state.position
+        assert mixed.score(question, LETTERS[i % 4]).position == position
+        assert (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision) == before
+        assert mixed.state.position == position + 1
+    assert plain.model.snapshot() == mixed.model.snapshot()
+    assert plain.state.gate == mixed.state.gate
+
+
+def test_the_posterior_of_a_stream_is_the_rule_stepped_through_its_views() -> None:
+    records = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    rule = PosteriorRule()
+    state = rule.start()
+    for record in records:
+        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+        state, posterior = rule.step(state, views)
+        assert record.posterior == posterior
+    assert records[-1].posterior is not None
+    assert records[-1].posterior.questions == 40
+
+
+@pytest.mark.parametrize("stopped", [0, 1, WINDOW - 1, WINDOW, WINDOW + 3, 59, 60])
+def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(stopped: int) -> None:
+    whole = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    model = CountingModel()
+    rest = list(Calibrator(model).score_many(STREAM, whole[:stopped]))
+    assert rest == whole[stopped:]
+    begun = [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]
+    assert model.windows == begun[stopped // WINDOW :]
+
+
+def test_a_sequence_is_rated_in_windows_and_anything_else_one_by_one() -> None:
+    model = CountingModel()
+    assert len(list(Calibrator(model).score_many(iter(STREAM[:5])))) == 5
+    assert model.windows == [1] * 5
+    assert list(Calibrator(ScriptedModel()).score_many(iter(STREAM))) == list(
+        Calibrator(ScriptedModel()).score_many(STREAM)
+    )
+
+
+def test_p_true_of_the_rivals_is_asked_where_the_calibrator_gathers_p_true() -> None:
+    question = toy_stream(1)[0]
+    (own,) = [Calibrator(ScriptedModel(), learns=False, evidence=COMPARING).score(question, "B").evidence.p_true]
+    (both,) = [Calibrator(ScriptedModel()).score(question, "B").evidence.p_true]
+    assert own is not None
+    assert both is not None
+    assert own.candidates == (question.option("B"),)
+    assert len(both.candidates) == 4
+    assert both.probabilities[:1] == own.probabilities
+
+
+def test_a_bad_answer_is_found_before_any_is_rated() -> None:
+    model = CountingModel()
+    with pytest.raises(QuestionError, match="'toy-0039' is none of its options"):
+        list(Calibrator(model).score_many([(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]))
+    assert model.windows == []
+
+
+def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
+    question = Question("Who wrote Hamlet?", reference="Shakespeare", id="h")
+    row = QuestionRow(question, "the Bard", None, 1)
+    rows = [row, replace(row, correct=True), replace(row, rivals=("Marlowe",), correct=False)]
+    records: list[Record] = list(Calibrator(ScriptedModel()).score_many(rows))
+    assert [record.correct for record in records] == [False, True, False]
+    assert [record.frozen_correct for record in records] == [False, True, False]
+    with pytest.raises(QuestionError, match="'h' has no answer"):
+        list(Calibrator(ScriptedModel()).score_many([replace(row, answer=None)]))
+
+
+def test_a_gate_that_shifts_sees_no_given_answer() -> None:
+    calibrator = Calibrator(ScriptedModel(), gate=EntropyShift(warmup=5))
+    list(calibrator.score_many(STREAM))
+    assert calibrator.state.gate == calibrator.gate.start()
+    assert calibrator.model.version == 0

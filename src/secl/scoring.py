@@ -15,6 +15,7 @@ from secl.data.grading import grade
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.given import GivenAnswer, named
+from secl.labels import LabelRule
 from secl.lookahead import WINDOW
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
@@ -48,12 +49,14 @@ class Scoring:
     Attributes:
         model: rates, frozen.
         posterior: combines evidence about all candidates.
+        labels: moves confidences by what people say of answers.
         evidence: "p_true" in it asks P(True) of the rivals as well; candidates are always compared.
         state: where the stream stands.
     """
 
     model: Model
     posterior: PosteriorRule
+    labels: LabelRule
     evidence: frozenset[EvidenceKind]
     state: StreamState
 
@@ -77,7 +80,7 @@ class Scoring:
             QuestionError: the answer is empty, too long, or none of the options.
         """
         question = Question(question) if isinstance(question, str) else question
-        (record,) = self.score_window([GivenAnswer(question, answer, tuple(rivals))])
+        (record,) = self.score_all([GivenAnswer(question, answer, tuple(rivals))])
         return record
 
     def score_many(self, given: Iterable[Scorable], done: Sequence[Record] = ()) -> Iterator[Record]:
@@ -97,28 +100,32 @@ class Scoring:
         [True, True]
         """
         if done:
-            self.state = self.start()
+            self.state = replace(self.start(), labels=self.state.labels)
             for record in done:
                 self._weigh_given(record)
         if not isinstance(given, Sequence):
             for each in given:
-                yield from self.score_window([given_of(each)])
+                yield from self._score_window([given_of(each)])
             return
         answers = [given_of(each) for each in given]  # all of them, so that a bad one is found before any is rated
         # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
         for first in range(len(done) - len(done) % WINDOW, len(answers), WINDOW):
-            window = answers[first : first + WINDOW]
-            yield from self.score_window(window, max(0, len(done) - first))
+            yield from self._score_window(answers[first : first + WINDOW], max(0, len(done) - first))
 
-    def score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> list[Record]:
+    def score_all(self, given: Sequence[GivenAnswer]) -> list[Record]:
+        """Rate answers that share passes."""
+        return list(self._score_window(given))
+
+    def _score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
         """Rate answers that share passes; the first `skip` of them have their records already."""
         ratings = self.model.rate_given(given, self.evidence | {"candidates"})
-        return [self._record(*each) for each in list(zip(given, ratings, strict=True))[skip:]]
+        for each, rating in list(zip(given, ratings, strict=True))[skip:]:
+            yield self._record(each, rating)  # one by one: labels may come in between
 
     def _record(self, given: GivenAnswer, rating: Rating) -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct
-        return self._weigh_given(
+        record = self._weigh_given(
             Record(
                 position=self.state.position,
                 question=question,
@@ -135,6 +142,8 @@ class Scoring:
                 plain_tokens=rating.plain_tokens,
             )
         )
+        labelled = self.labels.rate(self.state.labels, question.domain, record.label_free)
+        return replace(record, labelled=labelled)
 
     def _weigh_given(self, record: Record) -> Record:
         """The record with its posterior; the state moves on by it."""

@@ -1,0 +1,220 @@
+"""Which answers of a run or a server may be accepted: a threshold of the confidence, and what is known of it.
+
+Labels are what people said of answers and what references say; where both speak of one answer, people do. A promise
+rests on labels of answers that were drawn at random, or on references. Volunteers choose what they speak of, most of
+all answers that they dislike, so what they say gives an estimate and no promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from secl.data.grading import grade
+from secl.errors import ParameterError
+from secl.metrics.graded import Vector
+from secl.metrics.risk_control import (
+    RiskCoverage,
+    Threshold,
+    cheapest,
+    check_level,
+    estimated,
+    fewest_labels,
+    guaranteed,
+    labels_needed,
+    nearest_risk,
+    risk_coverage,
+)
+from secl.records import Record
+
+Basis = Literal["labels", "volunteers", "confidences"]
+"""What a statement rests on: labels of answers drawn at random, labels that people volunteered, or no label at all."""
+
+ENOUGH = 50
+"""Labels from which costs are estimated; with fewer, the confidences tell more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Answers with their confidences, and what is known of them.
+
+    Attributes:
+        confidence: as reported; 0 for an answer that could not be read, which nobody can accept.
+        correct: 1 or 0, nan without a label.
+        domains: of the questions.
+        basis: what the labels are.
+        left_out: labels that people volunteered, and that count for nothing because there are others.
+    """
+
+    confidence: Vector
+    correct: Vector
+    domains: Sequence[str]
+    basis: Basis
+    left_out: int = 0
+
+    @property
+    def curve(self) -> RiskCoverage:
+        """Risk over coverage."""
+        return risk_coverage(self.confidence, self.correct)
+
+    def of(self, domain: str) -> Answers:
+        """Those of one domain."""
+        chosen = np.array([each == domain for each in self.domains], dtype=np.bool_)
+        correct = self.correct[chosen]
+        basis: Basis = self.basis if np.isfinite(correct).any() else "confidences"
+        return Answers(self.confidence[chosen], correct, [domain] * int(chosen.sum()), basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A threshold for a risk, or why there is none.
+
+    Attributes:
+        risk: largest share of wrong ones among accepted answers, in (0, 1).
+        certainty: with which a promise is to hold, in (0, 1).
+        basis: what `threshold` rests on.
+        answers, labels: how many there are.
+        threshold: None where no threshold will do.
+        fewest: labels without an error that the promise takes at least.
+        needed: labels that it takes in all, if further ones are like those that are there; None where no number would
+            do, or none is needed.
+        nearest: the lowest risk that the labels can promise, with `nearest_threshold`, where they cannot promise this.
+        estimate: the threshold by the confidences alone; None where there is none.
+    """
+
+    risk: float
+    certainty: float
+    basis: Basis
+    answers: int
+    labels: int
+    threshold: Threshold | None
+    fewest: int
+    needed: int | None = None
+    nearest: float | None = None
+    nearest_threshold: Threshold | None = None
+    estimate: Threshold | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAdvice:
+    """The cheapest threshold.
+
+    Attributes:
+        cost_wrong, cost_review: of an accepted wrong answer, and of a rejected answer.
+        basis: what it rests on.
+        labels: how many there are.
+        threshold: None where accepting nothing is cheapest.
+        cost: of an answer at the threshold.
+        accept_all: of an answer if all are accepted.
+    """
+
+    cost_wrong: float
+    cost_review: float
+    basis: Basis
+    labels: int
+    threshold: Threshold | None
+    cost: float
+    accept_all: float
+
+
+def answers_of(
+    records: Sequence[Record], said: Mapping[int, bool] | None = None, volunteered: Mapping[int, bool] | None = None
+) -> Answers:
+    """The answers of records with their labels.
+
+    Args:
+        records: with or without references.
+        said: by position, whether an answer that was drawn at random is right.
+        volunteered: the same of answers that people chose to speak of.
+    """
+    said, volunteered = said or {}, volunteered or {}
+    correct = np.array([_number(said.get(r.position, reported_correct(r))) for r in records], dtype=np.float64)
+    basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
+    if basis == "volunteers":
+        correct = np.array([_number(volunteered.get(r.position)) for r in records], dtype=np.float64)
+    confidence = np.array([r.confidence if r.answer is not None else 0.0 for r in records], dtype=np.float64)
+    left_out = len(volunteered) if basis == "labels" else 0
+    return Answers(confidence, correct, [r.question.domain for r in records], basis, left_out)
+
+
+def reported_correct(record: Record) -> bool | None:
+    """Whether the answer that a record reports is right; None without a reference."""
+    return record.correct if record.answer == record.reply.answer else grade(record.question, record.answer)
+
+
+def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
+    """The threshold of the largest coverage with a risk, or how far it is away.
+
+    Raises:
+        ParameterError: there are no answers, or a risk or certainty is not inside (0, 1).
+    """
+    check_level(risk, certainty)
+    if not len(answers.confidence):
+        raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
+    curve, fewest = answers.curve, fewest_labels(0, risk, certainty)
+    estimate = estimated(curve, risk)
+    needed = nearest = nearest_threshold = None
+    if answers.basis == "labels":
+        threshold = guaranteed(curve, risk, certainty)
+        if threshold is None:
+            needed = labels_needed(curve, risk, certainty)
+            nearest = nearest_risk(curve, certainty, above=risk)
+            nearest_threshold = None if nearest is None else guaranteed(curve, nearest, certainty)
+    elif answers.basis == "volunteers":
+        threshold = estimated(curve, risk, from_labels=True)
+    else:
+        threshold, needed = estimate, labels_needed(curve, risk, certainty)
+    return Advice(
+        risk=risk,
+        certainty=certainty,
+        basis=answers.basis,
+        answers=curve.answers,
+        labels=curve.total,
+        threshold=threshold,
+        fewest=fewest,
+        needed=needed,
+        nearest=nearest,
+        nearest_threshold=nearest_threshold,
+        estimate=estimate,
+    )
+
+
+def advise_by_domain(answers: Answers, risk: float, certainty: float = 0.9) -> dict[str, Advice]:
+    """The advice for each domain with enough labels for a promise, in order of appearance; each holds by itself."""
+    domains = list(dict.fromkeys(answers.domains))
+    if answers.basis != "labels" or len(domains) < 2:
+        return {}
+    fewest = fewest_labels(0, risk, certainty)
+    parts = {domain: answers.of(domain) for domain in domains}
+    return {name: advise(part, risk, certainty) for name, part in parts.items() if part.curve.total >= fewest}
+
+
+def advise_on_cost(answers: Answers, cost_wrong: float, cost_review: float) -> CostAdvice:
+    """The cheapest threshold, from labels where there are `ENOUGH`, else from the confidences.
+
+    Raises:
+        ParameterError: there are no answers, or a cost is negative or not finite.
+    """
+    if not len(answers.confidence):
+        raise ParameterError("there are no answers, so nothing costs anything; ask some questions first.")
+    curve = answers.curve
+    basis: Basis = answers.basis if curve.total >= ENOUGH else "confidences"
+    threshold, cost = cheapest(curve, cost_wrong, cost_review, from_labels=basis != "confidences")
+    all_wrong = curve.risk[-1] if basis != "confidences" else curve.expected[-1]
+    return CostAdvice(
+        cost_wrong=cost_wrong,
+        cost_review=cost_review,
+        basis=basis,
+        labels=curve.total,
+        threshold=threshold,
+        cost=cost,
+        accept_all=float(all_wrong) * cost_wrong,
+    )
+
+
+def _number(value: bool | None) -> float:
+    return math.nan if value is None else float(value)

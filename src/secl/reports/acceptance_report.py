@@ -1,0 +1,170 @@
+"""Thresholds in words, as a table and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from secl.evaluation.acceptance import Advice, Answers, CostAdvice
+from secl.metrics.risk_control import Threshold, risk_bound
+from secl.reports.formatting import UNDEFINED, amount, counted
+from secl.reports.table import Cell, Column, Table
+
+ASSUMPTION = (
+    "This holds for answers like these: the labelled ones must be a random sample of them, and later ones come from "
+    "the same kinds of questions."
+)
+"""What every promise rests on."""
+
+
+def sentences(answers: Answers, advice: Advice) -> list[str]:
+    """What to accept for a risk, the conclusion first."""
+    lines = [_conclusion(advice)]
+    threshold = advice.threshold
+    if threshold is not None and advice.basis != "confidences":
+        bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
+        words = f", so {share(bound)} at most" if advice.basis == "labels" else ""
+        lines.append(
+            f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong{words}."
+        )
+    if advice.basis == "labels":
+        lines.append(_by_the_confidences(advice))
+        if threshold is not None or advice.nearest is not None:
+            lines.append(ASSUMPTION)
+    elif advice.needed is not None:
+        lines.append(f"To promise it: about {counted(advice.needed, 'label')} of answers drawn at random.")
+    elif advice.basis == "confidences" and threshold is not None:
+        lines.append(f"To promise it takes labels of answers drawn at random, {advice.fewest} at least.")
+    if answers.left_out:
+        lines.append(
+            f"{counted(answers.left_out, 'label')} that people volunteered are left out: they chose what to speak of."
+        )
+    return lines
+
+
+def _conclusion(advice: Advice) -> str:
+    aim = f"at most {share(advice.risk)} of them wrong"
+    if advice.basis == "confidences":
+        if advice.threshold is None:
+            return f"By the confidences alone no answer is sure enough for {share(advice.risk)} wrong ones."
+        about = f"about {share(advice.risk)} of them wrong by the confidences alone"
+        return f"{accept(advice.threshold)}, {about}: an estimate."
+    if advice.basis == "volunteers":
+        which = f"({counted(advice.labels, 'label')} that people volunteered, of answers that they chose)"
+        if advice.threshold is None:
+            return f"No threshold keeps the share of wrong ones at {share(advice.risk)} {which}."
+        return f"{accept(advice.threshold)}, {aim}: an estimate and no promise {which}."
+    if advice.threshold is not None:
+        certainty = f"with {share(advice.certainty)} certainty (from {counted(advice.labels, 'label')})"
+        return f"{accept(advice.threshold)}, {aim} {certainty}."
+    return _unreachable(advice)
+
+
+def _unreachable(advice: Advice) -> str:
+    """Why no threshold is promised, and what could be done."""
+    aim = f"at most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
+    if advice.labels < advice.fewest:
+        more = counted(advice.fewest - advice.labels, "more label")
+        return (
+            f"Too few labels to promise {aim}: that takes {advice.fewest} accepted labelled answers without an error, "
+            f"and there are {counted(advice.labels, 'label')}; give {more} at least{_nearest(advice)}."
+        )
+    if advice.needed is None:
+        reason = "even the most confident answers are wrong more often"
+    elif advice.needed <= advice.labels:
+        reason = "the most confident answers are wrong more often than less confident ones, and they are tested first"
+    else:
+        reason = f"it would take about {counted(advice.needed, 'label')} if the rest are like these"
+    return f"No threshold promises {aim} from {counted(advice.labels, 'label')}: {reason}{_nearest(advice)}."
+
+
+def _nearest(advice: Advice) -> str:
+    if advice.nearest is None or advice.nearest_threshold is None:
+        return "; no other risk can be promised either"
+    found = accept(advice.nearest_threshold)
+    return f". The nearest that can be promised is {share(advice.nearest)}: {found[0].lower()}{found[1:]}"
+
+
+def _by_the_confidences(advice: Advice) -> str:
+    if advice.estimate is None:
+        return "By the confidences alone no answer would be sure enough."
+    return f"By the confidences alone, without the labels, one would {_lower(accept(advice.estimate))}."
+
+
+def cost_sentence(advice: CostAdvice) -> str:
+    """The cheapest threshold in words."""
+    source = {
+        "labels": f"from {counted(advice.labels, 'label')}",
+        "volunteers": f"from {counted(advice.labels, 'label')} that people volunteered",
+        "confidences": "by the confidences alone",
+    }[advice.basis]
+    review = f"1,000 answers cost {1000 * advice.cost_review:,.0f} if people look at all"
+    everything = f"{1000 * advice.accept_all:,.0f} if all are accepted"
+    if advice.threshold is None:
+        return f"Accept nothing: {review}, and {everything} (an estimate {source})."
+    cost = f"1,000 answers then cost {1000 * advice.cost:,.0f}"
+    other = review.replace("1,000 answers cost ", "", 1)
+    return f"{accept(advice.threshold)}; {cost}, against {other}, and {everything} (an estimate {source})."
+
+
+def accept(threshold: Threshold) -> str:
+    """What a threshold accepts.
+
+    >>> accept(Threshold(0.83, 0.41, 49, 0, 0.1)), accept(Threshold(0.0, 1.0, 60, 0, 0.1))
+    ('Accept above 0.83: 41% of answers', 'Accept every answer')
+    """
+    if threshold.value == 0:
+        return "Accept every answer"
+    return f"Accept above {threshold.value}: {share(threshold.coverage)} of answers"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def share(value: float) -> str:
+    """A share in percent, with as many digits as it takes to tell it from 0 and 1.
+
+    >>> share(0.05), share(0.4149), share(0.0251), share(0.9993), share(float("nan"))
+    ('5%', '41%', '2.5%', '99.93%', '–')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    digits = 0 if 0.1 <= value <= 0.99 or value in (0, 1) else 1 if value <= 0.99 else 2
+    return f"{float(f'{100 * value:.{digits}f}'):g}%"
+
+
+def domain_table(parts: Mapping[str, Advice]) -> Table:
+    """What to accept in each domain."""
+    columns = [
+        Column("domain", text=True, wraps=True),
+        Column("labels"),
+        Column("accept above"),
+        Column("answers accepted"),
+    ]
+    columns += [Column("labelled above"), Column("wrong"), Column("nearest risk")]
+    rows = []
+    for name, advice in parts.items():
+        found = advice.threshold
+        texts = [name, amount(advice.labels)]
+        texts += [f"{found.value:g}" if found.value else "all", share(found.coverage)] if found else ["none", UNDEFINED]
+        texts += [amount(found.labels), amount(found.wrong)] if found else [UNDEFINED, UNDEFINED]
+        texts.append(share(advice.nearest) if advice.nearest is not None else UNDEFINED)
+        rows.append([Cell(text) for text in texts])
+    notes = ["Each line holds with that certainty by itself, and not all of them together."]
+    return Table(columns, {"": rows}, notes)
+
+
+def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
+    """An advice as JSON values; undefined numbers are None."""
+    plain = asdict(advice)
+    for key in ("threshold", "nearest_threshold", "estimate"):
+        found: Threshold | None = getattr(advice, key)
+        if found is not None and found.labels:
+            plain[key]["bound"] = float(risk_bound(found.wrong, found.labels, advice.certainty))
+    return plain | {
+        "guarantee": advice.basis == "labels" and advice.threshold is not None,
+        "left_out": answers.left_out,
+    }

@@ -1,0 +1,208 @@
+"""Thresholds against hand-computed bounds, the definition, and simulated streams whose risk is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from secl.errors import ParameterError
+from secl.metrics.risk_control import (
+    cheapest,
+    estimated,
+    fewest_labels,
+    guaranteed,
+    labels_needed,
+    nearest_risk,
+    risk_bound,
+    risk_coverage,
+    separating,
+)
+from secl.metrics.selective import coverage_at_risk
+
+NAN = math.nan
+
+
+def tail(wrong: int, labels: int, risk: Fraction) -> Fraction:
+    """P(Binomial(labels, risk) <= wrong), in whole numbers."""
+    terms = (math.comb(labels, k) * risk**k * (1 - risk) ** (labels - k) for k in range(wrong + 1))
+    return sum(terms, Fraction(0))
+
+
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 22), (1, 38), (2, 52)])
+def test_ten_per_cent_at_ninety_takes_22_labels_without_an_error_38_with_one_and_52_with_two(
+    wrong: int, labels: int
+) -> None:
+    assert fewest_labels(wrong, 0.1, 0.9) == labels
+    assert tail(wrong, labels, Fraction(1, 10)) <= Fraction(1, 10) < tail(wrong, labels - 1, Fraction(1, 10))
+
+
+def test_a_bound_is_the_risk_at_which_so_few_errors_are_just_too_unlikely() -> None:
+    # Without an error: (1 - r)^n = delta. With all wrong, or no label, nothing is excluded.
+    assert float(risk_bound(0, 45, 0.9)) == pytest.approx(1 - 0.1 ** (1 / 45), abs=1e-12)
+    assert risk_bound([5, 0], [5, 0], 0.9).tolist() == [1.0, 1.0]
+    for wrong, labels in [(1, 10), (7, 31)]:
+        bound = Fraction(float(risk_bound(wrong, labels, 0.95)))
+        assert float(tail(wrong, labels, bound)) == pytest.approx(0.05, abs=1e-9)
+
+
+def test_the_curve_of_six_answers_is_as_counted_by_hand() -> None:
+    curve = risk_coverage([0.9, 0.7, 0.7, 0.5, 0.5, 0.1], [1, NAN, 0, 1, NAN, NAN])
+    assert curve.confidence.tolist() == [0.9, 0.7, 0.5, 0.1]
+    assert curve.coverage == pytest.approx([1 / 6, 3 / 6, 5 / 6, 1])
+    assert curve.labels.tolist() == [1, 2, 3, 3]
+    assert curve.wrong.tolist() == [0, 1, 1, 1]
+    assert curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 1 / 3])
+    assert curve.expected == pytest.approx([0.1, 0.7 / 3, 1.7 / 5, 2.6 / 6])
+    assert (curve.total, curve.answers) == (3, 6)
+
+
+def test_with_all_labels_the_share_of_wrong_ones_gives_the_coverage_at_risk() -> None:
+    confidence = np.random.default_rng(0).integers(0, 20, 200) / 20
+    correct = np.random.default_rng(1).random(200) < confidence
+    curve = risk_coverage(confidence, correct)
+    for risk in (0.05, 0.1, 0.3):
+        found = estimated(curve, risk, from_labels=True)
+        assert (found.coverage if found else 0.0) == coverage_at_risk(confidence, correct, risk)
+
+
+def test_right_answers_alone_are_all_accepted_as_soon_as_there_are_enough() -> None:
+    confidence = np.linspace(0.2, 0.9, 22)
+    found = guaranteed(risk_coverage(confidence, np.ones(22)), 0.1, 0.9)
+    assert found is not None
+    assert (found.value, found.coverage, found.labels, found.wrong) == (0.0, 1.0, 22, 0)
+    assert guaranteed(risk_coverage(confidence[1:], np.ones(21)), 0.1, 0.9) is None
+
+
+def test_wrong_answers_alone_promise_nothing() -> None:
+    curve = risk_coverage(np.linspace(0.2, 0.9, 80), np.zeros(80))
+    assert guaranteed(curve, 0.5, 0.9) is None
+    assert nearest_risk(curve, 0.9) is None
+    assert labels_needed(curve, 0.5, 0.9) is None
+    assert estimated(curve, 0.3, from_labels=True) is None
+
+
+def test_the_walk_ends_at_the_first_threshold_that_fails() -> None:
+    # 100 right ones, then 100 wrong ones, then 2,000 right ones: below the wrong ones all is well again, but too late.
+    correct = np.concatenate([np.ones(100), np.zeros(100), np.ones(2000)])
+    found = guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9)
+    assert found is not None
+    assert 100 <= found.labels < 120
+
+
+def test_an_answer_more_is_accepted_with_its_equals_or_not_at_all() -> None:
+    found = guaranteed(risk_coverage([0.9] * 40 + [0.5] * 40, [1] * 40 + [0] * 40), 0.1, 0.9)
+    assert found is not None
+    assert (found.value, found.labels) == (0.7, 40)
+
+
+def test_labels_needed_are_enough_if_the_next_ones_are_like_those() -> None:
+    # A third of the answers is above 0.8 and always right: 22 labels there, 66 in all.
+    confidence = np.tile([0.9, 0.6, 0.3], 20)
+    curve = risk_coverage(confidence, np.tile([1, 0, 0], 20))
+    assert guaranteed(curve, 0.1, 0.9) is None
+    assert labels_needed(curve, 0.1, 0.9) == 66
+    confidence, correct = np.tile([0.9, 0.6, 0.3], 22), np.tile([1, 0, 0], 22)
+    found = guaranteed(risk_coverage(confidence, correct), 0.1, 0.9)
+    assert found is not None
+    assert found.labels == 22
+
+
+def test_without_labels_the_confidences_say_how_many_it_takes() -> None:
+    curve = risk_coverage([0.999] * 10, [NAN] * 10)
+    assert guaranteed(curve, 0.1, 0.9) is None
+    needed = labels_needed(curve, 0.1, 0.9)
+    assert needed is not None
+    assert fewest_labels(1, 0.1, 0.9) == needed  # one in a thousand is wrong, so one is allowed for
+    assert labels_needed(risk_coverage([0.5] * 10, [NAN] * 10), 0.1, 0.9) is None
+
+
+def test_the_estimate_is_the_mean_of_what_the_confidences_leave() -> None:
+    curve = risk_coverage([0.95, 0.85, 0.6], [NAN] * 3)
+    found = estimated(curve, 0.1)
+    assert found is not None
+    assert (found.coverage, found.expected) == pytest.approx((2 / 3, 0.1))
+    assert estimated(curve, 0.01) is None
+
+
+def test_an_answer_is_worth_accepting_while_its_error_costs_less_than_a_review() -> None:
+    curve = risk_coverage([0.95, 0.92, 0.88, 0.4], [NAN] * 4)
+    found, cost = cheapest(curve, 10, 1, from_labels=False)  # accept while (1 - c) 10 < 1
+    assert found is not None
+    assert found.coverage == 0.5
+    assert cost == pytest.approx((0.5 + 0.8 + 1 + 1) / 4)
+    assert cheapest(curve, 1000, 1, from_labels=False) == (None, 1)
+    everything, free = cheapest(curve, 0, 1, from_labels=False)
+    assert everything is not None
+    assert (everything.value, free) == (0.0, 0.0)
+
+
+def test_the_cheapest_threshold_counts_what_labels_cost() -> None:
+    curve = risk_coverage([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1])
+    found, cost = cheapest(curve, 3, 1, from_labels=True)  # costs of 4 answers: 3, 2, 4, 3
+    assert found is not None
+    assert (found.value, cost) == (0.75, 0.5)
+
+
+@pytest.mark.parametrize("risk", [0.0, 1.0, -0.1, NAN])
+def test_a_risk_that_is_no_risk_is_refused(risk: float) -> None:
+    with pytest.raises(ParameterError, match="risk must lie between 0 and 1"):
+        guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
+    with pytest.raises(ParameterError, match="certainty"):
+        guaranteed(risk_coverage([0.5], [1]), 0.1, 1.0)
+
+
+def test_odd_lists_are_refused() -> None:
+    odd: list[tuple[list[float], list[float]]] = [([0.5], [1, 0]), ([1.5], [1]), ([NAN], [1]), ([0.5], [0.5])]
+    for confidence, correct in [*odd, ([0.5], [math.inf])]:
+        with pytest.raises(ParameterError):
+            risk_coverage(confidence, correct)
+
+
+def test_neighbours_among_floats_are_kept_apart() -> None:
+    above = math.nextafter(0.3, 1)
+    assert separating(above, 0.3) == above
+    assert 0.3 < separating(0.3000001, 0.3) <= 0.3000001
+
+
+Right = Callable[[np.ndarray], np.ndarray]
+
+
+def simulated(right: Right, risk: float, labels: int, streams: int, seed: int) -> tuple[float, float]:
+    """The share of streams in which the promised risk is kept, and the mean coverage.
+
+    400 answers have Beta(4, 1) confidences, some have labels; the risk of a threshold is known from 100,000 others.
+    """
+    generator = np.random.default_rng(seed)
+    many = np.sort(generator.beta(4, 1, 100_000))[::-1]
+    risks = np.cumsum(1 - right(many)) / np.arange(1, len(many) + 1)
+    kept, coverage = 0, 0.0
+    for _ in range(streams):
+        confidence = generator.beta(4, 1, 400)
+        correct = (generator.random(400) < right(confidence)).astype(float)
+        correct[labels:] = NAN
+        found = guaranteed(risk_coverage(confidence, correct), risk, 0.9)
+        if found is None:
+            kept += 1
+            continue
+        accepted = int(np.searchsorted(-many, -found.value, side="right"))
+        kept += bool(risks[max(accepted, 1) - 1] <= risk)
+        coverage += found.coverage / streams
+    return kept / streams, coverage
+
+
+@pytest.mark.parametrize(
+    ("right", "least"),
+    [
+        (lambda c: c, 0.6),
+        (lambda c: c**1.5, 0.4),  # overconfident
+        (lambda c: np.full(len(c), 0.79), 0.0),  # confidences that mean nothing, and all answers just too bad
+    ],
+)
+def test_in_200_streams_the_promised_risk_is_kept_in_nine_of_ten(right: Right, least: float) -> None:
+    kept, coverage = simulated(right, 0.2, 100, 200, seed=5)
+    assert kept >= 0.9
+    assert coverage >= least

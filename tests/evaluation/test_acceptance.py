@@ -8,10 +8,16 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.evaluation.acceptance import ENOUGH, advise, advise_by_domain, advise_on_cost, answers_of
+from secl.labels import Label, LabelRule, LabelSource, label_of
+from secl.records import Record
 from tests.answers import answered
 
 CONFIDENCE = [0.9] * 30 + [0.5] * 30
 CORRECT = [True] * 30 + [False] * 30
+
+
+def said(record: Record, correct: bool, source: LabelSource) -> Label:
+    return label_of(record, correct, number=record.position + 1, source=source)
 
 
 def test_references_promise_what_they_show() -> None:
@@ -24,8 +30,13 @@ def test_references_promise_what_they_show() -> None:
 
 def test_people_count_before_references_and_volunteers_not_at_all_beside_them() -> None:
     records = answered([0.9] * 22, [False] * 22)
-    said = dict.fromkeys(range(22), True)
-    answers = answers_of(records, said, {3: False, 4: False})
+    log = [said(records[k], True, "review") for k in range(20)] + [
+        said(records[k], True, "reference") for k in (20, 21)
+    ]
+    extra = answered([0.9] * 24, [False] * 22 + [None] * 2)[22:]
+    answers = answers_of(
+        [*records, *extra], [*log, said(extra[0], False, "feedback"), said(extra[1], False, "feedback")]
+    )
     assert answers.left_out == 2
     advice = advise(answers, 0.1)
     assert advice.threshold is not None
@@ -34,10 +45,33 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
 
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
     records = answered(CONFIDENCE, [None] * 60)
-    advice = advise(answers_of(records, volunteered={0: True, 1: True, 40: False}), 0.1)
+    log = [said(records[k], k < 30, "feedback") for k in (0, 1, 40)]
+    advice = advise(answers_of(records, log), 0.1)
     assert (advice.basis, advice.labels) == ("volunteers", 3)
     assert advice.threshold is not None
-    assert advice.threshold.value == 0.7
+    assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 2)
+
+
+def test_labels_that_were_not_all_as_likely_promise_nothing_and_those_taken_back_count_for_nothing() -> None:
+    records = answered([0.9] * 30, [None] * 30)
+    drawn = [said(record, True, "review") for record in records]
+    assert advise(answers_of(records, drawn), 0.1).basis == "labels"
+    unequal = [replace(drawn[0], chance=0.5), *drawn[1:]]
+    assert advise(answers_of(records, unequal), 0.1).basis == "volunteers"
+    taken_back = [replace(label, number=label.number + 100, correct=None) for label in drawn]
+    assert advise(answers_of(records, [*drawn, *taken_back]), 0.1).basis == "confidences"
+
+
+def test_the_threshold_is_one_of_confidences_after_the_labels() -> None:
+    # 40 labels: 0.9 is right half of the time, and 0.5 never. The next answers are reported with less, and so is it.
+    records = answered([0.9] * 40 + [0.5] * 40, [None] * 80)
+    log = [said(records[k], k < 40 and k % 2 == 0, "review") for k in (*range(20), *range(40, 60))]
+    answers = answers_of(records, log)
+    assert answers.confidence[0] < 0.85
+    assert len(set(answers.confidence)) == 2
+    rule = LabelRule()
+    next_one = rule.rate(rule.add(rule.start(), log), "toy", records[0].label_free).confidence
+    assert answers.confidence[0] == next_one
 
 
 def test_without_labels_the_confidences_give_an_estimate() -> None:

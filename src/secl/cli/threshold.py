@@ -58,13 +58,15 @@ def read_answers(folder: Path) -> Answers:
         RunError: the folder is neither, or nothing has been answered.
     """
     from secl.evaluation.acceptance import answers_of
+    from secl.labels import LabelRule
+    from secl.runs.manifest import Manifest
     from secl.runs.store import Store
 
     with Store(folder) as store:
-        records = list(store.records())
+        records, log, settings = list(store.records()), store.label_log(), Manifest.of(store).settings
     if not records:
         raise RunError(f"{folder} has no questions answered yet, so there is nothing to accept.")
-    return answers_of(records)
+    return answers_of(records, log, LabelRule(settings.label))
 
 
 def _json(run: Path, answers: Answers, advice: Any, domains: Any, cost: Any) -> dict[str, Any]:

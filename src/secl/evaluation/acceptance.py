@@ -8,14 +8,15 @@ all answers that they dislike, so what they say gives an estimate and no promise
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from secl.data.grading import grade
+from secl.data.grading import reported_correct
 from secl.errors import ParameterError
+from secl.labels import Label, LabelRule, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
@@ -43,7 +44,7 @@ class Answers:
     """Answers with their confidences, and what is known of them.
 
     Attributes:
-        confidence: as reported; 0 for an answer that could not be read, which nobody can accept.
+        confidence: in [0, 1]; 0 for an answer that could not be read, which nobody can accept.
         correct: 1 or 0, nan without a label.
         domains: of the questions.
         basis: what the labels are.
@@ -121,29 +122,38 @@ class CostAdvice:
     accept_all: float
 
 
-def answers_of(
-    records: Sequence[Record], said: Mapping[int, bool] | None = None, volunteered: Mapping[int, bool] | None = None
-) -> Answers:
-    """The answers of records with their labels.
+def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: LabelRule | None = None) -> Answers:
+    """The answers of records with their labels, and with the confidences that such answers get next.
 
     Args:
         records: with or without references.
-        said: by position, whether an answer that was drawn at random is right.
-        volunteered: the same of answers that people chose to speak of.
+        log: labels in order, also those that were corrected or taken back.
+        rule: what labels make of a confidence; the default rule unless given.
     """
-    said, volunteered = said or {}, volunteered or {}
+    labels = standing(log)
+    asked = [label for label in labels if label.source != "feedback"]
+    if len({label.chance for label in asked}) > 1:
+        asked = []  # a promise needs labels that were all as likely
+    said = {label.position: bool(label.correct) for label in asked}
+    volunteered = {label.position: bool(label.correct) for label in labels if label.position not in said}
     correct = np.array([_number(said.get(r.position, reported_correct(r))) for r in records], dtype=np.float64)
     basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
     if basis == "volunteers":
         correct = np.array([_number(volunteered.get(r.position)) for r in records], dtype=np.float64)
-    confidence = np.array([r.confidence if r.answer is not None else 0.0 for r in records], dtype=np.float64)
     left_out = len(volunteered) if basis == "labels" else 0
-    return Answers(confidence, correct, [r.question.domain for r in records], basis, left_out)
+    return Answers(_confidences(records, log, rule), correct, [r.question.domain for r in records], basis, left_out)
 
 
-def reported_correct(record: Record) -> bool | None:
-    """Whether the answer that a record reports is right; None without a reference."""
-    return record.correct if record.answer == record.reply.answer else grade(record.question, record.answer)
+def _confidences(records: Sequence[Record], log: Sequence[Label], rule: LabelRule | None) -> Vector:
+    """As reported; where there are labels, as such an answer would be reported after them."""
+    rule = rule or LabelRule()
+    state = rule.add(rule.start(), log)
+    values = (
+        rule.rate(state, record.question.domain, record.label_free).confidence if log else record.confidence
+        for record in records
+    )
+    pairs = zip(values, records, strict=True)
+    return np.array([value if record.answer is not None else 0.0 for value, record in pairs], dtype=np.float64)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from secl.calibrator import Calibrator
     from secl.cost import Meter
     from secl.data.benchmarks import load as load_benchmark
-    from secl.data.question_files import QuestionFile, QuestionRow, read_questions, read_rows
+    from secl.data.question_files import (
+        QuestionFile,
+        QuestionRow,
+        questions_from,
+        read_questions,
+        read_rows,
+        rows_from,
+    )
     from secl.data.streams import load_stream
     from secl.errors import ModelError, QuestionError, SeclError
     from secl.evaluation.measures import measure
@@ -89,10 +96,12 @@ _HOMES = {
     "load_stream": "secl.data.streams",
     "measure": "secl.evaluation.measures",
     "open_service": "secl.server.online.factory",
+    "questions_from": "secl.data.question_files",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",
     "replay": "secl.gates",
     "resume_run": "secl.runs.runner:resume",
+    "rows_from": "secl.data.question_files",
     "serving_settings": "secl.server.online.factory",
     "start_run": "secl.runs.runner:start",
     "summarise": "secl.evaluation.summary",
@@ -146,10 +155,12 @@ __all__ = [
     "load_stream",
     "measure",
     "open_service",
+    "questions_from",
     "read_questions",
     "read_rows",
     "replay",
     "resume_run",
+    "rows_from",
     "serving_settings",
     "start_run",
     "summarise",

@@ -160,12 +160,12 @@ def test_a_bad_csv_file_is_refused_with_file_and_line(text: str, message: str, t
 
 
 def test_a_file_that_is_no_question_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"ends in '\.txt'.*\.jsonl or \.csv"):
+    with pytest.raises(DataError, match=r"ends in '\.txt'.*\.jsonl, .* or \.xlsx"):
         read_questions(written(tmp_path, "f.txt", "a"))
     with pytest.raises(DataError, match=r"gone\.csv does not exist"):
         read_questions(tmp_path / "gone.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder\.csv cannot be read"):
+    with pytest.raises(DataError, match=r"folder\.csv is a folder; give a file, or a folder written by save_to_disk"):
         read_questions(tmp_path / "folder.csv")
 
 

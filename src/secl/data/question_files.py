@@ -23,7 +23,8 @@ from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
-from secl.data.table_files import Table, TableRow, open_table
+from secl.data.table_files import open_table, table_of
+from secl.data.table_rows import Table, TableRow
 from secl.errors import DataError
 from secl.records import Question
 
@@ -69,7 +70,7 @@ def read_rows(path: str | Path, *, skip_bad: bool = False, columns: Mapping[str,
     options, "sentence" where right and wrong answers are listed, and "short" otherwise.
 
     Args:
-        path: a file with a suffix of `secl.data.table_files.SUFFIXES`.
+        path: a file of a format of `secl.data.table_files`, or a folder written by `datasets.Dataset.save_to_disk`.
         skip_bad: leave out rows that cannot be used, and say why.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
 
@@ -86,6 +87,36 @@ def read_questions(
 ) -> list[Question]:
     """The questions of a file; see `read_rows`."""
     return [row.question for row in read_rows(path, skip_bad=skip_bad, columns=columns).rows]
+
+
+def rows_from(
+    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
+) -> QuestionFile:
+    """The rows of a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
+    dictionaries.
+
+    Args:
+        rows: the table.
+        name: domain of the questions that have none, and the start of their ids.
+        skip_bad: as for `read_rows`.
+        columns: as for `read_rows`.
+
+    Raises:
+        DataError: it holds no question, or a row is not usable; it names the row.
+        ParameterError: it is no table.
+    """
+    return _read(table_of(rows, name), name, name, skip_bad, columns or {})
+
+
+def questions_from(
+    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
+) -> list[Question]:
+    """The questions of a table in memory; see `rows_from`.
+
+    >>> questions_from([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].extra
+    (('year', '1535'),)
+    """
+    return [row.question for row in rows_from(rows, name=name, skip_bad=skip_bad, columns=columns).rows]
 
 
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:

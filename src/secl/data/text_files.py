@@ -11,18 +11,29 @@ from pathlib import Path
 from secl.errors import DataError
 
 
+def check_readable(path: Path) -> None:
+    """Check that there is a file to read.
+
+    Raises:
+        DataError: no such file, a folder, or not readable.
+    """
+    try:
+        with path.open("rb"):
+            pass
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist; check the path.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give a readable file.") from error
+
+
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, with or without a byte-order mark, line breaks untouched.
 
     Raises:
         DataError: no such file, a folder, not readable, empty, or not UTF-8.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"{path} does not exist; check the path.") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); give a readable file.") from error
+    check_readable(path)
+    content = path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,7 +78,15 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield number, value
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def first_fields(text: str, delimiter: str) -> list[str]:
+    """The fields of the first row of a CSV text that is not blank; none where they cannot be read."""
+    try:
+        return next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+    except csv.Error:
+        return []
+
+
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Line number (from 1) at which a row starts, and its fields; blank lines are skipped.
 
     Quoted fields may hold line breaks.
@@ -75,7 +94,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     Raises:
         DataError: as `read_text`, or broken quoting.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:
         for row in reader:

@@ -7,12 +7,13 @@ take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from cyclopts import Parameter
 from pydantic import (
     BeforeValidator,
     Field,
+    model_validator,
 )
 
 from secl.errors import ParameterError
@@ -68,10 +69,29 @@ class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 
     benchmarks: Names = Field((), description="Benchmarks in order, for example mmlu,arc or capitals:50.")
-    questions: str | None = Field(None, description="Your own questions (JSONL or CSV) instead of benchmarks.")
+    questions: str | None = Field(
+        None,
+        description="Your own questions instead of benchmarks: JSON(L), CSV, TSV, Parquet, XLSX, a dataset folder.",
+    )
+    columns: Names = Field((), description="Names of their columns, for example question=prompt,reference=gold.")
+    skip_bad: bool = Field(False, description="Leave out questions that cannot be read or asked, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
     order: Order = Field("forward", description="Order of the domains.")
     data: str | None = Field(None, description="Folder with official benchmark files; SECL_DATA, else the hub.")
+
+    @property
+    def named_columns(self) -> dict[str, str]:
+        """Names of columns by their meaning (`secl.data.columns`)."""
+        return dict(pair.split("=", 1) for pair in self.columns)
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        for pair in self.columns:
+            if not all(pair.partition("=")):
+                raise ParameterError(f"columns is {pair!r}; it must be a list of pairs such as question=prompt.")
+        if self.columns and not self.questions:
+            raise ParameterError("columns are those of a file of questions; name one with questions.")
+        return self
 
 
 class GateSettings(Settings):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from secl.cli.app import AsJson, app, console, fail, print_json, progress_bar
+from secl.cli.run import name_skipped
 from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
 from secl.settings_base import Settings
 
@@ -56,6 +57,7 @@ def check(
             answers = _ask(settings, Path(parent) / "run", "nothing is kept without --out.")
     else:
         answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
+    name_skipped(answers.manifest.skipped)
     run = answers.manifest.settings
     records, tau, formula = answers.records, tau or answers.manifest.tau, run.evidence.formula
     labelled = any(record.frozen_correct is not None for record in records)

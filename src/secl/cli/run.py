@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secl.cli.app import app, console, fail, progress_bar
+from secl.cli.app import app, console, echo, fail, progress_bar
 from secl.errors import ParameterError
 from secl.settings import FLAT, SettingGroups, merged
 
@@ -106,6 +106,14 @@ def _warn_of_equal_options(questions: Sequence[Question]) -> None:
         )
 
 
+def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Say which questions are left out and why, at most ten of them; a run's summary counts them."""
+    for where, reason in skipped[:10]:
+        echo(f"skipped: {where} {reason}", error=True)
+    if len(skipped) > 10:
+        echo(f"skipped: {len(skipped) - 10} more, {len(skipped)} in all", error=True)
+
+
 def proceed(open_run: Any, folder: Path) -> RunReport:
     """Open a run, ask what is left with a progress bar, and report; Ctrl-C keeps what is done."""
     screen = console()
@@ -114,6 +122,9 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
             run: Run = open_run()
     except KeyboardInterrupt:
         fail("stopped before the first question.")
+    for note in run.notes:
+        echo(f"warning: {note}", error=True)
+    name_skipped(run.manifest.skipped)
     _warn_of_equal_options(run.questions)
     with run.store:
         try:

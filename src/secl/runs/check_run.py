@@ -11,7 +11,7 @@ from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.records import Record
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, load_questions
+from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Progress, resume, start
 from secl.runs.settings import RunSettings, with_absolute_paths
@@ -85,6 +85,7 @@ def _check_questions(manifest: Manifest, folder: Path, settings: Mapping[str, An
     if not {"benchmarks", "questions"} & set(source):
         return
     data = with_absolute_paths({key: source[key] for key in ("data",) if key in source})
-    questions = load_questions(RunSettings.of(merged(manifest.settings.to_json(), data)))
+    stream = read_stream(RunSettings.of(merged(manifest.settings.to_json(), data)))
+    questions = stream.without(manifest.unanswerable).questions
     if fingerprint(questions) != manifest.stream:
         raise RunError(f"the questions have changed since {folder} was made; bring them back or name another folder.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secl.data.question_files import read_questions
+from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
-from secl.errors import RunError
+from secl.errors import DataError, QuestionError, RunError
 from secl.model import Model
 from secl.records import Question
 from secl.runs.manifest import Manifest
@@ -27,19 +28,81 @@ Load = Callable[[RunSettings], Model]
 """Loads the model that settings name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The questions that settings name, and what is left out of them.
+
+    Attributes:
+        questions: in the order in which they are asked.
+        skipped: where each question was that is left out, and what is wrong with it.
+        unanswerable: ids of those that were read, but that the model cannot be asked.
+        notes: sentences about what was perhaps not meant.
+    """
+
+    questions: list[Question]
+    skipped: tuple[tuple[str, str], ...] = ()
+    unanswerable: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def without(self, ids: Collection[str]) -> Stream:
+        """The stream without some questions."""
+        return replace(self, questions=[question for question in self.questions if question.id not in ids])
+
+    def checked(self, model: Model, skip_bad: bool) -> Stream:
+        """The stream that a model can be asked.
+
+        Raises:
+            QuestionError: a question that it cannot be asked, unless those are skipped.
+            DataError: it can be asked none of them.
+        """
+        refused: dict[str, str] = {}
+        for question in self.questions:
+            try:
+                model.check(question)
+            except QuestionError as problem:
+                if not skip_bad:
+                    raise
+                refused[question.id] = str(problem).removeprefix(f"question {question.id!r} ")
+        kept = self.without(refused)
+        if refused and not kept.questions:
+            name, reason = next(iter(refused.items()))
+            raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
+        skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
+        return replace(kept, skipped=self.skipped + skipped, unanswerable=tuple(refused))
+
+
+def read_stream(settings: RunSettings) -> Stream:
+    """The questions that settings name, before any model has seen them."""
+    source = settings.stream
+    if source.questions is None:
+        data = Path(source.data) if source.data else None
+        return Stream(
+            load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
+        )
+    file = read_rows(Path(source.questions), skip_bad=source.skip_bad, columns=source.named_columns)
+    counts: Counter[str] = Counter()
+    questions = []
+    for row in file.rows:
+        counts[row.question.domain] += 1
+        if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
+            questions.append(row.question)
+    return Stream(arrange(questions, source.order, settings.seed), file.skipped, notes=file.notes + _answers_note(file))
+
+
+def _answers_note(file: QuestionFile) -> tuple[str, ...]:
+    """A sentence where a file gives answers and no references, which were perhaps meant."""
+    answers = sum(row.answer is not None for row in file.rows)
+    if not answers or any(row.question.reference is not None for row in file.rows):
+        return ()
+    return (
+        "the column of answers holds what somebody answered and no references, so nothing is graded by it; secl score "
+        "rates these answers, and --columns reference=answer makes them references.",
+    )
+
+
 def load_questions(settings: RunSettings) -> list[Question]:
     """The questions that settings name, in the order in which they are asked."""
-    source = settings.stream
-    if source.questions is not None:
-        counts: Counter[str] = Counter()
-        questions = []
-        for question in read_questions(Path(source.questions)):
-            counts[question.domain] += 1
-            if source.per_domain is None or counts[question.domain] <= source.per_domain:
-                questions.append(question)
-        return arrange(questions, source.order, settings.seed)
-    data = Path(source.data) if source.data else None
-    return load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
+    return read_stream(settings).questions
 
 
 def load_model(settings: RunSettings) -> LocalModel:

@@ -30,6 +30,8 @@ class Manifest(BaseModel):
         model_tau: the model's own temperature of normalised P(True).
         stream: fingerprint of the questions.
         total: number of questions.
+        skipped: where each question was that was left out (`--skip-bad`), and what is wrong with it.
+        unanswerable: ids of those that the model could not be asked.
         environment: what else the last digit of a record depends on.
         adapter: configuration of the adapter in PEFT's words; empty if there is none.
         created: date and time in ISO format.
@@ -42,12 +44,21 @@ class Manifest(BaseModel):
     model_tau: float = Field(1.0, alias="tau")
     stream: str = ""
     total: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()
+    unanswerable: tuple[str, ...] = ()
     environment: dict[str, str | int] = {}
     adapter: dict[str, Any] = {}
     created: str = ""
 
     @classmethod
-    def new(cls, settings: RunSettings, model: Model, questions: Sequence[Question]) -> Self:
+    def new(
+        cls,
+        settings: RunSettings,
+        model: Model,
+        questions: Sequence[Question],
+        skipped: tuple[tuple[str, str], ...] = (),
+        unanswerable: tuple[str, ...] = (),
+    ) -> Self:
         """The manifest of a run that begins now."""
         return cls(
             settings=settings,
@@ -55,6 +66,8 @@ class Manifest(BaseModel):
             model_tau=model.tau,
             stream=fingerprint(questions),
             total=len(questions),
+            skipped=skipped,
+            unanswerable=unanswerable,
             environment=environment(model),
             adapter=model.adapter_config,
             created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -27,7 +27,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.records import Question, Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import check_free, storage_errors
-from secl.runs.loading import Load, load_model, load_questions
+from secl.runs.loading import Load, load_model, read_stream
 from secl.runs.manifest import Manifest, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store, Version
@@ -40,7 +40,10 @@ Progress = Callable[[int, int, Record | None], None]
 
 @dataclass
 class Run:
-    """A run that is open for writing; references are labels at the positions `revealed`, once they are answered."""
+    """A run that is open for writing; references are labels at the positions `revealed`, once they are answered.
+
+    `notes` are sentences about the questions: what was perhaps not meant.
+    """
 
     store: Store
     calibrator: Calibrator
@@ -48,6 +51,7 @@ class Run:
     questions: Sequence[Question]
     records: list[Record]
     revealed: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -144,13 +148,14 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None) -> Run:
     """
     check_free(folder)
     settings = RunSettings.of(with_absolute_paths(settings.to_json()))
-    questions = load_questions(settings)
+    stream = read_stream(settings)
     model = (load or load_model)(settings)
-    for question in questions:
-        model.check(question)
+    stream = stream.checked(model, settings.stream.skip_bad)
+    questions = stream.questions
     calibrator = build_calibrator(settings, model)
-    store = Store.create(folder, Manifest.new(settings, model, questions).to_json())
-    return Run(store, calibrator, model, questions, [], _revealed(settings, questions))
+    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable)
+    store = Store.create(folder, manifest.to_json())
+    return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes)
 
 
 def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
@@ -171,7 +176,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         differences = manifest.settings.differences(settings)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
-        questions = load_questions(settings)
+        questions = read_stream(settings).without(manifest.unanswerable).questions
         if fingerprint(questions) != manifest.stream:
             changed = _changed(store, manifest, questions)
             raise RunError(
@@ -261,6 +266,7 @@ def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str,
         "method": manifest.settings.method,
         "seed": manifest.settings.seed,
         "complete": summary.questions == manifest.total,
+        "skipped": len(manifest.skipped),
         "seconds": store.seconds,
         "verdict": json_value(verdict),
         **summary.to_json(),

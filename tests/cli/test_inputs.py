@@ -1,0 +1,93 @@
+"""Files of all kinds through `secl run` and `secl check`: what is said, skipped, counted and resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.runs.manifest import Manifest
+from secl.runs.store import Store
+from tests.cli.conftest import Shell
+
+GOOD = {"question": "Capital of Peru?", "options": ["Lima", "Quito"], "reference": "Lima"}
+
+
+def jsonl(path: Path, *rows: object) -> Path:
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
+    return path
+
+
+def test_questions_that_cannot_be_used_are_skipped_named_counted_and_stay_out(
+    shell: Shell, tiny_llama: Path, tmp_path: Path
+) -> None:
+    long = {"question": "word " * 3000, "id": "long"}
+    file = jsonl(
+        tmp_path / "q.jsonl", GOOD, "{oops", GOOD, {"question": "a?", "options": ["b"]}, long, {"question": "c?"}
+    )
+    options = ("--model", tiny_llama, "--method", "stated", "--questions", file)
+    refused = shell("run", "--out", tmp_path / "out", *options)
+    assert (refused.code, f"{file}, line 2 is broken JSON" in refused.err) == (2, True)
+    ended = shell("run", "--out", tmp_path / "out", *options, "--skip-bad")
+    assert ended.code == 0
+    first, second, third = ended.err.splitlines()
+    assert first.startswith(f"skipped: {file}, line 2 is broken JSON")
+    assert second.startswith(f"skipped: {file}, line 4 question 'q-0004' has a single option")
+    assert third.startswith("skipped: question 'long' takes ")
+    assert "more than the" in third
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["questions"], summary["skipped"], summary["complete"]) == (3, 3, True)
+    assert "Questions left out" in (tmp_path / "out" / "report.html").read_text()
+    with Store(tmp_path / "out") as store:
+        manifest, records = Manifest.of(store), list(store.records())
+    assert manifest.unanswerable == ("long",)
+    assert [record.question.id for record in records] == ["q-0001", "q-0003", "q-0006"]
+    again = shell("run", "--resume", tmp_path / "out")
+    assert (again.code, len(again.err.splitlines())) == (0, 3)
+
+
+def test_a_file_of_which_nothing_can_be_asked_is_refused(
+    refused: Any, run_of: Any, tiny_llama: Path, tmp_path: Path
+) -> None:
+    file = jsonl(tmp_path / "q.jsonl", {"question": "word " * 3000})
+    refused(run_of(tiny_llama, "--questions", file, "--skip-bad"), "can be asked none of the questions", "q-0001")
+    jsonl(file, "{", "[]")
+    refused(run_of(tiny_llama, "--questions", file, "--skip-bad"), "no question that can be used", "line 1")
+
+
+def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "q.jsonl", {"prompt": "Capital of Peru?", "Answer": "Lima", "refrence": "Lima", "year": 5})
+    options = ("--model", tiny_llama, "--method", "stated", "--questions", file)
+    ended = shell("run", "--out", tmp_path / "out", *options)
+    assert ended.code == 0
+    near, answers = ended.err.splitlines()
+    assert near.startswith(f"warning: {file}: the column 'refrence' is carried along and not read")
+    assert "no references" in answers
+    assert "secl score" in answers
+    with Store(tmp_path / "out") as store:
+        (record,) = store.records()
+    assert (record.question.reference, record.correct) == (None, None)
+    assert record.question.extra == (("refrence", "Lima"), ("year", "5"))
+    said = shell("run", "--out", tmp_path / "two", *options, "--columns", "reference=answer,domain=year")
+    assert (said.code, len(said.err.splitlines())) == (0, 1)
+    with Store(tmp_path / "two") as store:
+        (record,) = store.records()
+    assert (record.question.reference, record.question.domain) == ("Lima", "5")
+    assert shell("run", "--resume", tmp_path / "two").code == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("reference", "columns is 'reference'; it must be a list of pairs such as question=prompt"),
+        ("refrence=gold", "columns maps 'refrence', which is none of question"),
+        ("reference=gold", "has no column 'gold'"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(
+    refused: Any, run_of: Any, tmp_path: Path, columns: str, words: str
+) -> None:
+    file = jsonl(tmp_path / "q.jsonl", GOOD)
+    refused(run_of("no such model", "--questions", file, "--columns", columns), words)

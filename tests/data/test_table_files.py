@@ -98,7 +98,8 @@ def test_every_format_gives_the_same_questions(name: str, tmp_path: Path) -> Non
     file = read_rows(path)
     assert [row.question for row in file.rows] == EXPECTED
     assert [(row.answer, row.correct) for row in file.rows] == [("B", False), (None, None), (None, None)]
-    assert file.notes == file.skipped == ()
+    assert not file.notes
+    assert not file.skipped
 
 
 @pytest.mark.parametrize(

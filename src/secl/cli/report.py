@@ -48,7 +48,7 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
         stores = []
         for folder in runs:
             store = resources.enter_context(Store(folder))
-            records = list(store.records())
+            records = list(store.labelled_records())
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
             stores.append((store, records))

@@ -33,6 +33,8 @@ FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost
     "summary.md",
     "summary.tex",
     "summary.csv",
+    "questions.csv",
+    "questions.md",
 }
 SCRIPTED = RunSettings.of({"benchmarks": ("capitals",), "model": '<b>"model" & co</b>'})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import secl.reports.page as page_module
 from secl.records import Question, Record, References
 from secl.reports.folder import write_report
 from secl.reports.headline import verdict
@@ -66,13 +69,18 @@ def hostile(make_record: MakeRecord) -> list[Record]:
     return records
 
 
-def test_the_page_needs_nothing_from_outside_and_no_script(
+def test_the_page_needs_nothing_from_outside_and_runs_its_own_script_alone(
     tmp_path: Path, hostile: list[Record], make_report: MakeReport
 ) -> None:
     page = written(tmp_path, make_report(hostile, name=HOSTILE))
     tags = {element.tag.split("}")[-1] for element in page.iter()}
     assert {"img", "table", "figure", "h1", "style"} <= tags
-    assert not tags & {"script", "iframe", "object", "link", "base", "form"}
+    assert not tags & {"iframe", "object", "link", "base", "form"}
+    data, script = page.iter(f"{XHTML}script")
+    assert data.attrib == {"type": "application/json"}
+    assert not script.attrib
+    source = Path(page_module.__file__).with_name("templates") / "questions.js"
+    assert str(script.text) == f"//\n{source.read_text(encoding='utf-8')}//"  # as XML; HTML has the marks of CDATA
     for element in page.iter():
         for name, value in element.attrib.items():
             short = name.split("}")[-1]
@@ -80,6 +88,12 @@ def test_the_page_needs_nothing_from_outside_and_no_script(
             if short in ("href", "src", "srcset", "action", "data"):
                 assert value.startswith(("#", "data:image/svg+xml;base64,")), value
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    (inline,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+    (rule,) = (each.get("content") or "" for each in page.iter(f"{XHTML}meta") if each.get("http-equiv"))
+    assert rule.startswith("default-src 'none'; ")
+    assert f"script-src 'sha256-{digest}'" in rule
+    assert len(re.findall("</script", text)) == 2
     assert "url(" not in text
     assert "@import" not in text
     assert set(re.findall(r"https?://[^\"<\s]+", text)) == {"http://www.w3.org/1999/xhtml"}
@@ -95,7 +109,7 @@ def test_whatever_questions_and_answers_hold_is_shown_as_written(
     assert page.findtext(f".//{XHTML}code") == CLEAN
     assert page.findtext(f".//{XHTML}title") == f"secl report: {CLEAN}"
     options = [text_of(element) for element in page.iter(f"{XHTML}li") if element.get("class") == "given"]
-    assert options == [f"A. {' '.join(CLEAN.split())} ← answered"]
+    assert set(options) == {f"A. {' '.join(CLEAN.split())} ← answered"}
     assert "nothing readable" in text_of(page)
     assert "49" not in "".join(questions)  # type: ignore[arg-type]
 
@@ -125,6 +139,7 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
         "Cost against Brier score",
         "By domain",
         "Most confident wrong answers",
+        "Every question",
         "How the run was made",
     ]
     pictures = list(page.iter(f"{XHTML}img"))
@@ -247,18 +262,54 @@ def test_the_gate_statistic_is_promised_only_where_there_is_one(
         assert ("the statistic that the gate tests" in text) == promised
 
 
-def test_a_page_without_right_answers_or_of_one_class_says_why_there_is_nothing(
+def test_a_page_without_right_answers_has_answers_and_an_estimate_and_no_empty_table(
     tmp_path: Path, make_record: MakeRecord, make_report: MakeReport, sketched: None
 ) -> None:
-    unlabelled = [make_record(position, correct=None, frozen_correct=None) for position in range(3)]
-    text = text_of(written(tmp_path / "a", make_report(unlabelled)))
-    assert "has a right answer to compare with, so there is nothing to draw" in text
-    assert "No confidence could be graded" in text
-    assert "No graded answer was wrong." in text
-    assert {path.name for path in (tmp_path / "a").glob("*.png")} == {"timeline.png"}
+    unlabelled = [
+        make_record(position, digit=4 + position, correct=None, frozen_correct=None, domain=f"domain {position % 2}")
+        for position in range(3)
+    ]
+    page = written(tmp_path, make_report(unlabelled))
+    assert [text_of(heading) for heading in page.iter(f"{XHTML}h2")] == [
+        "May these confidences be acted on?",
+        "Without right answers: what the confidences say",
+        "Answers that most need a person",
+        "Every question",
+        "Along the stream",
+        "How the run was made",
+    ]
+    text = text_of(page)
+    assert "About 55% of 3 answers are right, if the confidences mean what they say (0 to 100%)" in text
+    assert "1 answer of 3 has a confidence below 0.5." in text
+    assert not any(cell.text == "–" for cell in page.iter(f"{XHTML}td"))  # noqa: RUF001
+    assert {path.name for path in tmp_path.glob("*.png")} == {"confidences.png", "timeline.png"}
+    assert "0.450" in text
+
+
+def test_a_page_of_one_class_says_why_there_is_nothing(make_record: MakeRecord, make_report: MakeReport) -> None:
     right = [make_record(position, correct=True, frozen_correct=True) for position in range(6)]
-    text = text_of(written(tmp_path / "b", make_report(right)))
+    text = text_of(without_pictures(make_report(right)))
     assert "AUROC is undefined (–) where all answers are right or all are wrong" in text  # noqa: RUF001
+
+
+def test_the_table_of_all_questions_has_them_all_as_data_and_the_first_as_rows(
+    make_record: MakeRecord, make_report: MakeReport
+) -> None:
+    page = without_pictures(make_report([make_record(position, domain="</script>") for position in range(120)]))
+    (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")
+    assert len(list(next(section.iter(f"{XHTML}tbody")))) == 50
+    assert "The first 50 of 120 questions" in text_of(section)
+    data = json.loads(str(next(section.iter(f"{XHTML}script")).text))
+    assert len(data["rows"]) == 120
+    assert data["rows"][7] == {
+        "p": 7,
+        "d": "</script>",
+        "q": "question 7",
+        "a": "A",
+        "c": 0.85,
+        "s": "stated",
+        "g": "right",
+    }
 
 
 def test_an_unfinished_run_says_so_at_the_top_and_a_finished_one_does_not(
@@ -315,7 +366,7 @@ def test_the_same_records_make_the_same_report_to_the_last_byte(
     for name in ("a", "b"):
         write_report(tmp_path / name, [make_report(make_stream(40))])
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert len(files) == 12
+    assert len(files) == 14
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
@@ -334,6 +385,10 @@ def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
         "summary.md",
         "summary.tex",
         "summary.csv",
+        "questions.csv",
+        "questions.md",
+        "confidences.png",
+        "confidences.svg",
         "timeline.png",
         "timeline.svg",
     }

@@ -14,8 +14,6 @@ from secl.cli.app import RunFolder, app, console
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from secl.records import Record
     from secl.reports.run_report import RunReport
     from secl.runs.settings import RunSettings
@@ -48,7 +46,7 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
         stores = []
         for folder in runs:
             store = resources.enter_context(Store(folder))
-            records = list(store.labelled_records())
+            records = list(store.records())
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
             stores.append((store, records))
@@ -94,8 +92,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         what was reported of each run.
     """
     from secl.reports.folder import write_report
-    from secl.reports.summary_table import RANKING, ranking_table, summary_table
-    from secl.reports.table import to_rich
+    from secl.reports.terminal import print_run
     from secl.reports.trust_section import trust_line
 
     alone = len(stores) == 1
@@ -104,33 +101,18 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
     screen = console()
     for run in reports:
-        screen.print(to_rich(summary_table({run.name: run.summary}), None if alone else run.name, padding=0))
-        screen.print()
-        screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
-        _print_posterior(run, screen)
+        print_run(run, screen, None if alone else run.name)
         screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:
             name = "the run" if alone else run.name
             screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
+    if alone:
+        screen.print(f"every question: {page.with_name('questions.csv')}", soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
     return reports
-
-
-def _print_posterior(run: RunReport, screen: Console) -> None:
-    """What the posterior of a run shows, where there is one."""
-    from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
-    from secl.reports.table import to_rich
-
-    notes = posterior_notes(run.records)
-    if not notes:
-        return
-    screen.print()
-    screen.print(to_rich(weights_table(run.records), TITLE))
-    for note in notes:
-        screen.print(note)
 
 
 def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
@@ -151,6 +133,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         manifest=manifest.to_json(),
         settings=manifest.settings.changed(),
         command=command(manifest.settings),
+        labels=store.labels(),
     )
     if stay:
         write_summary(store, evaluation.summary, report.trust)

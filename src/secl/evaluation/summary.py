@@ -14,6 +14,9 @@ from secl.evaluation.measures import RESAMPLES, Measures, measure
 from secl.evaluation.series import Estimator, Series
 from secl.records import Record
 
+LOW_DIGIT_MASS = 0.5
+"""Below this probability of the ten digits together, a model did not want to state a confidence."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorSummary(Measures):
@@ -183,7 +186,7 @@ def _summary(
         alarms=sum(record.decision.alarm for record in records),
         agreed=sum(record.outcome == "agreed" for record in records),
         unparsed=sum(record.reply.answer is None for record in records),
-        low_digit_mass=sum(record.reply.digit_mass < 0.5 for record in records),
+        low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         without_posterior=sum(record.posterior is None for record in records),
         scored=sum(record.posterior is not None and record.posterior.scored for record in records),
         uninformed=sum(record.posterior is not None and not record.posterior.informed for record in records),

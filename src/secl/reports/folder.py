@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
+from secl.reports.answers import neediest
+from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.figures.cost import cost_figure, cost_points
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
+from secl.reports.formatting import markdown_text
 from secl.reports.page import render
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
+from secl.reports.question_table import questions_csv, questions_markdown, questions_table
 from secl.reports.run_report import RunReport, panels
 from secl.reports.summary_table import RANKING, ranking_table, summary_csv, summary_table
 from secl.reports.table import to_latex, to_markdown
+from secl.reports.unlabelled import NEEDY, domains_table, headline, levels_table, share_notes, ungraded
+from secl.reports.unlabelled import TITLE as UNLABELLED
 
 PAGE = "report.html"
 
@@ -35,9 +41,8 @@ MAIN = (
 )
 """Estimators whose distributions are drawn."""
 
-_OURS = re.compile(
-    r"report\.html|summary\.(md|tex|csv)|((\d+-)?(reliability|timeline|scores|posterior)|cost)\.(png|svg)"
-)
+_PICTURES = re.compile(r"((\d+-)?(reliability|timeline|scores|posterior|confidences)|cost)\.(png|svg)")
+_OURS = re.compile(rf"report\.html|summary\.(md|tex|csv)|(\d+-)?questions\.(md|csv)|{_PICTURES.pattern}")
 
 
 def check_folder(folder: Path) -> None:
@@ -50,7 +55,8 @@ def check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise ParameterError(f"{folder} is a file; name another folder with --out.")
-    others = [path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name)]
+    own = _OURS if (folder / PAGE).exists() else _PICTURES  # without a page a questions.csv is somebody's questions
+    others = [path.name for path in folder.iterdir() if not own.fullmatch(path.name)]
     if others:
         raise ParameterError(f"{folder} holds {min(others)!r} and more than a report; name another folder with --out.")
 
@@ -58,9 +64,10 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
     """Write page, tables and pictures of one or several runs into a folder, which is made if need be.
 
-    Files: `report.html`; `summary.md`, `.tex` and `.csv`; `reliability`, `scores`, `posterior`, `timeline` and `cost`
-    as `.png` and `.svg` (with several runs all but the last once for each, as `1-timeline.png`). Pictures of an earlier
-    report that are not drawn again are removed: without any right answer there are only timelines.
+    Files: `report.html`; `summary.md`, `.tex` and `.csv`; `questions.csv` and `.md` with every answer; `reliability`,
+    `scores`, `posterior`, `confidences`, `timeline` and `cost` as `.png` and `.svg`. With several runs there are
+    questions and all pictures but the last for each, as `1-timeline.png`. Pictures of an earlier report that are not
+    drawn again are removed: without any right answer there are only confidences and timelines.
 
     Returns:
         the path of the page.
@@ -77,10 +84,13 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
         summaries = {run.name: run.summary for run in runs}
         texts = {
             "summary.md": markdown(runs),
-            "summary.tex": "\n".join(to_latex(make(summaries)) for make in (summary_table, ranking_table)),
+            "summary.tex": latex_tables(runs),
             "summary.csv": summary_csv(summaries),
             PAGE: render(runs, pictures, cost),
         }
+        for run, prefix in zip(runs, prefixes, strict=True):
+            texts[f"{prefix}questions.csv"] = questions_csv(run.rows)
+            texts[f"{prefix}questions.md"] = questions_markdown(run.rows)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
         stems = {f"{prefix}{name}" for svgs, prefix in zip(pictures, prefixes, strict=True) for name in svgs}
@@ -102,6 +112,10 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
     """Write the pictures of one run; returns their SVGs by name, of those that can be drawn."""
     graded = panels(run)
     figures = {"timeline": timeline_figure(run.records, window=max(20, len(run.records) // 40), adapted=run.learned)}
+    blank = ungraded(run.rows)
+    if blank:
+        domains, confidences = [row.question.domain for row in blank], [row.confidence for row in blank]
+        figures["confidences"] = confidence_figure(confidence_groups(domains, confidences))
     if graded:
         figures["reliability"] = reliability_figure(list(graded.values()))
     groups = groups_of(run.records)
@@ -113,17 +127,41 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
     return {name: write_picture(figure, folder / f"{prefix}{name}") for name, figure in figures.items()}
 
 
+def latex_tables(runs: Sequence[RunReport]) -> str:
+    """The tables of all graded runs together, and of each other run what its confidences say."""
+    graded = {run.name: run.summary for run in runs if run.graded}
+    tables = [make(graded) for make in (summary_table, ranking_table)] if graded else []
+    tables += [make(run) for run in runs if ungraded(run.rows) for make in (domains_table, levels_table)]
+    return "\n".join(map(to_latex, tables))
+
+
 def markdown(runs: Sequence[RunReport]) -> str:
     """The tables of each run one after the other, with headings where there are several runs."""
     texts = []
     for run in runs:
-        summaries = {run.name: run.summary}
         level = "##" if len(runs) == 1 else "###"
-        text = f"{to_markdown(summary_table(summaries))}\n{level} {RANKING}\n\n{to_markdown(ranking_table(summaries))}"
+        parts = [_graded(run, level)] if run.graded else []
+        parts += [_ungraded(run, level)] if ungraded(run.rows) else []
         notes = posterior_notes(run.records)
         if notes:
             weights = to_markdown(weights_table(run.records))
-            text += f"\n{level} {TITLE}\n\n" + "\n\n".join([*notes, weights])
-        escaped = re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", run.name)
-        texts.append(text if len(runs) == 1 else f"## {escaped}\n\n{text}")
+            parts.append(f"{level} {TITLE}\n\n" + "\n\n".join([*notes, weights]))
+        text = "\n".join(parts)
+        texts.append(text if len(runs) == 1 else f"## {markdown_text(run.name)}\n\n{text}")
     return "\n".join(texts)
+
+
+def _graded(run: RunReport, level: str) -> str:
+    """What comparing with right answers showed."""
+    summaries = {run.name: run.summary}
+    return f"{to_markdown(summary_table(summaries))}\n{level} {RANKING}\n\n{to_markdown(ranking_table(summaries))}"
+
+
+def _ungraded(run: RunReport, level: str) -> str:
+    """What can be said where there was nothing to compare with."""
+    tables = [to_markdown(domains_table(run)), to_markdown(levels_table(run))]
+    needy = neediest(ungraded(run.rows), NEEDY)
+    worst = f"\n{level} Answers that most need a person\n\n{to_markdown(questions_table(needy, signs=True))}"
+    head = [] if run.graded else [headline(run)]
+    text = "\n\n".join([f"{level} {UNLABELLED}", *head, *share_notes(run), *tables])
+    return text + (worst if needy else "")

@@ -1,21 +1,25 @@
-"""A report as one HTML page that needs nothing else: no network, no scripts, no files beside it."""
+"""A report as one HTML page that needs nothing else: no network, no files beside it, and a script of its own alone."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
+from secl.reports import unlabelled
+from secl.reports.answers import neediest
 from secl.reports.formatting import counted, xml_text
 from secl.reports.headline import verdict
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.provenance import ledger, provenance
+from secl.reports.question_table import page_rows, questions_context, script_json
 from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
 from secl.reports.run_rows import domain_rows, overview
-from secl.reports.summary_table import RANKING, ranking_table, summary_table
+from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
 from secl.reports.trust_section import trust_html
 from secl.reports.wrong_answers import wrong_answers
 
@@ -44,7 +48,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
 
     Args:
         runs: one or several; several get a table of all of them first.
-        pictures: SVGs of each run: any of "reliability", "scores", "posterior" and "timeline".
+        pictures: SVGs of each run: any of "reliability", "scores", "posterior", "confidences" and "timeline".
         cost: the SVG of cost against error over all runs; None where nothing could be measured.
     """
     import jinja2
@@ -62,9 +66,30 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         finalize=clean,
     )
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
-    environment.globals |= {"posterior_title": TITLE, "trust_html": trust_html}
-    sections = [_section(run, svgs) | {"cost": cost} for run, svgs in zip(runs, pictures, strict=True)]
-    return environment.get_template("page.html").render(sections=sections, cost=cost).lstrip()
+    environment.filters["script_json"] = lambda value: Markup(script_json(value))
+    environment.globals |= {"posterior_title": TITLE, "unlabelled_title": unlabelled.TITLE, "trust_html": trust_html}
+    prefixes = [f"{index}-" if len(runs) > 1 else "" for index in range(1, len(runs) + 1)]
+    sections = [
+        _section(run, svgs) | questions_context(run.rows, prefix) | {"cost": cost}
+        for run, svgs, prefix in zip(runs, pictures, prefixes, strict=True)
+    ]
+    script = _script()
+    values = {"sections": sections, "cost": cost, "script": Markup(script), "policy": policy(script)}
+    return environment.get_template("page.html").render(values).lstrip()
+
+
+def _script() -> str:
+    """The page's script, wrapped so that a page read as XML has it whole."""
+    text = (Path(__file__).parent / "templates" / "questions.js").read_text(encoding="utf-8")
+    return f"//<![CDATA[\n{text}//]]>"
+
+
+def policy(script: str) -> str:
+    """A content security policy under which this script alone runs and nothing is fetched from anywhere."""
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    )
 
 
 def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
@@ -73,7 +98,8 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
     after = best_alternative(run.summary)
     return {
         "run": run,
-        "verdict": verdict(run.summary),
+        "verdict": verdict(run.summary) if run.graded else unlabelled.headline(run),
+        "unlabelled": _unlabelled(run) if unlabelled.ungraded(run.rows) else None,
         "after": after.estimator.title if after else None,
         "closer": comes_closer(run.summary),
         "table": table,
@@ -87,4 +113,15 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "line": overview(run),
         "provenance": provenance(run),
         "ledger": ledger(run.records),
+    }
+
+
+def _unlabelled(run: RunReport) -> dict[str, Any]:
+    """What the template shows of answers that nothing was compared with."""
+    return {
+        "notes": unlabelled.share_notes(run),
+        "domains": unlabelled.domains_table(run),
+        "levels": unlabelled.levels_table(run),
+        "needy": page_rows(neediest(unlabelled.ungraded(run.rows), unlabelled.NEEDY)),
+        "caption": counts_caption(run.summary),
     }

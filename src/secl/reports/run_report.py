@@ -10,7 +10,9 @@ from typing import Any
 
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
+from secl.labels import Label
 from secl.records import Record
+from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
 
 
@@ -27,6 +29,7 @@ class RunReport:
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
         command: shell command that repeats the run.
+        labels: labels of its answers that stand.
     """
 
     name: str
@@ -37,16 +40,27 @@ class RunReport:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     command: str
+    labels: Sequence[Label] = ()
 
     @cached_property
     def trust(self) -> Verdict:
         """Whether the reported confidences may be acted on."""
-        return assess(self.records)
+        return assess(self.records, {label.position: bool(label.correct) for label in self.labels})
 
     @property
     def summary(self) -> Summary:
         """The numbers of the evaluation."""
         return self.evaluation.summary
+
+    @cached_property
+    def rows(self) -> list[AnswerRow]:
+        """Every answer as a row, in the order of the stream."""
+        return answer_rows(self.records, self.labels)
+
+    @property
+    def graded(self) -> bool:
+        """Whether any answer could be compared with a right one."""
+        return self.summary.unlabelled < len(self.records)
 
     @property
     def learned(self) -> bool:

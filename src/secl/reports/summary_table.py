@@ -170,6 +170,18 @@ def caption(summary: Summary) -> str:
     >>> caption(summarise([])).split(".")[0]
     '0 questions: 0 trained, 0 alarms'
     """
+    text = counts_caption(summary)
+    text += (
+        " ECE has ten equal-width bins [lo, hi); its floor is the ECE that chance alone gives a perfectly calibrated "
+        "confidence, in the mean, and whether the ECE lies within or above 95% of that"
+    )
+    if any(row.intervals for row in summary.estimators.values()):
+        text += "; ranges are 95% bootstrap intervals over questions"
+    return text + "."
+
+
+def counts_caption(summary: Summary) -> str:
+    """How many questions, what learning did, and the cost, for a summary without any grade."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
         (summary.unlabelled, "without a reference"),
@@ -178,16 +190,10 @@ def caption(summary: Summary) -> str:
     ):
         if count:
             parts.append(f"{amount(count)} {words}")
-    text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}. "
+    text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}."
     if not math.isnan(summary.cost_measured):
-        text += f"Measured cost of the run: {summary.cost_measured:.2f} forward passes per question. "
-    text += (
-        "ECE has ten equal-width bins [lo, hi); its floor is the ECE that chance alone gives a perfectly calibrated "
-        "confidence, in the mean, and whether the ECE lies within or above 95% of that"
-    )
-    if any(row.intervals for row in summary.estimators.values()):
-        text += "; ranges are 95% bootstrap intervals over questions"
-    return text + "."
+        text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
+    return text
 
 
 def footnotes(summary: Summary) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from secl.reports.formatting import RANGE, terminal_text
+from secl.reports.formatting import RANGE, harmless, markdown_text, terminal_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -103,8 +103,8 @@ def to_markdown(table: Table) -> str:
 
     rows = []
     for section, section_rows in table.sections.items():
-        rows += [[f"**{_markdown(section)}**"]] if section else []
-        rows += [[_markdown(_in_brackets(cell.text, cell.detail)) for cell in row] for row in section_rows]
+        rows += [[f"**{markdown_text(section)}**"]] if section else []
+        rows += [[markdown_text(_in_brackets(cell.text, cell.detail)) for cell in row] for row in section_rows]
     text = tabulate(
         rows,
         headers=[column.heading for column in table.columns],
@@ -112,7 +112,7 @@ def to_markdown(table: Table) -> str:
         disable_numparse=True,
         colalign=["left" if column.text else "right" for column in table.columns],
     )
-    return "\n\n".join([text, *map(_markdown, table.notes)]) + "\n"
+    return "\n\n".join([text, *map(markdown_text, table.notes)]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -132,7 +132,7 @@ def to_latex(table: Table) -> str:
 
 
 def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows of values as CSV, every number at full precision; None and nan are empty fields.
+    """Rows of values as CSV, every number at full precision; None and nan are empty fields, and no text is a formula.
 
     >>> to_csv(("name", "value"), [("a", 0.1), ("b", None)])
     'name,value\\na,0.1\\nb,\\n'
@@ -141,7 +141,7 @@ def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
     for row in rows:
-        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else value for value in row])
+        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else harmless(value) for value in row])
     return text.getvalue()
 
 
@@ -171,8 +171,3 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 def _in_brackets(text: str, detail: str) -> str:
     return f"{text} ({detail})" if detail else text
-
-
-def _markdown(text: str) -> str:
-    """Text as Markdown shows it in a table."""
-    return text.replace("*", "\\*").replace("|", "\\|")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.data.grading import reported_correct
-from secl.records import Question, Record, References, Reply
+from secl.data.grading import grade
+from secl.records import Record, References, Reply
+from secl.reports.answers import named, named_reference
 from secl.reports.formatting import number
 
 MAX_WRONG = 10
@@ -83,7 +84,9 @@ def _reported(record: Record, adapted: bool) -> _Reported:
     if adapted:
         return _Reported(reply, reply.answer, reply.confidence, record.correct)
     if record.posterior is not None:
-        return _Reported(reply, record.answer, record.confidence, reported_correct(record))
+        answer = record.answer
+        correct = record.correct if answer == reply.answer else grade(record.question, answer)
+        return _Reported(reply, answer, record.confidence, correct)
     return _Reported(record.frozen, record.frozen.answer, record.frozen.confidence, record.frozen_correct)
 
 
@@ -99,31 +102,20 @@ def _wrong_answer(record: Record, reported: _Reported, adapted: bool) -> WrongAn
     question, frozen, p_true = record.question, record.frozen, record.evidence.p_true
     reply, answer, posterior = reported.reply, reported.answer, _posterior(record, reported.answer)
     text = question.text.strip()
-    frozen_answer = _named(question, frozen.answer) or "nothing readable"
+    frozen_answer = named(question, frozen.answer) or "nothing readable"
     return WrongAnswer(
         position=record.position,
         domain=question.domain,
         text=text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …",
         options=tuple(zip(question.letters, question.options, strict=True)),
         answer=answer,
-        answered=_named(question, answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
+        answered=named(question, answer) or f"nothing readable: {reply.text.strip()[:EXCERPT]!r}",
         reference=question.reference,
-        right=_reference(question),
+        right=named_reference(question),
         before=number(frozen.confidence, 3),
         before_of=frozen_answer if frozen.answer != answer else "",
         after=number(reply.confidence, 3) if adapted else "",
         p_true=number(p_true.probabilities[0], 3) if p_true else "",
         posterior="" if posterior is None else number(posterior, 3),
-        own=_named(question, reply.answer) if answer != reply.answer else "",
+        own=named(question, reply.answer) if answer != reply.answer else "",
     )
-
-
-def _named(question: Question, answer: str | None) -> str:
-    return f"{answer}. {question.option(answer)}" if answer in question.letters and answer else answer or ""
-
-
-def _reference(question: Question) -> str:
-    reference = question.reference
-    if isinstance(reference, References):
-        return " / ".join(reference.correct[:3])
-    return _named(question, reference)

@@ -28,7 +28,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
     Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
     model and of the adapted one, and the posterior of its answers (running means), with signal and target where there
-    were any. Bottom: running accuracy, also of the posterior's best answers.
+    were any. Bottom: running accuracy, also of the posterior's best answers; left out where nothing is graded.
     Bursts are shaded, alarms are vertical lines, domain borders are dashed.
 
     Args:
@@ -43,18 +43,21 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
         raise ParameterError("There are no records to draw.")
     if window < 1:
         raise ParameterError(f"A running mean looks back on at least one question, not {window}.")
-    figure = new_figure(10.0, 7.2)
-    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[1.15, 1.25, 0.8])
-    for axes in (top, middle, bottom):
-        _mark_learning(axes, records, named=axes is top)
-    _entropy_panel(top, records, window)
-    _confidence_panel(middle, records, window, adapted)
-    _accuracy_panel(bottom, records, window, adapted)
-    _mark_domains((top, middle, bottom), records)
+    graded = any(record.correct is not None or record.frozen_correct is not None for record in records)
+    heights = [1.15, 1.25, 0.8] if graded else [1.15, 1.25]
+    figure = new_figure(10.0, 0.6 + 2.06 * sum(heights))
+    panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    for axes in panels:
+        _mark_learning(axes, records, named=axes is panels[0])
+    _entropy_panel(panels[0], records, window)
+    _confidence_panel(panels[1], records, window, adapted)
+    if graded:
+        _accuracy_panel(panels[2], records, window, adapted)
+    _mark_domains(panels, records)
     first, last = records[0].position, records[-1].position
-    bottom.set_xlim(first - 0.5, max(last, first + 1) + 0.5)
-    bottom.set_xlabel("question of the stream")
-    bottom.locator_params(axis="x", integer=True)
+    panels[-1].set_xlim(first - 0.5, max(last, first + 1) + 0.5)
+    panels[-1].set_xlabel("question of the stream")
+    panels[-1].locator_params(axis="x", integer=True)
     figure.align_ylabels()
     return figure
 
@@ -144,6 +147,7 @@ def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapte
     if signalled:
         positions, signals = [at for at, _ in signalled], [signal for _, signal in signalled]
         axes.scatter(positions, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
+        _means(axes, records, [record.signal for record in records], window, "signal")
     if updated:
         positions, targets = [at for at, _ in updated], [target for _, target in updated]
         axes.scatter(positions, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
@@ -171,6 +175,8 @@ def _accuracy_panel(axes: Axes, records: Sequence[Record], window: int, adapted:
 def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
     """The running mean of a value, dashed for the frozen model; None values do not count."""
     style: dict[str, Any] = {"color": VERMILLION if label in ("posterior", "best") else BLUE, "linewidth": 2.2}
+    if label == "signal":
+        style = {"color": GREEN, "linewidth": 1.2}
     if label.endswith("frozen"):
         style = {"color": BLACK, "linewidth": 1, "linestyle": DASHES, "zorder": 3}
     means = running_mean([math.nan if value is None else float(value) for value in values], window)

@@ -9,13 +9,14 @@ from typing import Any
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.records import Question, Record, Reply
+from secl.reports.answers import Source, source_of
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.server.audit.entries import Event, Served, record_id
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
-from secl.server.audit.wording import Source, remark_on, source_of
+from secl.server.audit.wording import remark_on
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from secl.evidence import Posterior
 from secl.records import Record
-
-Source = Literal["stated", "posterior"]
-"""Where a reported confidence comes from."""
-
-
-def source_of(record: Record) -> Source:
-    """Where `Record.confidence` comes from."""
-    posterior = record.posterior
-    if posterior is None or (posterior.confidence is None and not record.answers_best):
-        return "stated"
-    return "posterior"
+from secl.reports.answers import source_of
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:

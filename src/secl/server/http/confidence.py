@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from secl.reports.answers import Source, source_of
 from secl.server.audit.entries import record_id
-from secl.server.audit.wording import Source, source_of
 from secl.server.online.requests import Answer
 
 

@@ -1,0 +1,151 @@
+"""Every answer of a run as one row, for tables of all questions: page, CSV, Markdown and terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from secl.data.grading import reported_correct
+from secl.evaluation.summary import LOW_DIGIT_MASS
+from secl.labels import Label
+from secl.records import Question, Record, References
+
+LOW = 0.5
+"""A confidence below it is low: the answer is more probably wrong than right."""
+
+Source = Literal["stated", "posterior"]
+"""Where a reported confidence comes from, but for labels."""
+
+Sign = Literal["unreadable", "low", "another", "uninformed", "digits"]
+"""Why a person should look at an answer."""
+
+SIGNS: dict[Sign, str] = {
+    "unreadable": "no readable answer",
+    "low": "low confidence",
+    "another": "own and most probable answer differ",
+    "uninformed": "the model shows no sign of knowing",
+    "digits": "it did not want to state a confidence",
+}
+"""The signs in words, the gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """What was answered to one question, and what is known about it.
+
+    Attributes:
+        record: behind it.
+        answer: for people, an option with its letter and text; empty if none could be read.
+        another: the most probable candidate where the model's own answer was given, or the model's own answer where the
+            most probable candidate was given, if they differ; else empty.
+        reference: the right answer for people; empty if unknown.
+        correct: whether the reported answer is right, by a person's label, else by the reference; None without any.
+        judged: whether it was a person who said so.
+        changed: whether adapting changed the model's own answer.
+        source: where the confidence comes from.
+        signs: why a person should look at it; empty for no reason.
+    """
+
+    record: Record
+    answer: str
+    another: str
+    reference: str
+    correct: bool | None
+    judged: bool
+    changed: bool
+    source: Source
+    signs: tuple[Sign, ...]
+
+    @property
+    def confidence(self) -> float:
+        """Probability that the answer is right, as reported."""
+        return self.record.confidence
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """Where the right confidence lies with a probability of 0.9; None in records of earlier versions."""
+        labelled = self.record.labelled
+        return None if labelled is None else (labelled.low, labelled.high)
+
+    @property
+    def labels(self) -> int:
+        """How many labels the confidence rests on."""
+        return 0 if self.record.labelled is None else self.record.labelled.labels
+
+    @property
+    def question(self) -> Question:
+        """The question as asked."""
+        return self.record.question
+
+
+def answer_rows(records: Sequence[Record], labels: Iterable[Label] = ()) -> list[AnswerRow]:
+    """A row for each record, in the order of the stream.
+
+    Args:
+        records: of one run.
+        labels: those that stand; what a person said of an answer comes before its reference.
+    """
+    judged = {label.position: label.correct for label in labels if label.source != "reference"}
+    return [_row(record, judged.get(record.position)) for record in records]
+
+
+def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
+    """The answers that most need a person: those with most signs, of these the least confident first.
+
+    Answers without any sign are left out.
+    """
+    signed = [row for row in rows if row.signs]
+    signed.sort(key=lambda row: (-len(row.signs), row.confidence, row.record.position))
+    return signed[:count]
+
+
+def source_of(record: Record) -> Source:
+    """Where `Record.confidence` comes from, but for labels."""
+    posterior = record.posterior
+    if posterior is None or (posterior.confidence is None and not record.answers_best):
+        return "stated"
+    return "posterior"
+
+
+def named(question: Question, answer: str | None) -> str:
+    """An answer for people: an option with its letter and text; empty for None."""
+    if answer is not None and answer in question.letters:
+        return f"{answer}. {question.option(answer)}"
+    return answer or ""
+
+
+def named_reference(question: Question) -> str:
+    """The right answer for people, of several the first three; empty if unknown."""
+    reference = question.reference
+    if isinstance(reference, References):
+        return " / ".join(reference.correct[:3])
+    return named(question, reference)
+
+
+def _row(record: Record, judged: bool | None) -> AnswerRow:
+    question, own, best = record.question, record.reply.answer, record.best_answer
+    other = own if record.answers_best else best
+    return AnswerRow(
+        record=record,
+        answer=named(question, record.answer),
+        another=named(question, other) if own != best else "",
+        reference=named_reference(question),
+        correct=reported_correct(record) if judged is None else judged,
+        judged=judged is not None,
+        changed=own != record.frozen.answer,
+        source=source_of(record),
+        signs=_signs(record),
+    )
+
+
+def _signs(record: Record) -> tuple[Sign, ...]:
+    stated = source_of(record) == "stated"
+    found: dict[Sign, bool] = {
+        "unreadable": record.answer is None,
+        "low": record.confidence < LOW,
+        "another": record.best_answer != record.reply.answer,
+        "uninformed": record.posterior is not None and not record.posterior.informed,
+        "digits": stated and record.reply.digit_mass < LOW_DIGIT_MASS,
+    }
+    return tuple(sign for sign in SIGNS if found[sign])

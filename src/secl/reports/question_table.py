@@ -1,0 +1,182 @@
+"""The table of all questions: as data for the page's script, as rows for a page without it, as CSV and as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from secl.records import Question
+from secl.reports.answers import SIGNS, AnswerRow
+from secl.reports.formatting import markdown_text, number, one_line, xml_text
+from secl.reports.table import Cell, Column, Table, to_csv
+
+FIRST = 50
+"""Rows that the page holds without its script, and rows of one page of the table with it."""
+
+LONGEST = 2000
+"""Characters of a question, an option or an answer in the page; the CSV has all."""
+
+FIELDS = (
+    "position",
+    "id",
+    "domain",
+    "question",
+    "options",
+    "answer",
+    "answer_text",
+    "confidence",
+    "low",
+    "high",
+    "source",
+    "labels",
+    "correct",
+    "judged_by_a_person",
+    "reference",
+    "other_answer",
+    "changed_by_adapting",
+    "signs",
+)
+"""Columns of the CSV."""
+
+NOTHING = "no readable answer"
+"""What stands in the place of an answer that could not be read."""
+
+GRADES = {True: "right", False: "wrong", None: ""}
+"""Grades in words; an answer without a reference has none."""
+
+
+def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
+    """What the template of the table needs.
+
+    Args:
+        rows: all answers.
+        prefix: of the names of the files beside the page.
+    """
+    shown = page_rows(rows)
+    common = {"signs": list(SIGNS.values()), "first": FIRST}
+    has = {"g": any(row["g"] for row in shown), "s": len({row.source for row in rows}) > 1}
+    data = {"rows": [_compact(row) for row in shown], **common}
+    return {"rows": shown, **common, "files": prefix, "has": has, "data": data}
+
+
+def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
+    """Rows as the page shows them, texts cut at `LONGEST` characters; the script reads the same keys as the template.
+
+    Keys are short, because a page of 10,000 questions repeats them: p position, d domain, q question, o options,
+    a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether a person gave it,
+    v whether adapting changed the answer, n signs.
+    """
+    return [_page_row(row) for row in rows]
+
+
+def _page_row(row: AnswerRow) -> dict[str, Any]:
+    question = row.question
+    return {
+        "p": row.record.position,
+        "d": _cut(question.domain),
+        "q": _cut(question.text.strip()),
+        "o": [_named(question, letter) for letter in question.letters],
+        "a": _named(question, row.record.answer),
+        "r": _named(question, question.reference) if question.options else _cut(row.reference),
+        "c": round(row.confidence, 4),
+        "b": [round(end, 4) for end in row.band or ()],
+        "s": row.source,
+        "g": GRADES[row.correct],
+        "j": int(row.judged),
+        "x": _cut(row.another),
+        "v": int(row.changed),
+        "n": [list(SIGNS).index(sign) for sign in row.signs],
+    }
+
+
+def _compact(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what is empty."""
+    return {key: value for key, value in row.items() if value or key in ("p", "q", "c")}
+
+
+def script_json(value: Any) -> str:
+    r"""JSON that may stand in a script element of HTML and of XML: no markup, no end of the element.
+
+    >>> print(script_json(["</script>&"]))
+    ["\u003c/script\u003e\u0026"]
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return xml_text(text)
+
+
+def questions_csv(rows: Sequence[AnswerRow]) -> str:
+    """Every question as a row of CSV, texts complete."""
+    return to_csv(FIELDS, [_csv_row(row) for row in rows])
+
+
+def _csv_row(row: AnswerRow) -> tuple[object, ...]:
+    question, answer = row.question, row.record.answer
+    options = zip(question.letters, question.options, strict=True)
+    return (
+        row.record.position,
+        question.id,
+        question.domain,
+        question.text,
+        "\n".join(f"{letter}. {option}" for letter, option in options),
+        answer,
+        question.option(answer) if answer is not None and answer in question.letters else answer,
+        row.confidence,
+        *(row.band or (None, None)),
+        row.source,
+        row.labels,
+        None if row.correct is None else int(row.correct),
+        int(row.judged),
+        row.reference or None,
+        row.another or None,
+        int(row.changed),
+        "; ".join(SIGNS[sign] for sign in row.signs),
+    )
+
+
+def questions_markdown(rows: Sequence[AnswerRow]) -> str:
+    """Every question as a row of a Markdown table, each on one line; not padded, as one long question would pad all."""
+    table = questions_table(rows, domains=len({row.question.domain for row in rows}) > 1)
+    lines = [[column.heading for column in table.columns], ["---" if c.text else "---:" for c in table.columns]]
+    lines += [[markdown_text(cell.text) for cell in row] for row in table.sections[""]]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def questions_table(
+    rows: Sequence[AnswerRow], *, domains: bool = False, signs: bool = False, longest: int | None = None
+) -> Table:
+    """Question, answer, confidence and, where any is known, grade.
+
+    Args:
+        rows: the answers.
+        domains: whether there is a column for the domain.
+        signs: whether there is one for why a person should look.
+        longest: characters of a question or an answer that are shown; None for all.
+    """
+    graded = any(row.correct is not None for row in rows)
+    columns = [Column("Question", text=True, wraps=True), Column("Answer", text=True, wraps=True), Column("Confidence")]
+    columns += [Column("Grade", text=True)] if graded else []
+    columns += [Column("Domain", text=True, wraps=True)] if domains else []
+    columns += [Column("Why", text=True, wraps=True)] if signs else []
+
+    def cells(row: AnswerRow) -> list[Cell]:
+        texts = (one_line(row.question.text), one_line(row.answer) or NOTHING)
+        found = [*(Cell(_cut(text, longest or len(text))) for text in texts), Cell(number(row.confidence, 3))]
+        found += [Cell(GRADES[row.correct], "by a person" if row.judged else "")] if graded else []
+        found += [Cell(row.question.domain)] if domains else []
+        return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs))] if signs else [])]
+
+    return Table(columns, {"": [cells(row) for row in rows]})
+
+
+def _named(question: Question, answer: object) -> str:
+    """An answer for people, its text cut; the same for the same option wherever it stands."""
+    if isinstance(answer, str) and answer in question.letters:
+        return f"{answer}. {_cut(question.option(answer))}"
+    return _cut(answer) if isinstance(answer, str) else ""
+
+
+def _cut(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest].rstrip()} …"

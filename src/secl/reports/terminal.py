@@ -1,0 +1,70 @@
+"""A run in the terminal: its answers, if they are few, and its tables; where nothing is graded, what needs a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from secl.reports import unlabelled
+from secl.reports.answers import neediest
+from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
+from secl.reports.question_table import questions_table
+from secl.reports.run_report import RunReport
+from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
+from secl.reports.table import to_rich
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_ANSWERS = 40
+"""Questions of a run whose answers are all printed."""
+
+LONGEST = 200
+"""Characters of a question or an answer that are printed."""
+
+
+def print_run(run: RunReport, screen: Console, name: str | None) -> None:
+    """Print what a report says about a run.
+
+    Args:
+        run: the run.
+        screen: where to.
+        name: of the run among several; None if it is the only one.
+    """
+    few = len(run.rows) <= MOST_ANSWERS
+    if few:
+        screen.print(to_rich(questions_table(run.rows, longest=LONGEST), name))
+        screen.print()
+    if run.graded:
+        screen.print(to_rich(summary_table({run.name: run.summary}), None if few else name, padding=0))
+        screen.print()
+        screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
+    if unlabelled.ungraded(run.rows):
+        _print_ungraded(run, screen, None if few else name, few)
+    notes = posterior_notes(run.records)
+    if notes:
+        screen.print()
+        screen.print(to_rich(weights_table(run.records), TITLE))
+        for note in notes:
+            screen.print(note)
+
+
+def _print_ungraded(run: RunReport, screen: Console, name: str | None, few: bool) -> None:
+    """What the confidences say, and of many answers those that most need a person."""
+    if run.graded:
+        screen.print()
+    else:
+        screen.print(unlabelled.headline(run))
+        screen.print()
+    screen.print(to_rich(unlabelled.domains_table(run), name or unlabelled.TITLE))
+    if not few:
+        needy = neediest(unlabelled.ungraded(run.rows), unlabelled.NEEDY)
+        if needy:
+            screen.print()
+            screen.print(
+                to_rich(questions_table(needy, signs=True, longest=LONGEST), "Answers that most need a person")
+            )
+    screen.print()
+    for note in unlabelled.share_notes(run):
+        screen.print(note)
+    if not run.graded:
+        screen.print(counts_caption(run.summary), style="dim")

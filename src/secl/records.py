@@ -8,7 +8,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from string import ascii_uppercase
 from typing import Literal
 
@@ -259,6 +259,8 @@ class Record:
         update: present exactly when `outcome` is "trained".
         correct: whether `reply` is right; None without a reference.
         frozen_correct: the same for `frozen`.
+        said: what people said of `answer` (`with_label`), which comes before a reference; None as long as nobody did,
+            and always None in storage, where labels have a log of their own.
         ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
     """
@@ -277,8 +279,19 @@ class Record:
     update: Update | None
     correct: bool | None
     frozen_correct: bool | None
+    said: bool | None = None
     ledger: Ledger
     plain_tokens: float
+
+    def with_label(self, correct: bool) -> Record:
+        """The same with what people said of `answer`: that settles it for every reply that gave this answer."""
+        own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
+        return replace(
+            self,
+            said=correct,
+            correct=correct if own else self.correct,
+            frozen_correct=correct if frozen else self.frozen_correct,
+        )
 
     @property
     def given(self) -> bool:

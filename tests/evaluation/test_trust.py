@@ -212,7 +212,7 @@ class TestTogether:
     def test_labels_come_before_references(self, make_record: MakeRecord) -> None:
         records = [make_record(n, digit=8, correct=True) for n in range(14)]
         assert assess(records).level == "unproven"
-        assert "overconfident" in assess(records, dict.fromkeys(range(14), False)).codes
+        assert "overconfident" in assess([record.with_label(False) for record in records]).codes
 
     def test_the_grade_is_that_of_the_answer_that_was_given(self, make_record: MakeRecord) -> None:
         best = with_posterior(choice(make_record(0), "B", reference="A"), 0.7, own=1)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from secl.evidence import Labelled, Posterior
-from secl.labels import Label
 from secl.records import Question, Record
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
@@ -40,12 +39,6 @@ def posterior(*probabilities: float, own: int = 0, informed: bool = True) -> Pos
         agreement=None,
         informed=informed,
         questions=0,
-    )
-
-
-def label(position: int, correct: bool) -> Label:
-    return Label(
-        number=1, position=position, correct=correct, confidence=0.5, domain="", reported=0.5, time=0.0, source="review"
     )
 
 
@@ -75,10 +68,8 @@ def test_best_answers_name_the_models_own_and_are_graded_themselves(make_record:
     record = replace(make_record(correct=False), question=question, posterior=posterior(0.2, 0.8), answers_best=True)
     (row,) = answer_rows([record])
     assert (row.answer, row.another, row.reference, row.correct) == ("B. right", "A. left", "B. right", True)
-    (judged,) = answer_rows([record], [label(0, False)])
-    assert (judged.correct, judged.judged) == (False, True)
-    (revealed,) = answer_rows([record], [replace(label(0, True), source="reference")])
-    assert not revealed.judged
+    (labelled,) = answer_rows([record.with_label(False)])
+    assert (row.labelled, labelled.correct, labelled.labelled) == (False, False, True)
 
 
 def test_the_estimated_share_is_the_mean_and_its_limits_those_of_independent_answers() -> None:
@@ -100,8 +91,10 @@ def test_a_run_without_references_says_what_the_confidences_say(various: list[Re
     (row,) = domains_table(run).sections[""]
     assert [cell.text for cell in row] == ["quiz", "4", "41.2%", "0.275", "3", "3"]
     assert [cell.text for cell in levels_table(run).sections[""][0]][:3] == ["Stated (frozen)", "4", "0.950"]
-    judged = make_report(various, labels=(label(0, True), label(1, True)))
-    assert any("People judged 2 answers, and 100.0% of them are right (34 to 100%)" in x for x in share_notes(judged))
+    labelled = make_report([various[0].with_label(True), *various[1:]])
+    assert labelled.mostly_ungraded
+    assert "About 23% of 3 answers without a label or a reference are right" in headline(labelled)
+    assert "Of 1 answer with one 100.0% are right (21 to 100%), where the mean of their" in headline(labelled)
     text = markdown([run])
     assert "| – |" not in text.replace("  ", " ")  # noqa: RUF001  no dash where a number should be
     assert "Answers that most need a person" in text

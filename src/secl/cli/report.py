@@ -46,7 +46,7 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
         stores = []
         for folder in runs:
             store = resources.enter_context(Store(folder))
-            records = list(store.records())
+            records = list(store.labelled_records())
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
             stores.append((store, records))
@@ -133,7 +133,6 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         manifest=manifest.to_json(),
         settings=manifest.settings.changed(),
         command=command(manifest.settings),
-        labels=store.labels(),
     )
     if stay:
         write_summary(store, evaluation.summary, report.trust)

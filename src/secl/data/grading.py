@@ -80,10 +80,15 @@ def grade(question: Question, answer: str | None) -> bool | None:
 
 
 def reported_correct(record: Record) -> bool | None:
-    """Whether the answer that a record reports is right; None without a reference."""
-    if record.answer == record.reply.answer:
-        return record.correct
-    return grade(record.question, record.answer)
+    """Whether the answer that a record reports is right; None without a label or a reference."""
+    return correctness(record, record.answer)
+
+
+def correctness(record: Record, answer: str | None) -> bool | None:
+    """Whether an answer to the question of a record is right; None without a label or a reference."""
+    if record.said is not None and answer == record.answer:
+        return record.said
+    return record.correct if answer == record.reply.answer else grade(record.question, answer)
 
 
 def answer_key(answer: str, form: Form) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secl.data.grading import grade
+from secl.data.grading import correctness
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
 from secl.evaluation.posterior import candidate_estimators
 from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Family, Series
@@ -108,7 +108,7 @@ def _rate(signal: Signal, record: Record, reply: Reply) -> float | None:
 def _correct(signal: Signal, record: Record) -> bool | None:
     """Whether the answer that the signal is about is right."""
     answer = signal.answer(record.question, record.reply, record.evidence)
-    return record.correct if answer == record.reply.answer else grade(record.question, answer)
+    return correctness(record, answer)
 
 
 def _answering(record: Record) -> float:

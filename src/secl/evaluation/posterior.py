@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from secl.data.grading import grade
+from secl.data.grading import correctness
 from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
 from secl.evidence import CandidateEvidence, Posterior
 from secl.posterior.rule import PosteriorRule
@@ -115,7 +115,7 @@ def _series_of(
                 continue
             own = posterior.best == posterior.own or not best
             confidence = posterior.confidence if own else posterior.probabilities[posterior.best]
-            correct = record.correct if own else grade(record.question, record.best_answer)
+            correct = record.correct if own else correctness(record, record.best_answer)
             if confidence is not None:
                 estimates.append(Estimate(record.position, confidence, correct, tokens(record)))
         return Series(tuple(estimates))

@@ -8,13 +8,13 @@ all is right.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
-from secl.data.grading import grade
+from secl.data.grading import reported_correct
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
 from secl.evaluation.symptoms import seen
 from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
@@ -72,18 +72,15 @@ class Verdict:
         return f"{self.level}. {' '.join(weighty[:1] if worst == 'note' else weighty)}"
 
 
-def assess(records: Sequence[Record], labels: Mapping[int, bool] | None = None) -> Verdict:
+def assess(records: Sequence[Record]) -> Verdict:
     """The verdict on a run.
 
     Args:
-        records: of the run, in order.
-        labels: what people said about answers, by position; they come before references.
+        records: of the run, in order, with what people said of them (`Record.with_label`), if anything.
     """
-    said = labels or {}
-    grades = [(record.confidence, said.get(record.position, _grade(record))) for record in records]
-    return conclude(
-        seen(records), from_grades([(chance, right) for chance, right in grades if right is not None]), len(records)
-    )
+    grades = [(record.confidence, reported_correct(record)) for record in records]
+    known = [(confidence, right) for confidence, right in grades if right is not None]
+    return conclude(seen(records), from_grades(known), len(records))
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
@@ -179,11 +176,6 @@ def _separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tup
     """AUROC and its 95% bootstrap interval."""
     values = resampled_measures(confidences, grades, resamples=RESAMPLES)["auroc"]
     return auroc(confidences, grades), percentile_interval(values)
-
-
-def _grade(record: Record) -> bool | None:
-    """Whether the reported answer is right; None without a reference."""
-    return record.correct if record.answer == record.reply.answer else grade(record.question, record.answer)
 
 
 def _percent(share: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from secl.data.grading import reported_correct
 from secl.evaluation.summary import LOW_DIGIT_MASS
-from secl.labels import Label
 from secl.records import Question, Record, References
 
 LOW = 0.5
@@ -40,8 +39,8 @@ class AnswerRow:
         another: the most probable candidate where the model's own answer was given, or the model's own answer where the
             most probable candidate was given, if they differ; else empty.
         reference: the right answer for people; empty if unknown.
-        correct: whether the reported answer is right, by a person's label, else by the reference; None without any.
-        judged: whether it was a person who said so.
+        correct: whether the reported answer is right, by its label, else by the reference; None without either.
+        labelled: whether it has a label.
         changed: whether adapting changed the model's own answer.
         source: where the confidence comes from.
         signs: why a person should look at it; empty for no reason.
@@ -52,7 +51,7 @@ class AnswerRow:
     another: str
     reference: str
     correct: bool | None
-    judged: bool
+    labelled: bool
     changed: bool
     source: Source
     signs: tuple[Sign, ...]
@@ -79,15 +78,9 @@ class AnswerRow:
         return self.record.question
 
 
-def answer_rows(records: Sequence[Record], labels: Iterable[Label] = ()) -> list[AnswerRow]:
-    """A row for each record, in the order of the stream.
-
-    Args:
-        records: of one run.
-        labels: those that stand; what a person said of an answer comes before its reference.
-    """
-    judged = {label.position: label.correct for label in labels if label.source != "reference"}
-    return [_row(record, judged.get(record.position)) for record in records]
+def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
+    """A row for each record, in the order of the stream."""
+    return [_row(record) for record in records]
 
 
 def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
@@ -123,7 +116,7 @@ def named_reference(question: Question) -> str:
     return named(question, reference)
 
 
-def _row(record: Record, judged: bool | None) -> AnswerRow:
+def _row(record: Record) -> AnswerRow:
     question, own, best = record.question, record.reply.answer, record.best_answer
     other = own if record.answers_best else best
     return AnswerRow(
@@ -131,8 +124,8 @@ def _row(record: Record, judged: bool | None) -> AnswerRow:
         answer=named(question, record.answer),
         another=named(question, other) if own != best else "",
         reference=named_reference(question),
-        correct=reported_correct(record) if judged is None else judged,
-        judged=judged is not None,
+        correct=reported_correct(record),
+        labelled=record.said is not None,
         changed=own != record.frozen.answer,
         source=source_of(record),
         signs=_signs(record),

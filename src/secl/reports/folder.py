@@ -162,6 +162,6 @@ def _ungraded(run: RunReport, level: str) -> str:
     tables = [to_markdown(domains_table(run)), to_markdown(levels_table(run))]
     needy = neediest(ungraded(run.rows), NEEDY)
     worst = f"\n{level} Answers that most need a person\n\n{to_markdown(questions_table(needy, signs=True))}"
-    head = [] if run.graded else [headline(run)]
+    head = [headline(run)] if run.mostly_ungraded else []
     text = "\n\n".join([f"{level} {UNLABELLED}", *head, *share_notes(run), *tables])
     return text + (worst if needy else "")

@@ -98,7 +98,7 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
     after = best_alternative(run.summary)
     return {
         "run": run,
-        "verdict": verdict(run.summary) if run.graded else unlabelled.headline(run),
+        "verdict": unlabelled.headline(run) if run.mostly_ungraded else verdict(run.summary),
         "unlabelled": _unlabelled(run) if unlabelled.ungraded(run.rows) else None,
         "after": after.estimator.title if after else None,
         "closer": comes_closer(run.summary),

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from secl.data.grading import grade
+from secl.data.grading import correctness
 from secl.evaluation.view_check import check_views
 from secl.evidence import Posterior
 from secl.records import Record
@@ -145,15 +145,15 @@ def _of_missing(records: Sequence[Record]) -> list[str]:
 
 def _of_answers(records: Sequence[Record]) -> list[str]:
     """Own against best answers, over the questions that have a posterior and a reference."""
-    graded = [record for record in records if record.posterior is not None and record.correct is not None]
+    grades = [(each.correct, correctness(each, each.best_answer)) for each in records if each.posterior is not None]
+    graded = [(own, best) for own, best in grades if own is not None and best is not None]
     changed = sum(record.best_answer != record.reply.answer for record in records)
     asked = any(record.answers_best for record in records)
     how = "and was given in its place" if asked else "which --answer best gives in its place"
     notes = [f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."]
     if not graded:
         return notes
-    own = statistics.fmean(bool(record.correct) for record in graded)
-    best = statistics.fmean(bool(grade(record.question, record.best_answer)) for record in graded)
+    own, best = (statistics.fmean(each) for each in zip(*graded, strict=True))
     return [
         *notes,
         f"Of {amount(len(graded))} graded questions, {percent(own)} of the model's own answers and {percent(best)} of "

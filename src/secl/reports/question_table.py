@@ -31,7 +31,7 @@ FIELDS = (
     "source",
     "labels",
     "correct",
-    "judged_by_a_person",
+    "labelled",
     "reference",
     "other_answer",
     "changed_by_adapting",
@@ -64,7 +64,7 @@ def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
     """Rows as the page shows them, texts cut at `LONGEST` characters; the script reads the same keys as the template.
 
     Keys are short, because a page of 10,000 questions repeats them: p position, d domain, q question, o options,
-    a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether a person gave it,
+    a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether that is a label,
     v whether adapting changed the answer, n signs.
     """
     return [_page_row(row) for row in rows]
@@ -83,7 +83,7 @@ def _page_row(row: AnswerRow) -> dict[str, Any]:
         "b": [round(end, 4) for end in row.band or ()],
         "s": row.source,
         "g": GRADES[row.correct],
-        "j": int(row.judged),
+        "j": int(row.labelled),
         "x": _cut(row.another),
         "v": int(row.changed),
         "n": [list(SIGNS).index(sign) for sign in row.signs],
@@ -128,7 +128,7 @@ def _csv_row(row: AnswerRow) -> tuple[object, ...]:
         row.source,
         row.labels,
         None if row.correct is None else int(row.correct),
-        int(row.judged),
+        int(row.labelled),
         row.reference or None,
         row.another or None,
         int(row.changed),
@@ -164,7 +164,7 @@ def questions_table(
     def cells(row: AnswerRow) -> list[Cell]:
         texts = (one_line(row.question.text), one_line(row.answer) or NOTHING)
         found = [*(Cell(_cut(text, longest or len(text))) for text in texts), Cell(number(row.confidence, 3))]
-        found += [Cell(GRADES[row.correct], "by a person" if row.judged else "")] if graded else []
+        found += [Cell(GRADES[row.correct], "labelled" if row.labelled else "")] if graded else []
         found += [Cell(row.question.domain)] if domains else []
         return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs))] if signs else [])]
 

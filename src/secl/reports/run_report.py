@@ -10,7 +10,6 @@ from typing import Any
 
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
-from secl.labels import Label
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
@@ -29,7 +28,6 @@ class RunReport:
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
         command: shell command that repeats the run.
-        labels: labels of its answers that stand.
     """
 
     name: str
@@ -40,12 +38,11 @@ class RunReport:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     command: str
-    labels: Sequence[Label] = ()
 
     @cached_property
     def trust(self) -> Verdict:
         """Whether the reported confidences may be acted on."""
-        return assess(self.records, {label.position: bool(label.correct) for label in self.labels})
+        return assess(self.records)
 
     @property
     def summary(self) -> Summary:
@@ -55,12 +52,17 @@ class RunReport:
     @cached_property
     def rows(self) -> list[AnswerRow]:
         """Every answer as a row, in the order of the stream."""
-        return answer_rows(self.records, self.labels)
+        return answer_rows(self.records)
 
     @property
     def graded(self) -> bool:
         """Whether any answer could be compared with a right one."""
         return self.summary.unlabelled < len(self.records)
+
+    @property
+    def mostly_ungraded(self) -> bool:
+        """Whether most answers could not, so that the confidences say more than the grades."""
+        return 2 * self.summary.unlabelled > len(self.records)
 
     @property
     def learned(self) -> bool:

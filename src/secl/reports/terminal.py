@@ -52,7 +52,7 @@ def _print_ungraded(run: RunReport, screen: Console, name: str | None, few: bool
     """What the confidences say, and of many answers those that most need a person."""
     if run.graded:
         screen.print()
-    else:
+    if run.mostly_ungraded:
         screen.print(unlabelled.headline(run))
         screen.print()
     screen.print(to_rich(unlabelled.domains_table(run), name or unlabelled.TITLE))

@@ -58,19 +58,23 @@ def estimate_share(confidences: Sequence[float]) -> ShareEstimate:
 
 
 def ungraded(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
-    """The answers that nobody knows a right one for; a person may have judged them."""
-    return [row for row in rows if row.judged or row.correct is None]
+    """The answers without a label and without a right one to compare with."""
+    return [row for row in rows if row.correct is None]
 
 
 def headline(run: RunReport) -> str:
-    """The estimated share of right answers and what it rests on, for a run in which nothing was graded."""
+    """The estimated share of right answers and what it rests on, for a run in which few answers are graded."""
     rows = ungraded(run.rows)
-    found = estimate_share([row.confidence for row in rows])
-    return (
-        f"About {100 * found.share:.0f}% of {counted(found.n, 'answer')} are right, if the confidences mean what they "
-        f"say ({100 * found.low:.0f} to {100 * found.high:.0f}%): the mean of {_basis(run, rows)}. No right answer was "
-        "there to compare with."
+    found, graded = (
+        estimate_share([row.confidence for row in rows]),
+        [row for row in run.rows if row.correct is not None],
     )
+    which = " without a label or a reference" if graded else ""
+    text = (
+        f"About {100 * found.share:.0f}% of {counted(found.n, 'answer')}{which} are right, if the confidences mean "
+        f"what they say ({100 * found.low:.0f} to {100 * found.high:.0f}%): the mean of {_basis(run, rows)}."
+    )
+    return f"{text} {_of_graded(graded)}" if graded else f"{text} No right answer was there to compare with."
 
 
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
@@ -98,22 +102,19 @@ def share_notes(run: RunReport) -> list[str]:
         count = sum(sign in row.signs for row in rows)
         if count:
             notes.append(f"{counted(count, 'answer')}: {SIGNS[sign]}.")
-    judged = [row for row in rows if row.judged]
-    if judged:
-        notes.append(_of_judged(judged))
     changed = sum(row.changed for row in rows)
     if changed:
         notes.append(f"Adapting changed {counted(changed, 'answer')} of the model's own.")
     return notes
 
 
-def _of_judged(rows: Sequence[AnswerRow]) -> str:
-    """How many of the answers that people judged are right, and what the confidences had made of them."""
+def _of_graded(rows: Sequence[AnswerRow]) -> str:
+    """How many of the graded answers are right, and what the confidences had made of them."""
     share = statistics.fmean(bool(row.correct) for row in rows)
     low, high = wilson(share, len(rows))
     mean = statistics.fmean(row.confidence for row in rows)
     return (
-        f"People judged {counted(len(rows), 'answer')}, and {percent(share)} of them are right ({100 * low:.0f} to "
+        f"Of {counted(len(rows), 'answer')} with one {percent(share)} are right ({100 * low:.0f} to "
         f"{100 * high:.0f}%), where the mean of their confidences is {number(mean, 3)}."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.data.grading import grade
+from secl.data.grading import reported_correct
 from secl.records import Record, References, Reply
 from secl.reports.answers import named, named_reference
 from secl.reports.formatting import number
@@ -84,9 +84,7 @@ def _reported(record: Record, adapted: bool) -> _Reported:
     if adapted:
         return _Reported(reply, reply.answer, reply.confidence, record.correct)
     if record.posterior is not None:
-        answer = record.answer
-        correct = record.correct if answer == reply.answer else grade(record.question, answer)
-        return _Reported(reply, answer, record.confidence, correct)
+        return _Reported(reply, record.answer, record.confidence, reported_correct(record))
     return _Reported(record.frozen, record.frozen.answer, record.frozen.confidence, record.frozen_correct)
 
 

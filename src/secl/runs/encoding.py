@@ -59,6 +59,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "question": record.question.text,
         "answer": record.answer,
         "correct": reported_correct(record),
+        "label": record.said,
         "confidence": record.confidence,
         "own_answer": record.reply.answer,
         "own_correct": record.correct,

@@ -60,11 +60,11 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
 
 def _write_text(stream: IO[str], store: Store, format: str) -> None:
     if format == "jsonl":
-        for record in store.records():
+        for record in store.labelled_records():
             stream.write(json.dumps(to_export(record), ensure_ascii=False) + "\n")
         return
     writer = None
-    for record in store.records():
+    for record in store.labelled_records():
         row = to_row(record)
         if writer is None:
             writer = csv.DictWriter(stream, list(row))
@@ -78,5 +78,5 @@ def _write_parquet(path: Path, store: Store) -> None:
         import pyarrow.parquet
     except ImportError as problem:
         raise ParameterError('parquet needs pyarrow; run: pip install "secl[parquet]".') from problem
-    rows: list[dict[str, Any]] = [to_row(record) for record in store.records()]
+    rows: list[dict[str, Any]] = [to_row(record) for record in store.labelled_records()]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)

@@ -240,6 +240,12 @@ class Store:
         """The labels that stand: the last one of each answer, unless it was taken back."""
         return standing(self.label_log())
 
+    def labelled_records(self) -> Iterator[Record]:
+        """All records in order, with what people said of them."""
+        said = {label.position: bool(label.correct) for label in self.labels()}
+        for record in self.records():
+            yield record.with_label(said[record.position]) if record.position in said else record
+
     def versions(self) -> list[int]:
         """Numbers of the kept adapter versions."""
         return [int(version) for (version,) in self._read("SELECT version FROM versions ORDER BY version")]

@@ -22,7 +22,7 @@
       right: (row) => row.g === "right",
       wrong: (row) => row.g === "wrong",
       "not graded": (row) => !row.g,
-      "judged by a person": (row) => row.j,
+      labelled: (row) => row.j,
       "worth a look": (row) => row.n,
       "changed by adapting": (row) => row.v,
     };
@@ -84,7 +84,7 @@
       },
       g: (row) => {
         const cell = make("td", `g ${row.g || ""}`, row.g || "");
-        if (row.j) cell.append(make("small", "", "by a person"));
+        if (row.j) cell.append(make("small", "", "labelled"));
         return cell;
       },
       d: (row) => { const cell = make("td", "d", row.d || ""); cell.dir = "auto"; return cell; },

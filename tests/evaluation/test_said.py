@@ -1,0 +1,53 @@
+"""What people said of answers counts as their grade, in the store, the summary and the export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from secl.data.grading import reported_correct
+from secl.evaluation.summary import summarise
+from secl.labels import label_of
+from secl.records import Question
+from secl.runs.encoding import to_plain, to_row
+from secl.runs.store import Store
+from tests.evaluation.test_trust import choice, with_posterior
+from tests.reports.conftest import MakeRecord
+
+
+def test_a_label_is_the_grade_of_every_reply_that_gave_the_answer(make_record: MakeRecord) -> None:
+    record = make_record(0, correct=None, frozen_correct=None)
+    same = record.with_label(False)
+    assert (same.said, same.correct, same.frozen_correct) == (False, False, False)
+    other = replace(record, frozen=replace(record.frozen, answer="X")).with_label(True)
+    assert (other.correct, other.frozen_correct) == (True, None)
+
+
+def test_a_label_on_the_best_answer_says_nothing_of_the_models_own(make_record: MakeRecord) -> None:
+    record = replace(with_posterior(choice(make_record(0), "B"), 0.7, own=1), answers_best=True, frozen_correct=None)
+    for correct in (True, False):
+        said = record.with_label(correct)
+        assert (said.answer, said.correct, reported_correct(said)) == ("A", None, correct)
+        assert summarise([said]).estimators["posterior_best"].accuracy == correct
+
+
+def test_a_label_comes_before_a_reference(make_record: MakeRecord) -> None:
+    record = replace(make_record(0, correct=False), question=Question("So?", reference="Z"))
+    assert reported_correct(record.with_label(True)) is True
+
+
+def test_labels_in_a_store_make_its_records_graded_and_leave_what_is_stored(
+    make_record: MakeRecord, tmp_path: Path
+) -> None:
+    records = [make_record(n, correct=None, frozen_correct=None) for n in range(3)]
+    with Store.create(tmp_path / "run", {}) as store:
+        for record in records:
+            store.add(record, 0.0)
+        for number, correct in enumerate((True, None, False), start=1):
+            store.add_label(label_of(records[1], correct, number=number))
+        assert list(store.records()) == records
+        labelled = list(store.labelled_records())
+    assert [record.said for record in labelled] == [None, False, None]
+    assert [to_row(record)["correct"] for record in labelled] == [None, False, None]
+    assert summarise(labelled).unlabelled == 2
+    assert to_plain(records[0])["said"] is None

@@ -36,12 +36,12 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
     )
 
 
-def read_labels(db: sqlite3.Connection) -> Iterator[Label]:
-    """All entries in order; none in a file of an earlier version that is only read."""
+def read_labels(db: sqlite3.Connection, after: int = 0) -> Iterator[Label]:
+    """All entries behind this number in order; none in a file of an earlier version that is only read."""
     if not has_labels(db):
         return
     for number, position, correct, confidence, domain, reported, time, source, chance in db.execute(
-        f"SELECT {_COLUMNS} FROM labels ORDER BY number"
+        f"SELECT {_COLUMNS} FROM labels WHERE number > ? ORDER BY number", (after,)
     ):
         yield Label(
             number=number,

@@ -229,10 +229,10 @@ class Store:
         with storage_errors(self.folder), self._db:
             label_log.add_label(self._db, label)
 
-    def label_log(self) -> tuple[Label, ...]:
-        """All entries in order, also those that were corrected or taken back later."""
+    def label_log(self, after: int = 0) -> tuple[Label, ...]:
+        """All entries behind this number in order, also those that were corrected or taken back later."""
         try:
-            return tuple(label_log.read_labels(self._db))
+            return tuple(label_log.read_labels(self._db, after))
         except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
             raise self._damaged(problem) from problem
 

@@ -150,6 +150,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         "",
         Text(terminal_lines(_answer(record)), style="bold"),
         *_reported(explanation),
+        *_labels(explanation),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
@@ -190,6 +191,25 @@ def _reported(explanation: Explanation) -> list[RenderableType]:
         for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
     ]
     return [*parts, listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
+
+
+def _labels(explanation: Explanation) -> list[RenderableType]:
+    """The band of the confidence, and which labels moved it."""
+    labelled = explanation.served.record.labelled
+    if labelled is None:
+        return []
+    band = f"{labelled.low:.4f} to {labelled.high:.4f} with 90 % probability"
+    if not labelled.labels:
+        return [f"band               {band}: nobody had labelled an answer yet"]
+    rows = [
+        (record_id(each.position), "right" if each.correct else "wrong", f"{each.moved:+.4f}")
+        for each in explanation.influences[:SHOWN]
+    ]
+    return [
+        f"without labels     {labelled.label_free:.4f}; {counted(labelled.labels, 'label')} made it "
+        f"{labelled.confidence:.4f}, {band}",
+        listing(("label of", "people say", "moved it by"), rows),
+    ]
 
 
 def _mark(posterior: Posterior, number: int) -> str:
@@ -251,6 +271,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     parts: list[RenderableType] = [
         f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
         *_posteriors_replayed(outcome.posteriors, counts["posterior"]),
+        f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
     ]

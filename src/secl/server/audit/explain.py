@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from secl.labels import LabelRule
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.records import Question, Record, Reply
@@ -14,6 +15,7 @@ from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.server.audit.entries import Event, Served, record_id
+from secl.server.audit.labels import Influence, influences
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
@@ -35,6 +37,7 @@ class Explanation:
         reason: what learning did with the question, in one sentence.
         source: where the reported confidence comes from.
         remark: what one must know to read it, in one sentence; None if there is nothing to say.
+        influences: of the labels that moved the confidence, the strongest first.
     """
 
     served: Served
@@ -47,6 +50,7 @@ class Explanation:
     reason: str
     source: Source
     remark: str | None
+    influences: tuple[Influence, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -67,6 +71,10 @@ class Explanation:
             "reason": self.reason,
             "source": self.source,
             "remark": self.remark,
+            "influences": [
+                {"record_id": record_id(each.position), "correct": each.correct, "moved": each.moved}
+                for each in self.influences
+            ],
         }
 
 
@@ -90,6 +98,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
         reason=reason(record, bin_gate, paused_at(state.events(), served.time)),
         source=source_of(record),
         remark=remark_on(record, expected=_was_weighed(settings, record)),
+        influences=influences(LabelRule(settings.label), state.label_log(), record),
     )
 
 

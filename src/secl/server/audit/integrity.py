@@ -1,4 +1,4 @@
-"""Consistency of a state folder: gate and posterior are replayed and the tables are compared; no model is needed."""
+"""Consistency of a state folder: gate, posterior and labels are replayed, the tables compared; no model is needed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import NamedTuple
 from secl.errors import ParameterError, SeclError
 from secl.evidence import Posterior
 from secl.gates import Gate, gap_of
+from secl.labels import LabelRule
 from secl.posterior.rule import PosteriorRule
 from secl.records import Decision, Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
+from secl.server.audit.labels import LabelReplay
 from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.store import ServerStore
 
@@ -23,7 +25,7 @@ class Finding:
     """Something that does not agree.
 
     Attributes:
-        check: "gate", "posterior", "integrity" or "confidence".
+        check: "gate", "posterior", "labels", "integrity" or "confidence".
         position: of the record; None if it is about no single one.
         detail: one sentence.
     """
@@ -76,13 +78,14 @@ _ORPHANS = "SELECT position FROM {table} WHERE position NOT IN (SELECT position 
 
 
 def examine(state: ServerStore) -> tuple[int, list[Finding]]:
-    """Replay gate and posterior over all that is stored, and compare the tables with each other.
+    """Replay gate, posterior and labels over all that is stored, and compare the tables with each other.
 
     Returns:
         how many records were examined, and what does not agree.
     """
     settings = Manifest.of(state).settings
     gates, posteriors = _GateReplay(settings.build_gate()), _PosteriorReplay(PosteriorRule(settings.posterior))
+    labels = LabelReplay(LabelRule(settings.label), state.label_log())
     findings: list[Finding] = []
     count, latest, previous = 0, 0, -1
     with state.lock:
@@ -94,9 +97,10 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
             findings += [Finding("integrity", row.position, detail) for detail in (*unsound, *problem)]
             findings += [Finding("gate", row.position, detail) for detail in gates.differences(row, record)]
             findings += [Finding("posterior", row.position, detail) for detail in posteriors.differences(row, record)]
+            if record is not None:
+                findings += [Finding("labels", row.position, detail) for detail in labels.differences(record)]
             count, latest, previous = count + 1, max(latest, row.update or 0), row.position
-        tables = ("decisions", "served", "updates", "feedback", *(["posteriors"] if state.has_posteriors else []))
-        for table in tables:
+        for table in sorted(state.tables & {"decisions", "served", "updates", "labels", "posteriors"}):
             findings += [
                 Finding("integrity", position, f"the table {table} speaks of a record that is not there")
                 for (position,) in state._read(_ORPHANS.format(table=table))

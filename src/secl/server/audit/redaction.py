@@ -1,4 +1,4 @@
-"""What is stored of texts: everything, hashes, or nothing; numbers and option letters are always stored."""
+"""What is stored of texts: everything, hashes, or nothing; numbers, option letters and domains are always stored."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def redacted(record: Record, keep: Keep) -> Record:
         question=Question(
             _hidden(question.text, keep),
             options,
+            domain=question.domain,
             form=question.form,
             id=question.id,
             context=question.context and _hidden(question.context, keep),

@@ -2,7 +2,7 @@
 
     served      when each question was answered, and with how many others in one pass
     events      what happened to learning: rollbacks, pauses and resumes, alerts
-    feedback    what people said about answers; it is used to measure and never to learn
+    labels      what people said about answers, a log; weights never learn from it, confidences follow it
     posteriors  of the records that have one: group, reported confidence, what is counted
 
 A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
@@ -24,11 +24,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
+from secl.labels import Label, label_of
 from secl.records import Record
+from secl.runs import label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import check_free, storage_errors
 from secl.runs.store import Store, Version
 from secl.server.audit.entries import Event, EventKind, Served
+from secl.server.audit.labels import convert_feedback, old_feedback, said_of
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.posteriors import TABLE, posterior_row
 from secl.server.audit.redaction import Keep, redacted
@@ -47,7 +50,6 @@ CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
-CREATE TABLE feedback (position INTEGER PRIMARY KEY REFERENCES records, correct INTEGER NOT NULL, time REAL NOT NULL);
 CREATE INDEX lessons ON records (outcome);
 """
 
@@ -64,6 +66,7 @@ class ServerStore(Store):
                 make_private(folder)
                 with storage_errors(folder, HINT):
                     self._db.executescript(TABLE)  # folders of earlier versions lack it
+                    convert_feedback(self)
             self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
@@ -192,17 +195,30 @@ class ServerStore(Store):
             for record in self.waiting():
                 self.add_lesson(replace(record, outcome="dropped"))
 
-    def add_feedback(self, position: int, correct: bool) -> None:
-        """Write what a person said about an answer; a later word replaces an earlier one.
+    def add_feedback(self, position: int, correct: bool | None, chance: float = 1.0) -> Label:
+        """Write what a person said about an answer; a later word counts, an earlier one is kept.
+
+        Args:
+            position: of the record.
+            correct: whether its answer is right; None takes back what was said of it.
+            chance: probability that this answer was asked about, in (0, 1].
 
         Raises:
-            ParameterError: there is no such record.
+            ParameterError: there is no such record, or the chance lies outside (0, 1].
             StorageError: the disk is full or refuses.
         """
         with self.lock:
-            self.served(position)
+            record = self.served(position).record
+            number = 1 + next(self._read("SELECT coalesce(max(number), 0) FROM labels"))[0]
+            label = label_of(record, correct, number=number, source="feedback", chance=chance)
             with storage_errors(self.folder, HINT), self._db:
-                self._db.execute("INSERT OR REPLACE INTO feedback VALUES (?, ?, ?)", (position, correct, time.time()))
+                label_log.add_label(self._db, label)
+            return label
+
+    def label_log(self, after: int = 0) -> tuple[Label, ...]:
+        with self.lock:
+            entries = super().label_log(after)
+            return entries or tuple(label for label in old_feedback(self) if label.number > after)
 
     def served(self, position: int) -> Served:
         """One record.
@@ -221,14 +237,13 @@ class ServerStore(Store):
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
             records = list(self.records("r.position BETWEEN ? AND ?", first, last))
-            query = """
-                SELECT s.time, s.batch, f.correct FROM served s LEFT JOIN feedback f USING (position)
-                WHERE s.position BETWEEN ? AND ? ORDER BY s.position"""
+            query = "SELECT time, batch FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = list(self._read(query, first, last))
+            said = said_of(self, first, last)
             try:
                 return [
-                    Served(record, moment, batch, None if correct is None else bool(correct))
-                    for record, (moment, batch, correct) in zip(records, rows, strict=True)
+                    Served(record, moment, batch, said.get(record.position))
+                    for record, (moment, batch) in zip(records, rows, strict=True)
                 ]
             except ValueError as problem:  # a record without its circumstances, or the other way round
                 raise self._damaged(problem) from problem
@@ -258,19 +273,19 @@ class ServerStore(Store):
 
     def labelled(self) -> list[tuple[float, bool]]:
         """Reported confidence and correctness of all answers that people said something about."""
-        query = """
-            SELECT coalesce(p.confidence, r.confidence), f.correct FROM feedback f JOIN records r USING (position)
-            LEFT JOIN posteriors p USING (position) ORDER BY f.position"""
-        if not self.has_posteriors:
-            query = "SELECT r.confidence, f.correct FROM feedback f JOIN records r USING (position) ORDER BY f.position"
+        labels = sorted(self.labels(), key=lambda label: label.position)
+        return [(label.reported, bool(label.correct)) for label in labels]
+
+    @property
+    def tables(self) -> set[str]:
+        """Names of its tables; a folder of an earlier version that is only read may lack some."""
         with self.lock:
-            return [(float(confidence), bool(correct)) for confidence, correct in self._read(query)]
+            return {name for (name,) in self._read("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     @property
     def has_posteriors(self) -> bool:
-        """Whether there is a table of posteriors: a folder of an earlier version that is only read has none."""
-        with self.lock:
-            return bool(next(self._read("SELECT count(*) FROM sqlite_master WHERE name = 'posteriors'"))[0])
+        """Whether there is a table of posteriors."""
+        return "posteriors" in self.tables
 
     def counts(self) -> dict[str, int]:
         """How many records there are of each kind of lesson."""

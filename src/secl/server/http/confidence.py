@@ -21,6 +21,8 @@ class Secl(BaseModel):
 
     confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" is the expected
     centre of the ten bins, in [0.05, 0.95], "posterior" combines what the frozen model shows about all candidates.
+    low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
+    rated by then; label_free: the confidence without them.
     remark: what one must know to read it, in a sentence. informed: false where the model shows no sign of knowing the
     answers to such questions. own_answer, own_confidence: the model's own answer, and the probability that it is right.
     best_answer, best_confidence: the most probable candidate. candidates: all of them. These are null without a
@@ -33,6 +35,10 @@ class Secl(BaseModel):
 
     confidence: float
     source: Source = "stated"
+    low: float | None = None
+    high: float | None = None
+    labels: int = 0
+    label_free: float | None = None
     remark: str | None = None
     informed: bool | None = None
     own_answer: str | None
@@ -53,7 +59,8 @@ class Secl(BaseModel):
 
 def secl_of(answer: Answer) -> Secl:
     """The object with the confidence."""
-    record, reply, posterior = answer.record, answer.record.reply, answer.record.posterior
+    record, reply = answer.record, answer.record.reply
+    posterior, labelled = record.posterior, record.labelled
     weighed = None
     if posterior is not None:
         weighed = [
@@ -63,6 +70,10 @@ def secl_of(answer: Answer) -> Secl:
     return Secl(
         confidence=record.confidence,
         source=source_of(record),
+        low=None if labelled is None else labelled.low,
+        high=None if labelled is None else labelled.high,
+        labels=0 if labelled is None else labelled.labels,
+        label_free=record.label_free,
         remark=answer.remark,
         informed=None if posterior is None else posterior.informed,
         own_answer=reply.answer,

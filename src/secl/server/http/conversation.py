@@ -98,7 +98,9 @@ def question_text(turns: Sequence[Turn]) -> str:
     return with_context(context, turns[-1].text)
 
 
-def make_question(text: str, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int) -> Question:
+def make_question(
+    text: str, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int, domain: str = "default"
+) -> Question:
     """The question to ask.
 
     Args:
@@ -106,6 +108,7 @@ def make_question(text: str, options: Sequence[str], form: Form | None, default_
         form: requested form of the answer.
         default_form: form of an open question if none is requested.
         max_chars: largest length of a prompt.
+        domain: of the question.
 
     Raises:
         RequestError: it is too long.
@@ -115,4 +118,4 @@ def make_question(text: str, options: Sequence[str], form: Form | None, default_
     if length > max_chars:
         message = f"the prompt has {length} characters, more than the {max_chars} that this server reads; shorten it."
         raise RequestError(413, message, "context_length_exceeded")
-    return Question(text, tuple(options), form=form or ("choice" if options else default_form))
+    return Question(text, tuple(options), domain=domain, form=form or ("choice" if options else default_form))

@@ -53,9 +53,9 @@ class Metrics:
         self._frozen.observe(answer.record.frozen.confidence)
         self._batch.observe(answer.batch)
 
-    def count_feedback(self, correct: bool) -> None:
+    def count_feedback(self, correct: bool | None) -> None:
         """Count a person's word on whether an answer is right."""
-        self._feedback.labels(str(correct).lower()).inc()
+        self._feedback.labels("taken back" if correct is None else str(correct).lower()).inc()
 
 
 class ServiceCollector(Collector):

@@ -76,10 +76,10 @@ def _add_feedback(router: APIRouter, state: ServerStore, metrics: Metrics) -> No
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback) -> AsciiJson:
-        """Say whether an answer is right; a later word replaces an earlier one. It is never learned from."""
-        state.add_feedback(_served(state, body.record_id).record.position, body.correct)
+        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
+        state.add_feedback(_served(state, body.record_id).record.position, body.correct, body.chance)
         metrics.count_feedback(body.correct)
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct})
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": len(state.labels())})
 
 
 def _add_control(router: APIRouter, learner: Learner) -> None:

@@ -65,7 +65,9 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         refuse_unsupported(body)
         options = body.secl or SeclOptions()
         text = question_text(turns_of(body.messages))
-        question = make_question(text, options.options, options.form, "sentence", settings.max_prompt_chars)
+        question = make_question(
+            text, options.options, options.form, "sentence", settings.max_prompt_chars, options.domain
+        )
         result = await answer(question, request)
         identifier = record_id(result.record.position) if result.stored else uuid.uuid4().hex
         reply = completion(result, f"chatcmpl-{identifier}", name, int(time.time()))
@@ -91,7 +93,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         if not body.question.strip():
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
         text = with_context((body.context or "").strip(), body.question.strip())
-        question = make_question(text, body.options, body.form, "short", settings.max_prompt_chars)
+        question = make_question(text, body.options, body.form, "short", settings.max_prompt_chars, body.domain)
         return ask_reply(await answer(question, request))
 
     return router

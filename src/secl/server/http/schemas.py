@@ -43,12 +43,17 @@ class Message(BaseModel):
     tool_calls: list[object] | None = None
 
 
+Domain = Annotated[Text, Field(min_length=1, max_length=100)]
+"""What kind of question it is; labels of a domain move its own confidences more than those of others."""
+
+
 class SeclOptions(BaseModel):
-    """Fields of a chat request beyond OpenAI's: the options to choose from, or the form of the answer."""
+    """Fields of a chat request beyond OpenAI's: options to choose from, or the form of the answer; the domain."""
 
     model_config = ConfigDict(extra="forbid")
     options: Texts = []
     form: Form | None = None
+    domain: Domain = "default"
 
 
 class StreamOptions(BaseModel):
@@ -88,14 +93,19 @@ class AskRequest(BaseModel):
     options: Texts = []
     form: Form | None = None
     context: str | None = None
+    domain: Domain = "default"
 
 
 class Feedback(BaseModel):
-    """A person's word on an answer. It is used to measure and never to learn."""
+    """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
+
+    `chance`: the probability that this answer was asked about, where some are asked about more often than others.
+    """
 
     model_config = ConfigDict(extra="forbid")
     record_id: Text
-    correct: StrictBool
+    correct: StrictBool | None
+    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
 
 
 class RollbackRequest(BaseModel):

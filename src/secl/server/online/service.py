@@ -179,6 +179,7 @@ class Service:
         """Answer questions in one pass; if that fails, each alone, so that only the one at fault gets the error."""
         before, began = self.calibrator.state, time.perf_counter()
         try:
+            self.calibrator.take_labels(self.state.label_log(before.labels.until))
             records = self.calibrator.answer_all([request.question for request in batch])
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before

@@ -1,0 +1,123 @@
+"""Labels in a state folder: what they made of each confidence, and feedback of folders of earlier versions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from secl.labels import Label, LabelRule
+from secl.records import Record
+from secl.runs import label_log
+
+if TYPE_CHECKING:
+    from secl.server.audit.store import ServerStore
+
+MOST = 200
+"""Latest labels whose influence on a confidence is computed; each takes a fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """What one label did to one confidence.
+
+    Attributes:
+        position: of the record that it is about.
+        correct: what it says of that record's answer.
+        moved: the confidence less what it would be without this label.
+    """
+
+    position: int
+    correct: bool
+    moved: float
+
+
+def influences(rule: LabelRule, log: Sequence[Label], record: Record) -> tuple[Influence, ...]:
+    """Which labels moved the confidence of a record, the strongest first; labels that came later moved nothing."""
+    if record.labelled is None or not record.labelled.labels:
+        return ()
+    state = rule.add(rule.start(), [label for label in log if label.number <= record.labelled.until])
+    found = []
+    for label in state.standing[-MOST:]:
+        without = rule.rate(rule.without(state, label), record.question.domain, record.label_free)
+        found.append(Influence(label.position, bool(label.correct), record.labelled.confidence - without.confidence))
+    return tuple(sorted(found, key=lambda each: -abs(each.moved)))
+
+
+class LabelReplay:
+    """A rule that is fed the stored labels.
+
+    Args:
+        rule: of the server.
+        log: all entries in order.
+    """
+
+    def __init__(self, rule: LabelRule, log: Sequence[Label]) -> None:
+        self.rule, self.state = rule, rule.start()
+        self._left = deque(log)
+        self._of_record: dict[int, list[Label]] = {}
+        for label in log:
+            self._of_record.setdefault(label.position, []).append(label)
+
+    def differences(self, record: Record) -> Iterator[str]:
+        """How a record's confidence, and the labels about it, differ from what is stored; call it in order."""
+        for label in self._of_record.get(record.position, ()):
+            said = (label.confidence, label.domain, label.reported)
+            if said != (record.label_free, record.question.domain, record.confidence):
+                yield f"label {label.number} is about another confidence than the record's"
+        if record.labelled is None:
+            return
+        known = []
+        while self._left and self._left[0].number <= record.labelled.until:
+            known.append(self._left.popleft())
+        self.state = self.rule.add(self.state, known)
+        now = self.rule.rate(self.state, record.question.domain, record.label_free)
+        if now != record.labelled:
+            yield (
+                f"the labels until then give {now.confidence} ({now.low} to {now.high}), stored is "
+                f"{record.labelled.confidence} ({record.labelled.low} to {record.labelled.high})"
+            )
+
+
+_FEEDBACK = """
+    SELECT f.position, f.correct, f.time, r.domain, {reported} FROM feedback f
+    JOIN records r USING (position) {join} ORDER BY f.time, f.position"""
+
+
+def old_feedback(state: ServerStore) -> Iterator[Label]:
+    """The feedback of a folder of an earlier version as a log of labels; none in a folder of today."""
+    if "feedback" not in state.tables:
+        return
+    posteriors = state.has_posteriors
+    query = _FEEDBACK.format(
+        reported="coalesce(p.confidence, r.confidence)" if posteriors else "r.confidence",
+        join="LEFT JOIN posteriors p USING (position)" if posteriors else "",
+    )
+    for number, (position, correct, time, domain, reported) in enumerate(state._read(query), start=1):
+        yield Label(
+            number=number,
+            position=position,
+            correct=bool(correct),
+            confidence=reported,
+            domain=domain,
+            reported=reported,
+            time=time,
+            source="feedback",
+        )
+
+
+def convert_feedback(state: ServerStore) -> None:
+    """Move the feedback of a folder of an earlier version into the log of labels."""
+    with state._db:
+        for label in list(old_feedback(state)):
+            label_log.add_label(state._db, label)
+        state._db.execute("DROP TABLE IF EXISTS feedback")
+
+
+def said_of(state: ServerStore, first: int, last: int) -> dict[int, bool | None]:
+    """What people said of the answers from one position to another."""
+    table, order = ("labels", "number") if "labels" in state.tables else ("feedback", "time")
+    query = f"SELECT position, correct FROM {table} WHERE position BETWEEN ? AND ? ORDER BY {order}"
+    rows = state._read(query, first, last)
+    return {position: None if correct is None else bool(correct) for position, correct in rows}

@@ -125,12 +125,12 @@ def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
         db.set_trace_callback(lambda sql: pass_by() if sql.startswith("INSERT INTO decisions") else None)
         return db
 
-    plain = store._connect
+    plain = store.connect
     if moment == "answered":
         LocalModel.answer = and_then(LocalModel.answer)  # type: ignore[method-assign]
     elif moment == "learned":
         LocalModel.learn = and_then(LocalModel.learn)  # type: ignore[method-assign]
     elif moment == "half written":
-        store._connect = connect
+        store.connect = connect
     else:
         Store.add = and_then(Store.add)  # type: ignore[method-assign]

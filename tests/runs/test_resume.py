@@ -70,6 +70,7 @@ class Case:
 
 KINDS: dict[str, tuple[object, ...]] = {
     "gap": ("--gate", "gap-shift", "--probe-rate", 0.5),
+    "labels": ("--labels", 9),
     "posterior": ("--signal", "posterior", "--evidence-on", "always", "--window", 10, "--refit", 3),
 }
 
@@ -93,6 +94,8 @@ def rows(run: Path) -> dict[str, list[Any]]:
         table: db.execute(f"SELECT {clockless if table == 'records' else '*'} FROM {table} ORDER BY 1").fetchall()
         for table in ("records", "decisions", "updates", "versions")
     }
+    said = "number, position, correct, confidence, domain, reported, source, chance"
+    found["labels"] = db.execute(f"SELECT {said} FROM labels ORDER BY 1").fetchall()
     db.close()
     return found
 
@@ -132,6 +135,11 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     assert set(versions) <= set(numbers)
     # Without accumulation over more than a question nothing is left to keep.
     assert len(versions) >= 2 or case.settings[-1] == "question"
+    if "--labels" in case.settings:
+        with Store(case.whole) as store:
+            assert len(store.labels()) == 9
+        known = [record.labelled.labels for record in records if record.labelled]
+        assert (known[0], max(known)) == (0, 9) or known[-1] in (8, 9)
     if "posterior" in case.settings:
         posteriors = [record.posterior for record in records if record.posterior is not None]
         assert len(posteriors) >= QUESTIONS - 2  # an open question may have nothing to compare

@@ -117,7 +117,7 @@ def test_an_upgraded_state_holds_together_and_is_still_paused(tmp_path: Path) ->
         assert [event.kind for event in state.events()] == ["pause", "resume", "pause"]
         assert state.events()[-1].detail == "for the night"
         assert state.counts() == {"idle": 4, "trained": 3}
-        assert list(state._db.execute("SELECT position, correct FROM feedback")) == [(2, 0)]
+        assert [(label.position, label.correct, label.source) for label in state.labels()] == [(2, False, "feedback")]
         assert examine(state)[1] == []
 
 

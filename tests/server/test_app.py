@@ -106,8 +106,9 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
     client.post("/v1/ask", json=OPTIONS)
     for correct in (False, True):
         reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
-        assert reply.json() == {"record_id": "rec_00000000", "correct": correct}
+        assert reply.json() == {"record_id": "rec_00000000", "correct": correct, "labels": 1}
     assert [correct for _, correct in service.state.labelled()] == [True]
+    assert [label.correct for label in service.state.label_log()] == [False, True]
     assert service.state.served(0).record.correct is None
 
 

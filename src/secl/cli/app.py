@@ -52,9 +52,9 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
-def echo(text: str, *, error: bool = False) -> None:
+def echo(text: str, *, error: bool = False, end: str = "\n") -> None:
     """Print a text as it is."""
-    print(text, file=sys.stderr if error else sys.stdout, flush=True)
+    print(text, file=sys.stderr if error else sys.stdout, end=end, flush=True)
 
 
 def print_json(values: dict[str, Any]) -> None:

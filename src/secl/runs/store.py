@@ -21,32 +21,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from secl.errors import QuestionError, RunError
+from secl.errors import ParameterError, QuestionError, RunError
 from secl.labels import Label, standing
 from secl.records import Record
 from secl.runs import label_log
-from secl.runs.encoding import from_plain, to_plain
+from secl.runs.database import SCHEMA, connect, read_record
+from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
 FORMAT, OLD_FORMAT = 3, 2
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
-
-_SCHEMA = """
-CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE records (
-    position INTEGER PRIMARY KEY, id TEXT NOT NULL, domain TEXT NOT NULL, confidence REAL NOT NULL,
-    frozen_confidence REAL NOT NULL, signal REAL, correct INTEGER, version INTEGER NOT NULL, outcome TEXT NOT NULL,
-    seconds REAL NOT NULL, body TEXT NOT NULL);
-CREATE TABLE decisions (
-    position INTEGER PRIMARY KEY REFERENCES records, alarm INTEGER NOT NULL, in_burst INTEGER NOT NULL,
-    remaining INTEGER NOT NULL, statistic REAL, entropy REAL NOT NULL);
-CREATE TABLE updates (
-    version INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, before REAL NOT NULL,
-    target REAL NOT NULL, after REAL NOT NULL, losses TEXT NOT NULL);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, weights BLOB NOT NULL);
-CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), position INTEGER NOT NULL, snapshot BLOB NOT NULL);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +56,7 @@ class Store:
         with ExitStack() as resources:
             if writable:
                 resources.enter_context(lock_folder(folder))
-            self._db = resources.enter_context(closing(_connect(folder / FILE, writable)))
+            self._db = resources.enter_context(closing(connect(folder / FILE, writable)))
             self._check_format()
             if writable:
                 with storage_errors(folder):
@@ -93,7 +78,7 @@ class Store:
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.executescript(f"PRAGMA journal_mode = WAL; {_SCHEMA} {tables}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -203,9 +188,25 @@ class Store:
             {where and f"WHERE {where}"} ORDER BY r.position"""
         for row in self._read(query, *values):
             try:
-                yield _record(row)
+                yield read_record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self._damaged(problem) from problem
+
+    def record(self, position: int) -> Record:
+        """The record at a position.
+
+        Raises:
+            ParameterError: there is none.
+        """
+        found = next(self.records("r.position = ?", position), None)
+        if found is None:
+            raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
+        return found
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this is the state of a server, and no run."""
+        return bool(next(self._read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
         return int(next(self._read("SELECT count(*) FROM records"))[0])
@@ -271,33 +272,3 @@ class Store:
 
     def _damaged(self, problem: Exception) -> RunError:
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
-
-
-def _record(row: tuple[Any, ...]) -> Record:
-    body, alarm, in_burst, remaining, statistic, version, before, target, after, losses = row
-    update = {"version": version, "before": before, "target": target, "after": after}
-    return from_plain(
-        {
-            **json.loads(body),
-            "decision": {
-                "alarm": bool(alarm),
-                "in_burst": bool(in_burst),
-                "remaining": remaining,
-                "statistic": statistic,
-            },
-            "update": None if version is None else {**update, "losses": json.loads(losses)},
-        }
-    )
-
-
-def _connect(path: Path, writable: bool) -> sqlite3.Connection:
-    # A server's threads take turns with it; see `secl.server.audit.store`.
-    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
-    try:
-        if not writable:
-            db.execute("PRAGMA query_only = ON")
-        db.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.DatabaseError as problem:
-        db.close()
-        raise RunError(f"{path} is damaged or no run: {problem}.") from problem
-    return db

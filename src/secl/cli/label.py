@@ -1,0 +1,128 @@
+"""`secl label`: say of some answers whether they are right; all confidences follow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from secl.cli.app import app, echo
+from secl.reports.formatting import counted
+
+if TYPE_CHECKING:
+    from secl.records import Record
+    from secl.runs.store import Store
+
+KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
+
+
+@app.command
+def label(
+    run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
+    /,
+    *,
+    seed: int = 42,
+    count: Annotated[int | None, Parameter(help="How many answers to look at; as many as there are.")] = None,
+    domain: Annotated[str | None, Parameter(help="Only answers to questions of this domain.")] = None,
+    show_confidence: Annotated[bool, Parameter(help="Show it with the answer; it sways people.", negative=())] = False,
+    undo: Annotated[
+        int | None, Parameter(help="Take back what was said of the answer at this position, and ask nothing.")
+    ] = None,
+) -> None:
+    """Review answers, drawn at random: say which are right, and all confidences follow.
+
+    What you say is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
+
+    Args:
+        seed: Of the order.
+    """
+    from secl.runs.labelling import add_label, current_records, queue
+    from secl.validation import check_whole
+
+    if count is not None:
+        check_whole("number of answers of --count", count, 1)
+    with _opened(run) as store:
+        if undo is not None:
+            add_label(store, store.record(undo), None)
+            echo(f"what was said of the answer at position {undo} is taken back.")
+            return
+        waiting = [each for each in queue(store, seed) if domain in (None, each.question.domain)][:count]
+        before = _mean_confidence(current_records(store))
+        with suppress(KeyboardInterrupt):
+            _review(store, waiting, show_confidence)
+        labels, after = store.labels(), _mean_confidence(current_records(store))
+        right = sum(bool(each.correct) for each in labels)
+        echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong.")
+        if store.is_server:
+            echo("The server's confidences follow them once it is started again.")
+        elif labels:
+            echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
+
+
+def _opened(run: Path) -> Store:
+    """A run, or the state of a server that does not run, to write labels into."""
+    from secl.runs.store import Store
+
+    with Store(run) as store:
+        is_server = store.is_server
+    if not is_server:
+        return Store(run, writable=True)
+    from secl.server.audit.store import ServerStore
+
+    return ServerStore(run, writable=True)
+
+
+def _review(store: Store, waiting: Sequence[Record], show_confidence: bool) -> None:
+    """Show one answer after the other and store what is said of it."""
+    from secl.reports.formatting import terminal_text
+    from secl.runs.labelling import add_label
+
+    if not waiting:
+        echo("every answer has a label already.")
+        return
+    said: list[int] = []
+    number = 0
+    while number < len(waiting):
+        record = waiting[number]
+        echo(f"\n{number + 1} of {len(waiting)}  ({terminal_text(record.question.domain)})")
+        for line in _shown(record, show_confidence):
+            echo("\n".join(map(terminal_text, line.split("\n"))))
+        word = _asked()
+        if word == "q":
+            return
+        if word == "u":
+            if said:
+                number = said.pop()
+                add_label(store, waiting[number], None)
+            continue
+        if word != "s":
+            add_label(store, record, word == "y")
+            said.append(number)
+        number += 1
+
+
+def _asked() -> str:
+    """One of the keys; the end of the input means that the review ends."""
+    while True:
+        echo(f"Is it right? ({KEYS}) ", end="")
+        word = (sys.stdin.readline() or "q").strip().lower()
+        if word[:1] in ("y", "n", "s", "u", "q"):
+            return word[0]
+
+
+def _shown(record: Record, show_confidence: bool) -> list[str]:
+    question, answer = record.question, record.answer
+    lines = [*([question.context] if question.context else []), question.text]
+    lines += [f"  {letter}. {question.option(letter)}" for letter in question.letters]
+    given = f"{answer}. {question.option(answer)}" if question.options and answer else answer
+    lines.append(f"Answer: {given or '(could not be read) ' + record.reply.text}")
+    return [*lines, f"Confidence: {record.confidence:.2f}"] if show_confidence else lines
+
+
+def _mean_confidence(records: Iterable[Record]) -> float:
+    confidences = [record.confidence for record in records]
+    return sum(confidences) / len(confidences) if confidences else float("nan")

@@ -1,0 +1,64 @@
+"""A run's SQLite file: its tables, how it is opened, and how a row becomes a record."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from secl.errors import RunError
+from secl.records import Record
+from secl.runs.encoding import from_plain
+
+SCHEMA = """
+CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE records (
+    position INTEGER PRIMARY KEY, id TEXT NOT NULL, domain TEXT NOT NULL, confidence REAL NOT NULL,
+    frozen_confidence REAL NOT NULL, signal REAL, correct INTEGER, version INTEGER NOT NULL, outcome TEXT NOT NULL,
+    seconds REAL NOT NULL, body TEXT NOT NULL);
+CREATE TABLE decisions (
+    position INTEGER PRIMARY KEY REFERENCES records, alarm INTEGER NOT NULL, in_burst INTEGER NOT NULL,
+    remaining INTEGER NOT NULL, statistic REAL, entropy REAL NOT NULL);
+CREATE TABLE updates (
+    version INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, before REAL NOT NULL,
+    target REAL NOT NULL, after REAL NOT NULL, losses TEXT NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, weights BLOB NOT NULL);
+CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), position INTEGER NOT NULL, snapshot BLOB NOT NULL);
+"""
+
+
+def read_record(row: tuple[Any, ...]) -> Record:
+    """A record from its row, with its decision and its update."""
+    body, alarm, in_burst, remaining, statistic, version, before, target, after, losses = row
+    update = {"version": version, "before": before, "target": target, "after": after}
+    return from_plain(
+        {
+            **json.loads(body),
+            "decision": {
+                "alarm": bool(alarm),
+                "in_burst": bool(in_burst),
+                "remaining": remaining,
+                "statistic": statistic,
+            },
+            "update": None if version is None else {**update, "losses": json.loads(losses)},
+        }
+    )
+
+
+def connect(path: Path, writable: bool) -> sqlite3.Connection:
+    """Open a run's file.
+
+    Raises:
+        RunError: it is no database.
+    """
+    # A server's threads take turns with it; see `secl.server.audit.store`.
+    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
+    try:
+        if not writable:
+            db.execute("PRAGMA query_only = ON")
+        db.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.DatabaseError as problem:
+        db.close()
+        raise RunError(f"{path} is damaged or no run: {problem}.") from problem
+    return db

@@ -1,0 +1,47 @@
+"""Labels of a run: the review of its answers, and its records with what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from secl.errors import RunError
+from secl.labels import LabelRule, LabelSource, label_of
+from secl.labels.draw import review_queue
+from secl.labels.relabel import relabelled
+from secl.records import Record
+from secl.runs.manifest import Manifest
+from secl.runs.store import Store
+
+
+def current_records(store: Store) -> Iterator[Record]:
+    """The records of a run with confidences that follow all of its labels; those of a server as they were reported.
+
+    Labels that were revealed along the stream have moved the confidences behind them already; only labels that came
+    later, from a review, move those of the whole run.
+    """
+    log = store.label_log()
+    last = next(store.records("r.position = ?", len(store) - 1), None)
+    known = 0 if last is None or last.labelled is None else last.labelled.until
+    reviewed = any(label.source == "review" for label in log if label.number > known)
+    if not reviewed or store.is_server:
+        return store.records()
+    return relabelled(store.records(), log, LabelRule(Manifest.of(store).settings.label))
+
+
+def queue(store: Store, seed: int) -> list[Record]:
+    """The answers that nobody has labelled, in random order; an interrupted review goes on in the same order."""
+    labelled = {label.position for label in store.labels()}
+    return [record for record in review_queue(list(store.records()), seed) if record.position not in labelled]
+
+
+def add_label(store: Store, record: Record, correct: bool | None, source: LabelSource = "review") -> None:
+    """Write what somebody said about the answer of a record; None takes it back.
+
+    Raises:
+        RunError: nothing was said of it that could be taken back.
+        StorageError: the disk is full or refuses.
+    """
+    if correct is None and all(label.position != record.position for label in store.labels()):
+        raise RunError(f"nobody has labelled the answer at position {record.position}; there is nothing to take back.")
+    log = store.label_log()
+    store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source=source))

@@ -1,0 +1,246 @@
+"""Labels: the posterior of the two Platt parameters, and what becomes of confidences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from secl.calibrator import Calibrator
+from secl.errors import ParameterError
+from secl.labels import Label, LabelRule, label_of
+from secl.labels.draw import draw_positions, review_queue
+from secl.labels.fit import NARROW, Prior, fit, label_weights, log_odds
+from secl.records import Record
+from secl.settings import LabelSettings
+from secl.testing import ScriptedModel, toy_stream
+
+
+def record_of_toy() -> Record:
+    return Calibrator(ScriptedModel()).ask(toy_stream(1)[0])
+
+
+WIDE_ONLY = LabelRule(LabelSettings(label_sound=0))
+
+
+def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", chance: float = 1.0) -> Label:
+    return Label(
+        number=number,
+        position=number,
+        correct=correct,
+        confidence=confidence,
+        domain=domain,
+        reported=confidence,
+        time=0.0,
+        source="review",
+        chance=chance,
+    )
+
+
+LOG = [
+    label(1, True, 0.9, "a"),
+    label(2, False, 0.9, "b"),
+    label(3, False, 0.6, "a"),
+    label(4, True, 0.3, "b"),
+    label(5, False, 0.7, "b"),
+]
+
+
+def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_prior() -> None:
+    rule = WIDE_ONLY
+    rated = rule.rate(rule.start(), "d", 0.57)
+    assert (rated.confidence, rated.label_free, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
+    z, x = 1.6448536269514722, math.log(0.57 / 0.43)
+    spread = math.sqrt(0.4**2 * x**2 + 0.8**2 + 0.5**2)
+    assert rated.low == pytest.approx(1 / (1 + math.exp(-(x - z * spread))))
+    assert rated.high == pytest.approx(1 / (1 + math.exp(-(x + z * spread))))
+
+
+def test_the_parameters_are_those_of_the_greatest_posterior_and_their_spread_that_of_its_curvature() -> None:
+    prior, decay = Prior(0.4, 0.8, 0.5), 0.9
+    fitted = fit(LOG, prior, decay)
+
+    def loss(theta: np.ndarray) -> float:
+        slope, shift, *own = theta
+        total = (slope - 1) ** 2 / (2 * 0.4**2) + shift**2 / (2 * 0.8**2) + sum(d**2 for d in own) / (2 * 0.5**2)
+        for age, each in enumerate(reversed(LOG)):
+            z = slope * log_odds(each.confidence) + shift + own["ab".index(each.domain)]
+            total += 0.9**age * math.log1p(math.exp(-z if each.correct else z))
+        return float(total)
+
+    best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
+    assert fitted.mean == pytest.approx(best.x, abs=1e-6)
+    step = 1e-4
+    curvature = np.array(
+        [
+            [
+                sum(
+                    si * sj * loss(best.x + step * (si * np.eye(4)[i] + sj * np.eye(4)[j]))
+                    for si in (1, -1)
+                    for sj in (1, -1)
+                )
+                / (4 * step**2)
+                for i in range(4)
+            ]
+            for j in range(4)
+        ]
+    )
+    assert np.array(fitted.covariance) == pytest.approx(np.linalg.inv(curvature), abs=1e-4)
+
+
+def test_the_two_priors_are_weighed_by_their_evidence() -> None:
+    prior = Prior(0.4, 0.8, 0.5)
+    assert prior.narrow == Prior(0.4 * NARROW, 0.8 * NARROW, 0.5 * NARROW)
+    narrow, wide = fit(LOG, prior.narrow, 0.999), fit(LOG, prior, 0.999)
+    state = LabelRule().add(LabelRule().start(), LOG)
+    assert state.sound == pytest.approx(1 / (1 + math.exp(wide.evidence - narrow.evidence)))
+    rated = LabelRule().rate(state, "a", 0.9)
+    means = [1 / (1 + math.exp(-scaling.logit("a", 0.9)[0])) for scaling in (narrow, wide)]
+    assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
+
+
+def test_the_evidence_of_one_label_is_the_integral_over_the_prior() -> None:
+    one = [label(1, True, 0.5)]
+    generator = np.random.default_rng(0)
+    prior = Prior(0.4, 0.8, 0.5)
+    z = generator.normal(0, 0.8, 400_000) + generator.normal(0, 0.5, 400_000)
+    assert math.exp(fit(one, prior, 1.0).evidence) == pytest.approx(np.mean(1 / (1 + np.exp(-z))), abs=0.02)
+
+
+def test_wrong_answers_of_confident_questions_take_confidences_down_and_more_of_them_make_the_band_narrow() -> None:
+    rule = LabelRule()
+    state, last = rule.start(), rule.rate(rule.start(), "d", 0.8)
+    for number in range(1, 31):
+        state = rule.add(state, [label(number, number % 4 == 0)])
+        if number % 10 == 0:
+            rated = rule.rate(state, "d", 0.8)
+            assert rated.confidence < last.confidence
+            assert rated.high - rated.low < last.high - last.low
+            assert rated.low < rated.confidence < rated.high
+            last = rated
+    assert last.confidence == pytest.approx(0.25, abs=0.06)
+    assert (last.labels, last.of_domain, last.until) == (30, 30, 30)
+    assert state.sound < 0.01
+
+
+def test_labels_that_agree_with_the_confidences_leave_them_and_speak_for_the_narrow_prior() -> None:
+    rule = LabelRule()
+    state = rule.add(rule.start(), [label(number, number % 5 != 0) for number in range(1, 61)])
+    assert state.sound > 0.6
+    assert rule.rate(state, "d", 0.8).confidence == pytest.approx(0.8, abs=0.02)
+
+
+def test_another_domain_moves_along_but_less() -> None:
+    rule = WIDE_ONLY
+    state = rule.add(rule.start(), [label(number, False) for number in range(1, 21)])
+    own, other = rule.rate(state, "d", 0.8), rule.rate(state, "e", 0.8)
+    assert own.confidence < other.confidence < 0.8
+    assert other.high - other.low > own.high - own.low
+    assert (own.of_domain, other.of_domain) == (20, 0)
+
+
+def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
+    rule = LabelRule()
+    before = rule.add(rule.start(), LOG)
+    spoken = rule.add(before, [label(6, False)])
+    back = rule.add(spoken, [replace(label(7, None), position=6)])
+    assert rule.rate(spoken, "d", 0.8) != rule.rate(before, "d", 0.8)
+    assert replace(rule.rate(back, "d", 0.8), until=5) == rule.rate(before, "d", 0.8)
+    corrected = rule.add(spoken, [replace(label(7, True), position=6)])
+    once = rule.add(before, [replace(label(7, True), position=6)])
+    assert corrected == once
+    assert rule.without(spoken, label(6, False)).standing == before.standing
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([True, False, None])), max_size=12), st.data())
+def test_a_log_gives_the_same_state_in_whatever_pieces_it_comes(
+    said: list[tuple[int, bool | None]], data: st.DataObject
+) -> None:
+    rule = LabelRule()
+    log = [replace(label(n, correct), position=position) for n, (position, correct) in enumerate(said, start=1)]
+    cut = data.draw(st.integers(0, len(log)))
+    assert rule.add(rule.add(rule.start(), log[:cut]), log[cut:]) == rule.add(rule.start(), log)
+
+
+def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_are_worth() -> None:
+    plain = [label(number, True) for number in range(1, 4)]
+    assert label_weights(plain, 0.5).tolist() == [0.25, 0.5, 1.0]
+    unequal = label_weights([label(1, True, chance=1.0), label(2, True, chance=0.25)], 1.0)
+    assert unequal[1] / unequal[0] == pytest.approx(4.0)
+    assert unequal.sum() == pytest.approx((1 + 4) ** 2 / (1 + 16))
+    assert label_weights([], 0.9).size == 0
+
+
+def test_the_chance_of_being_asked_undoes_a_biased_choice() -> None:
+    """Wrong answers are rated four times as often; the weights bring the level back."""
+    rule, generator = WIDE_ONLY, np.random.default_rng(1)
+    plain, weighed = [], []
+    for number in range(1, 4001):
+        correct = bool(generator.random() < 0.8)
+        chance = 0.1 if correct else 0.4
+        if generator.random() < chance:
+            plain.append(label(number, correct))
+            weighed.append(label(number, correct, chance=chance))
+    levels = [rule.rate(rule.add(rule.start(), log), "d", 0.8).confidence for log in (plain, weighed)]
+    assert levels[0] < 0.6
+    assert levels[1] == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("chance", [0.0, -0.1, 1.5, math.nan])
+def test_a_chance_that_is_none_is_refused(chance: float) -> None:
+    with pytest.raises(ParameterError, match="must lie above 0 and be at most 1"):
+        label(1, True, chance=chance)
+
+
+def test_the_extremes_stay_finite() -> None:
+    rule = LabelRule()
+    state = rule.add(rule.start(), [label(n, n % 2 == 0, float(n % 2)) for n in range(1, 21)])
+    for confidence in (0.0, 1.0, 1e-300):
+        rated = rule.rate(state, "d", confidence)
+        assert 0.0 < rated.low <= rated.high < 1.0
+        assert 0.0 < rated.confidence < 1.0
+
+
+def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
+    """Simulated models whose parameters come from the prior: 90 % of the bands hold the truth, give or take 6 %."""
+    generator = np.random.default_rng(3)
+    held = []
+    for _ in range(200):
+        share = 1.0 if generator.random() < 0.5 else NARROW
+        slope, shift = 1 + share * 0.4 * generator.normal(), share * 0.8 * generator.normal()
+        own = share * 0.5 * generator.normal()
+        log = []
+        for number in range(1, 31):
+            confidence = float(generator.uniform(0.1, 0.95))
+            truth = 1 / (1 + math.exp(-(slope * log_odds(confidence) + shift + own)))
+            log.append(label(number, bool(generator.random() < truth), confidence))
+        rated = LabelRule().rate(LabelRule().add(LabelRule().start(), log), "d", 0.7)
+        truth = 1 / (1 + math.exp(-(slope * log_odds(0.7) + shift + own)))
+        held.append(rated.low <= truth <= rated.high)
+    assert 0.84 <= np.mean(held) <= 0.96
+
+
+def test_positions_and_queues_are_drawn_by_the_seed() -> None:
+    assert draw_positions(20, 300, 42) == draw_positions(20, 300, 42) != draw_positions(20, 300, 43)
+    assert draw_positions(9, 4, 1) == {0, 1, 2, 3}
+    record = record_of_toy()
+    records = [replace(record, position=n) for n in range(30)]
+    queue = review_queue(records, 42)
+    assert [each.position for each in queue] != list(range(30))
+    assert sorted(each.position for each in queue) == list(range(30))
+
+
+def test_a_label_is_about_the_reported_answer_and_its_label_free_confidence() -> None:
+    record = record_of_toy()
+    made = label_of(record, False, number=3)
+    assert (made.number, made.position, made.correct) == (3, record.position, False)
+    assert (made.confidence, made.reported, made.domain) == (
+        record.label_free,
+        record.confidence,
+        record.question.domain,
+    )

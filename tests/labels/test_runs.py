@@ -1,0 +1,81 @@
+"""Labels of a run: revealed along the stream, or given afterwards in a review."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.data.grading import reported_correct
+from secl.errors import RunError
+from secl.labels import LabelRule
+from secl.labels.relabel import relabelled
+from secl.runs.labelling import add_label, current_records, queue
+from secl.runs.runner import Run, start
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+
+
+def begun(folder: Path, **settings: Any) -> Run:
+    chosen = {"benchmarks": ["capitals:20", "science:20"], "gate": "never", **settings}
+    return start(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
+
+
+def test_revealed_references_move_the_confidences_behind_them_and_none_before(tmp_path: Path) -> None:
+    run, plain = begun(tmp_path / "labels", labels=12), begun(tmp_path / "plain")
+    for each in (run, plain):
+        each.proceed()
+        each.store.close()
+    with Store(tmp_path / "labels") as store:
+        log = store.label_log()
+        assert [label.number for label in log] == list(range(1, 13))
+        assert {label.source for label in log} == {"reference"}
+        rule = LabelRule()
+        for record, other in zip(run.records, plain.records, strict=True):
+            known = [label for label in log if label.position < record.position]
+            state = rule.add(rule.start(), known)
+            assert record.labelled == rule.rate(state, record.question.domain, other.confidence)
+            assert record.label_free == other.confidence
+            assert replace(record, labelled=None) == replace(other, labelled=None)
+        for label in log:
+            assert label.correct == reported_correct(run.records[label.position])
+        assert list(current_records(store)) == run.records  # nothing came later
+
+
+def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    run.proceed()
+    run.store.close()
+    with Store(tmp_path / "run", writable=True) as store:
+        waiting = queue(store, 1)
+        assert len(waiting) == 40
+        assert waiting == queue(store, 1) != queue(store, 2)
+        for record in waiting[:8]:
+            add_label(store, record, False)
+        add_label(store, waiting[0], True)  # the last word counts, both are kept
+        add_label(store, waiting[1], None)
+        assert (len(store.label_log()), len(store.labels())) == (10, 7)
+        assert [record.position for record in queue(store, 1)] == [
+            record.position for record in [waiting[1], *waiting[8:]]
+        ]
+        now = list(current_records(store))
+        assert now == list(relabelled(run.records, store.label_log(), LabelRule()))
+        assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
+        by_position = {record.position: record.labelled for record in now}
+        own, other = by_position[waiting[0].position], by_position[waiting[20].position]
+        assert own is not None
+        assert other is not None
+        assert (own.labels, other.labels) == (6, 7)
+        assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
+        with pytest.raises(RunError, match="nothing to take back"):
+            add_label(store, waiting[30], None)
+
+
+def test_more_labels_than_questions_reveal_all(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", benchmarks=["capitals:5"], labels=50)
+    run.proceed()
+    assert len(run.store.labels()) == 5
+    run.store.close()

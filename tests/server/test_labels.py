@@ -1,0 +1,137 @@
+"""Thumbs move the confidences of later answers, by the formula and to the last digit."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.labels import LabelRule
+from secl.runs.folder import FILE
+from secl.server.audit.explain import explain
+from secl.server.audit.integrity import examine
+from secl.server.audit.labels import influences
+from secl.server.audit.store import ServerStore
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.testing import toy_stream
+from tests.server.conftest import MakeService
+
+
+def rated(service: Service) -> list[float]:
+    """Ask 30 questions and say of each whether it is right: one of three is."""
+    confidences = []
+    for number, question in enumerate(toy_stream(30)):
+        confidences.append(service.ask(question, 20).record.confidence)
+        service.state.add_feedback(number, number % 3 == 0)
+    return confidences
+
+
+def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service: MakeService) -> None:
+    service = make_service()
+    rated(service)
+    record = service.ask(toy_stream(31)[30], 20).record
+    rule = LabelRule()
+    state = rule.add(rule.start(), service.state.label_log())
+    assert record.labelled == rule.rate(state, record.question.domain, record.label_free)
+    assert record.labelled.labels == 30
+    assert record.confidence < record.label_free - 0.05
+    assert examine(service.state) == (31, [])
+    moved = influences(rule, service.state.label_log(), record)
+    assert len(moved) == 30
+    assert all((each.moved > 0) == each.correct for each in moved[:5])
+    assert explain(service.state, 30).influences == moved
+    assert explain(service.state, 0).influences == ()
+
+
+def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeService) -> None:
+    service, questions = make_service(), toy_stream(40)
+    rated(service)
+    before = service.ask(questions[30], 20).record.labelled
+    service.state.add_feedback(30, True)
+    between = service.ask(questions[30], 20).record.labelled
+    service.state.add_feedback(30, None)
+    after = service.ask(questions[30], 20).record.labelled
+    assert before is not None
+    assert between is not None
+    assert after is not None
+    assert between.confidence > before.confidence
+    assert replace(after, until=before.until) == before
+    assert [label.correct for label in service.state.label_log()][-2:] == [True, None]
+    assert examine(service.state)[1] == []
+
+
+def test_a_restart_forgets_nothing(make_service: MakeService) -> None:
+    service = make_service()
+    rated(service)
+    then = service.ask(toy_stream(31)[30], 20).record.labelled
+    service.stop()
+    service.state.close()
+    again = make_service().ask(toy_stream(31)[30], 20).record.labelled
+    assert then == again
+
+
+@pytest.mark.parametrize(
+    ("statement", "check"),
+    [
+        ("UPDATE labels SET correct = 1 - correct WHERE number = 4", "labels"),
+        ("UPDATE labels SET confidence = 0.5 WHERE number = 4", "labels"),
+        ("DELETE FROM labels WHERE number = 4", "labels"),
+        ("UPDATE labels SET position = 99 WHERE number = 4", "integrity"),
+    ],
+)
+def test_whatever_is_changed_in_the_labels_is_found(make_service: MakeService, statement: str, check: str) -> None:
+    service = make_service()
+    rated(service)
+    service.stop()
+    service.state.close()
+    with sqlite3.connect(service.state.folder / FILE) as db:
+        db.execute(statement)
+    with ServerStore(service.state.folder) as state:
+        assert check in {finding.check for finding in examine(state)[1]}
+
+
+def test_feedback_of_an_earlier_version_becomes_labels(make_service: MakeService) -> None:
+    service = make_service()
+    for question in toy_stream(3):
+        service.ask(question, 20)
+    service.stop()
+    service.state.close()
+    with sqlite3.connect(service.state.folder / FILE) as db:
+        db.execute("DROP TABLE labels")
+        db.execute("CREATE TABLE feedback (position INTEGER PRIMARY KEY, correct INTEGER NOT NULL, time REAL NOT NULL)")
+        db.execute("INSERT INTO feedback VALUES (2, 1, 7.0), (0, 0, 8.0)")
+    with ServerStore(service.state.folder) as state:  # only read
+        assert [(label.position, label.correct) for label in state.labels()] == [(2, True), (0, False)]
+        assert [served.correct for served in state.latest(3)] == [False, None, True]
+    again = make_service()
+    assert [(label.number, label.position, label.time) for label in again.state.labels()] == [(1, 2, 7.0), (2, 0, 8.0)]
+    labelled = again.ask(toy_stream(1)[0], 20).record.labelled
+    assert labelled is not None
+    assert labelled.labels == 2
+
+
+@pytest.fixture
+def client(make_service: MakeService) -> TestClient:
+    return TestClient(create_app(make_service()), base_url="http://127.0.0.1")
+
+
+def test_domains_keep_their_own_level(client: TestClient) -> None:
+    asked = {"question": "Which is it?", "options": ["this", "that"]}
+    for number in range(12):
+        client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
+        client.post("/v1/feedback", json={"record_id": f"rec_{number:08d}", "correct": number % 2 == 0})
+    art, law = (client.post("/v1/ask", json={**asked, "domain": name}).json()["secl"] for name in ("art", "law"))
+    assert art["label_free"] == law["label_free"]
+    assert art["labels"] == law["labels"] == 12
+    assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
+
+
+@pytest.mark.parametrize("body", [{"chance": 0}, {"chance": 1.5}, {"chance": "often"}])
+def test_a_chance_that_is_none_is_refused(client: TestClient, body: dict[str, object]) -> None:
+    client.post("/v1/ask", json={"question": "Why?"})
+    reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": True, **body})
+    assert reply.status_code == 400
+    assert client.get("/v1/records/rec_00000000").json()["feedback"] is None

@@ -102,7 +102,7 @@ def _main(log: str, arguments: list[str], die: tuple[str, int] | None, of: signa
 
 def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
     from secl.backends.local.model import LocalModel
-    from secl.runs import store
+    from secl.runs import database
     from secl.runs.store import Store
 
     left = [survived]
@@ -125,12 +125,12 @@ def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
         db.set_trace_callback(lambda sql: pass_by() if sql.startswith("INSERT INTO decisions") else None)
         return db
 
-    plain = store.connect
+    plain = database.connect
     if moment == "answered":
         LocalModel.answer = and_then(LocalModel.answer)  # type: ignore[method-assign]
     elif moment == "learned":
         LocalModel.learn = and_then(LocalModel.learn)  # type: ignore[method-assign]
     elif moment == "half written":
-        store.connect = connect
+        database.connect = connect
     else:
         Store.add = and_then(Store.add)  # type: ignore[method-assign]

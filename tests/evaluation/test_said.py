@@ -10,6 +10,7 @@ from secl.evaluation.summary import summarise
 from secl.labels import label_of
 from secl.records import Question
 from secl.runs.encoding import to_plain, to_row
+from secl.runs.labelling import current_records
 from secl.runs.store import Store
 from tests.evaluation.test_trust import choice, with_posterior
 from tests.reports.conftest import MakeRecord
@@ -44,9 +45,9 @@ def test_labels_in_a_store_make_its_records_graded_and_leave_what_is_stored(
         for record in records:
             store.add(record, 0.0)
         for number, correct in enumerate((True, None, False), start=1):
-            store.add_label(label_of(records[1], correct, number=number))
+            store.add_label(label_of(records[1], correct, number=number, source="feedback"))
         assert list(store.records()) == records
-        labelled = list(store.labelled_records())
+        labelled = list(current_records(store))
     assert [record.said for record in labelled] == [None, False, None]
     assert [to_row(record)["correct"] for record in labelled] == [None, False, None]
     assert summarise(labelled).unlabelled == 2

@@ -16,6 +16,7 @@ from secl.errors import ParameterError, RunError
 if TYPE_CHECKING:
     from secl.records import Record
     from secl.reports.run_report import RunReport
+    from secl.runs.labelling import current_records
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
@@ -46,7 +47,7 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
         stores = []
         for folder in runs:
             store = resources.enter_context(Store(folder))
-            records = list(store.labelled_records())
+            records = list(current_records(store))
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
             stores.append((store, records))

@@ -12,6 +12,7 @@ from typing import IO, Any
 from secl.errors import ParameterError, StorageError
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
+from secl.runs.labelling import current_records
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet")
@@ -60,11 +61,11 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
 
 def _write_text(stream: IO[str], store: Store, format: str) -> None:
     if format == "jsonl":
-        for record in store.labelled_records():
+        for record in current_records(store):
             stream.write(json.dumps(to_export(record), ensure_ascii=False) + "\n")
         return
     writer = None
-    for record in store.labelled_records():
+    for record in current_records(store):
         row = to_row(record)
         if writer is None:
             writer = csv.DictWriter(stream, list(row))
@@ -78,5 +79,5 @@ def _write_parquet(path: Path, store: Store) -> None:
         import pyarrow.parquet
     except ImportError as problem:
         raise ParameterError('parquet needs pyarrow; run: pip install "secl[parquet]".') from problem
-    rows: list[dict[str, Any]] = [to_row(record) for record in store.labelled_records()]
+    rows: list[dict[str, Any]] = [to_row(record) for record in current_records(store)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from secl.errors import RunError
-from secl.labels import LabelRule, LabelSource, label_of
+from secl.labels import LabelRule, LabelSource, label_of, standing
 from secl.labels.draw import review_queue
 from secl.labels.relabel import relabelled
 from secl.records import Record
@@ -14,18 +14,20 @@ from secl.runs.store import Store
 
 
 def current_records(store: Store) -> Iterator[Record]:
-    """The records of a run with confidences that follow all of its labels; those of a server as they were reported.
+    """All records in order, with what people said of them and the confidences that follow from it.
 
     Labels that were revealed along the stream have moved the confidences behind them already; only labels that came
-    later, from a review, move those of the whole run.
+    later, from a review, move those of the whole run. Those of a server are as they were reported.
     """
     log = store.label_log()
     last = next(store.records("r.position = ?", len(store) - 1), None)
     known = 0 if last is None or last.labelled is None else last.labelled.until
-    reviewed = any(label.source == "review" for label in log if label.number > known)
-    if not reviewed or store.is_server:
-        return store.records()
-    return relabelled(store.records(), log, LabelRule(Manifest.of(store).settings.label))
+    records = store.records()
+    if any(label.source == "review" for label in log if label.number > known) and not store.is_server:
+        records = relabelled(records, log, LabelRule(Manifest.of(store).settings.label))
+    said = {label.position: bool(label.correct) for label in standing(log)}
+    for record in records:
+        yield record.with_label(said[record.position]) if record.position in said else record
 
 
 def queue(store: Store, seed: int) -> list[Record]:

@@ -24,8 +24,7 @@ from typing import Any, Self
 from secl.errors import ParameterError, QuestionError, RunError
 from secl.labels import Label, standing
 from secl.records import Record
-from secl.runs import label_log
-from secl.runs.database import SCHEMA, connect, read_record
+from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
@@ -56,7 +55,7 @@ class Store:
         with ExitStack() as resources:
             if writable:
                 resources.enter_context(lock_folder(folder))
-            self._db = resources.enter_context(closing(connect(folder / FILE, writable)))
+            self._db = resources.enter_context(closing(database.connect(folder / FILE, writable)))
             self._check_format()
             if writable:
                 with storage_errors(folder):
@@ -78,7 +77,7 @@ class Store:
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.executescript(f"PRAGMA journal_mode = WAL; {SCHEMA} {tables}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -188,7 +187,7 @@ class Store:
             {where and f"WHERE {where}"} ORDER BY r.position"""
         for row in self._read(query, *values):
             try:
-                yield read_record(row)
+                yield database.read_record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self._damaged(problem) from problem
 
@@ -240,12 +239,6 @@ class Store:
     def labels(self) -> tuple[Label, ...]:
         """The labels that stand: the last one of each answer, unless it was taken back."""
         return standing(self.label_log())
-
-    def labelled_records(self) -> Iterator[Record]:
-        """All records in order, with what people said of them."""
-        said = {label.position: bool(label.correct) for label in self.labels()}
-        for record in self.records():
-            yield record.with_label(said[record.position]) if record.position in said else record
 
     def versions(self) -> list[int]:
         """Numbers of the kept adapter versions."""

@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, get_args
 
-from secl.data.grading import grade
 from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import EntropyShift, Gate, gap_of
+from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lookahead import Lookahead, foresee
 from secl.metrics.probability import bin_index, directional_target

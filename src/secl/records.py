@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields, replace
 from string import ascii_uppercase
-from typing import Literal
+from typing import Literal, get_args
 
 from secl.errors import QuestionError
 from secl.evidence import Evidence, Labelled, Posterior
@@ -23,14 +23,19 @@ Form = Literal["choice", "number", "short", "sentence"]
 
 FORMS: tuple[Form, ...] = ("choice", "number", "short", "sentence")
 
+Grader = Literal["auto", "exact", "contains", "number", "regex", "overlap"]
+"""How answers to open questions may be graded; `secl.grading` says what each does."""
+
+GRADERS: tuple[Grader, ...] = get_args(Grader)
+
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Right and wrong answers of a question graded by overlap (TruthfulQA generation).
+    """Right and wrong answers of an open question.
 
     Attributes:
-        correct: answers that are right, the best one first.
-        incorrect: answers that are wrong.
+        correct: answers any of which is right, the best one first.
+        incorrect: answers that are wrong; may be empty.
     """
 
     correct: tuple[str, ...]
@@ -52,6 +57,7 @@ class Question:
         context: a passage to answer from, which the model is shown beside the question; "" for none.
         system: the system text of the conversation; "" for the model's own.
         extra: names and texts of further columns, which no model sees; they come back in exports.
+        grader: how an answer to an open question is graded, one of `GRADERS`; empty for what its form implies.
 
     Raises:
         QuestionError: empty text, one option, more than 26 options, or a reference that is no option.
@@ -69,19 +75,29 @@ class Question:
     context: str = ""
     system: str = ""
     extra: tuple[tuple[str, str], ...] = ()
+    grader: str = ""
 
     def __post_init__(self) -> None:
         name = f"question {self.id!r}" if self.id else f"question {self.text[:40]!r}"
+        options: object = self.options
+        if isinstance(options, str):
+            raise QuestionError(f"{name} has the text {options[:40]!r} as its options; give a tuple of texts.")
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
         if any(map(_half_characters, (self.text, self.context, self.system, *self.options))):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
+        if self.grader and self.grader not in GRADERS:
+            raise QuestionError(f"{name} has the unknown grader {self.grader!r}; they are {', '.join(GRADERS)}.")
         if not self.options:
             if self.form == "choice":
                 raise QuestionError(f"{name} is multiple choice but has no options; give at least two.")
-            return
+        else:
+            self._check_options(name)
+
+    def _check_options(self, name: str) -> None:
+        """Check a multiple-choice question, and set its form."""
         if self.form == "short":
             object.__setattr__(self, "form", "choice")
         if self.form != "choice":
@@ -92,6 +108,8 @@ class Question:
             raise QuestionError(
                 f"{name} has {len(self.options)} options but only {len(LETTERS)} letters exist; split it."
             )
+        if self.grader:
+            raise QuestionError(f"{name} has options, so it is graded by their letters; leave its grader out.")
         if any(not option.strip() for option in self.options):
             raise QuestionError(f"{name} has an empty option; remove it or fill it in.")
         if self.reference is not None and self.reference not in self.letters:

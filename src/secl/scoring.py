@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from secl.data.grading import grade
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.given import GivenAnswer, named
+from secl.grading import grade
 from secl.labels import LabelRule
 from secl.lookahead import WINDOW
 from secl.model import Model, Rating

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from secl.errors import ParameterError
+from secl.records import Grader
 from secl.settings_base import OFF, Settings
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
@@ -77,6 +78,9 @@ class StreamSettings(Settings):
     skip_bad: bool = Field(False, description="Leave out questions that cannot be read or asked, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
     order: Order = Field("forward", description="Order of the domains.")
+    grader: Grader = Field(
+        "auto", description="How answers to your own open questions are graded, where they do not say so themselves."
+    )
     data: str | None = Field(None, description="Folder with official benchmark files; SECL_DATA, else the hub.")
 
     @property

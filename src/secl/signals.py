@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from secl.data.grading import answer_key
 from secl.errors import ParameterError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind, Posterior
+from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.posterior.rule import PosteriorRule

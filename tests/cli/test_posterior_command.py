@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import secl.cli.run as demo
-from secl.data.grading import grade
 from secl.evidence import CandidateEvidence, Likelihood
+from secl.grading import grade
 from secl.records import Question, Record, Reply
 from secl.reports.effect import ROWS
 from secl.reports.formatting import number

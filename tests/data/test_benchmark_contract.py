@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from secl.data.benchmarks import BENCHMARKS, Benchmark, OfficialBenchmark, QuizBenchmark, load
-from secl.data.grading import grade
 from secl.data.quiz import DOMAINS
 from secl.errors import DataError, ParameterError
+from secl.grading import grade
 from secl.records import FORMS, References
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from secl.data.benchmarks import load
-from secl.data.grading import grade, parse_number
 from secl.errors import DataError
+from secl.grading import grade, parse_number
 from secl.records import Question, References
 
 

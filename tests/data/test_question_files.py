@@ -252,3 +252,12 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     assert all(str(path) not in reason for _, reason in file.skipped)
     with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
         read_rows(written(tmp_path, "none.jsonl", "{"), skip_bad=True)
+
+
+def test_a_question_may_have_a_grader_of_its_own_which_must_fit_its_reference(tmp_path: Path) -> None:
+    path = written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "x", "grader": "contains"}')
+    assert read_questions(path)[0].grader == "contains"
+    with pytest.raises(DataError, match=r"line 1.*unknown grader 'fuzzy'"):
+        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "grader": "fuzzy"}'))
+    with pytest.raises(DataError, match=r"line 1.*no regular expression"):
+        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "(", "grader": "regex"}'))

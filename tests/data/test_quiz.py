@@ -10,9 +10,9 @@ import pytest
 
 from secl.data.arithmetic import TEMPLATES
 from secl.data.benchmarks import load
-from secl.data.grading import grade, normalise_text
 from secl.data.items import read_table
 from secl.data.quiz import DOMAINS, MOST_ARITHMETIC, available, quiz
+from secl.grading import grade, normalise_text
 from secl.records import Question
 
 CHOICE_DOMAINS = DOMAINS[1:]

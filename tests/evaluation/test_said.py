@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from secl.data.grading import reported_correct
 from secl.evaluation.summary import summarise
+from secl.grading import reported_correct
 from secl.labels import label_of
 from secl.records import Question
 from secl.runs.encoding import to_plain, to_row

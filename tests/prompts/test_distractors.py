@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.data.grading import normalise_text, parse_number
+from secl.grading import normalise_text, parse_number
 from secl.prompts.distractors import COUNT, distinct, near_numbers
 
 ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)

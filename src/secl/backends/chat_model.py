@@ -19,10 +19,10 @@ from secl.backends.rating import Rater
 from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
-from secl.data.grading import answer_key
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
+from secl.grading import answer_key
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer
 from secl.records import Question, Reply, Update

@@ -11,8 +11,8 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
-from secl.data.grading import answer_key
 from secl.evidence import DincoEvidence
+from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer
 from secl.records import Form, Question

@@ -17,6 +17,7 @@ KEYS = (
     "domain",
     "id",
     "form",
+    "grader",
     "context",
     "system",
     "answer",

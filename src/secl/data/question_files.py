@@ -6,7 +6,7 @@
     references       several right answers: a list, "a | b", or {"correct": [...], "incorrect": [...]}
     reference_index  the right option's number, counted from 0
     context, system  a passage beside the question, and the system text
-    domain, id, form as in `secl.Question`
+    domain, id, form, grader  as in `secl.Question`
     answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"
 
@@ -18,15 +18,16 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
 from secl.data.table_files import open_table, table_of
 from secl.data.table_rows import Table, TableRow
-from secl.errors import DataError
-from secl.records import Question
+from secl.errors import DataError, QuestionError
+from secl.grading import check_grader
+from secl.records import Grader, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,27 @@ class QuestionFile:
     rows: tuple[QuestionRow, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+
+    def graded_by(self, grader: Grader, *, skip_bad: bool = False) -> QuestionFile:
+        """The same with a grader for the open questions that have none of their own.
+
+        Raises:
+            DataError: the reference of a question does not fit it, unless such rows are skipped.
+        """
+        rows, skipped = [], list(self.skipped)
+        for row in self.rows:
+            question = row.question
+            if grader != "auto" and not question.options and not question.grader:
+                question = replace(question, grader=grader)
+            try:
+                check_grader(question)
+            except QuestionError as problem:
+                if not skip_bad:
+                    raise DataError(str(problem)) from problem
+                skipped.append((f"line {row.line}", str(problem)))
+                continue
+            rows.append(replace(row, question=question))
+        return replace(self, rows=tuple(rows), skipped=tuple(skipped))
 
 
 def read_rows(path: str | Path, *, skip_bad: bool = False, columns: Mapping[str, str] | None = None) -> QuestionFile:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from secl.data.grading import parse_number
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
+from secl.grading import check_grader, parse_number
 from secl.records import FORMS, LETTERS, Form, Question, References
 
 Values = Mapping[str, object]
@@ -37,7 +37,7 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], location: s
     form_name = text(values, "form", location) or ("choice" if options else form)
     _check_form(form_name, reference, location)
     try:
-        return Question(
+        built = Question(
             question,
             options=options,
             reference=reference,
@@ -47,9 +47,12 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], location: s
             context=text(values, "context", location) or "",
             system=text(values, "system", location) or "",
             extra=tuple(extra),
+            grader=text(values, "grader", location) or "",
         )
+        check_grader(built)
     except QuestionError as error:
         raise DataError(f"{location}: {error}") from error
+    return built
 
 
 def _check_form(form: str, reference: str | References | None, location: str) -> None:

@@ -7,7 +7,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +16,7 @@ from secl.errors import ParameterError
 from secl.records import Question
 from secl.settings import Order
 
-_LATER = ("context", "system", "extra")
+_LATER = ("context", "system", "extra", "grader")
 """Fields of a question that came later: where they are empty, the fingerprint is the one from before them."""
 
 
@@ -81,7 +81,9 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
 
 
 def fingerprint(questions: Sequence[Question]) -> str:
-    """64 hexadecimal digits that change with any field of any question and with their order.
+    """64 hexadecimal digits that change with what is asked, field by field, and with its order.
+
+    How answers are graded is no part of it: that may be set for a whole run.
 
     A run stores it, so that resuming with a changed stream is refused.
 
@@ -91,7 +93,8 @@ def fingerprint(questions: Sequence[Question]) -> str:
     """
     digest = hashlib.sha256()
     for question in questions:
-        fields = {name: value for name, value in asdict(question).items() if value or name not in _LATER}
+        asked = asdict(replace(question, grader=""))
+        fields = {name: value for name, value in asked.items() if value or name not in _LATER}
         canonical = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         digest.update(canonical.encode("ascii") + b"\n")
     return digest.hexdigest()

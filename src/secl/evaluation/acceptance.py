@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from secl.data.grading import reported_correct
 from secl.errors import ParameterError
+from secl.grading import reported_correct
 from secl.labels import Label, LabelRule, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from secl.data.grading import answer_key
 from secl.errors import RunError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.series import Estimator, Series
+from secl.grading import answer_key
 from secl.metrics.calibration import EceFloor, ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.records import Record

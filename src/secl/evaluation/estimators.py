@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secl.data.grading import correctness
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
 from secl.evaluation.posterior import candidate_estimators
 from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Family, Series
+from secl.grading import correctness
 from secl.records import Record, Reply
 from secl.settings import Formula
 from secl.signals import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from secl.data.grading import correctness
 from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
 from secl.evidence import CandidateEvidence, Posterior
+from secl.grading import correctness
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.records import Record, Reply

@@ -14,9 +14,9 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
-from secl.data.grading import reported_correct
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
 from secl.evaluation.symptoms import seen
+from secl.grading import reported_correct
 from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import chance_of_count
 from secl.metrics.discrimination import auroc

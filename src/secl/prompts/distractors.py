@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from secl.data.grading import normalise_text, parse_number, write_number
+from secl.grading import normalise_text, parse_number, write_number
 from secl.records import Form
 
 COUNT = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secl.data.grading import parse_number, write_number
+from secl.grading import parse_number, write_number
 from secl.records import Form
 
 MAX_WORDS = 12

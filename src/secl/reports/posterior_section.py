@@ -6,9 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from secl.data.grading import correctness
 from secl.evaluation.view_check import check_views
 from secl.evidence import Posterior
+from secl.grading import correctness
 from secl.records import Record
 from secl.reports.formatting import amount, counted, number, percent
 from secl.reports.table import Cell, Column, Table

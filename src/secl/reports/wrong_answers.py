@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.data.grading import reported_correct
+from secl.grading import reported_correct
 from secl.records import Record, References, Reply
 from secl.reports.answers import named, named_reference
 from secl.reports.formatting import number

@@ -80,6 +80,7 @@ def read_stream(settings: RunSettings) -> Stream:
             load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
         )
     file = read_rows(Path(source.questions), skip_bad=source.skip_bad, columns=source.named_columns)
+    file = file.graded_by(source.grader, skip_bad=source.skip_bad)
     counts: Counter[str] = Counter()
     questions = []
     for row in file.rows:

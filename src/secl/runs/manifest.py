@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
@@ -49,6 +49,16 @@ class Manifest(BaseModel):
     environment: dict[str, str | int] = {}
     adapter: dict[str, Any] = {}
     created: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, values: Any) -> Any:
+        """A run of before graders had names was graded exactly."""
+        settings = values.get("settings") if isinstance(values, dict) else None
+        stream = settings.get("stream") if isinstance(settings, dict) else None
+        if not isinstance(stream, dict) or not stream.get("questions") or "grader" in stream:
+            return values
+        return {**values, "settings": {**settings, "stream": {**stream, "grader": "exact"}}}
 
     @classmethod
     def new(

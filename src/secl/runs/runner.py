@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from secl.calibrator import Calibrator
-from secl.data.grading import reported_correct
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.evaluation.estimators import make_estimators
@@ -19,6 +18,7 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
+from secl.grading import reported_correct
 from secl.labels import LabelRule, label_of
 from secl.labels.draw import draw_positions
 from secl.methods import Method
@@ -177,7 +177,9 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
         questions = read_stream(settings).without(manifest.unanswerable).questions
-        if fingerprint(questions) != manifest.stream:
+        records = list(store.records())
+        regraded = any(one.question.grader != other.grader for one, other in zip(records, questions, strict=False))
+        if fingerprint(questions) != manifest.stream or regraded:
             changed = _changed(store, manifest, questions)
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
@@ -185,7 +187,6 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         model = (load or load_model)(settings)
         _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model)
-        records = list(store.records())
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)

@@ -68,6 +68,11 @@ class RunSettings(SettingGroups):
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+        if self.stream.benchmarks and self.stream.grader != "auto":
+            raise ParameterError(
+                f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
+                "a finished run with secl report RUN --grader."
+            )
         for kind in self.evidence.extra_evidence:
             if kind not in get_args(EvidenceKind):
                 kinds = ", ".join(get_args(EvidenceKind))

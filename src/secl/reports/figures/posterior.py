@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from secl.data.grading import grade
 from secl.errors import ParameterError
+from secl.grading import grade
 from secl.records import Record
 from secl.reports.figures.drawing import BLACK, BLUE, SKY, VERMILLION, WHITE, new_figure, wrapped
 from secl.reports.formatting import percent

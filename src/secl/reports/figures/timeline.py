@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from secl.data.grading import grade
 from secl.errors import ParameterError
+from secl.grading import grade
 from secl.records import Record
 from secl.reports.figures.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from secl.data.grading import grade, grade_by_references, normalise_text, parse_number, same_text, write_number
 from secl.errors import QuestionError
+from secl.grading import grade, grade_by_references, normalise_text, parse_number, same_text, write_number
 from secl.records import Question, References
 
 
@@ -103,7 +103,8 @@ def test_an_absurdly_long_number_is_no_answer() -> None:
         (Question("?", reference="Bogotá"), "bogota", True),
         (Question("?", reference="8"), "8.0", True),
         (Question("?", reference="8"), "18", False),
-        (Question("?", reference="Paris"), "Paris, France", False),
+        (Question("?", reference="Paris"), "Paris, France", True),
+        (Question("?", reference="Paris", grader="exact"), "Paris, France", False),
         (Question("?", reference="Paris"), "", False),
         (Question("?", reference="It rains.", form="sentence"), "it rains", True),
     ],

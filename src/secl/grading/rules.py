@@ -1,0 +1,157 @@
+"""Whether an answer is right, by the grader of its question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from secl.errors import QuestionError
+from secl.grading.everyday import says
+from secl.grading.numbers import parse_number
+from secl.grading.overlap import grade_by_references
+from secl.grading.texts import contains, same_text
+from secl.records import Question, Record, References
+
+
+def grade(question: Question, answer: str | None) -> bool | None:
+    """Whether `answer` is right.
+
+    Args:
+        question: the question with its reference, and its grader if it has one of its own.
+        answer: the letter, number or text read from the reply; None, which is wrong, if nothing could be read.
+
+    Returns:
+        Right or wrong; None without a reference.
+
+    Raises:
+        QuestionError: the reference does not fit the grader, see `check_grader`.
+
+    >>> grade(Question("How many legs has a spider?", reference="8"), "A spider has eight legs.")
+    True
+    >>> grade(Question("How many legs has a spider?", reference="8", grader="exact"), "A spider has eight legs.")
+    False
+    >>> grade(Question("Capital of France?", options=("Rome", "Paris"), reference="B"), None)
+    False
+    >>> grade(Question("What will the weather be?"), "rain") is None
+    True
+    """
+    if question.reference is None:
+        return None
+    if answer is None or not answer.strip():
+        return False
+    if question.options:
+        letter = answer.strip().upper()  # where two options are equal, both are right
+        return letter in question.letters and question.option(letter) == question.option(str(question.reference))
+    check_grader(question)
+    return _GRADERS[grader_of(question)](question, answer)
+
+
+def reported_correct(record: Record) -> bool | None:
+    """Whether the answer that a record reports is right; None without a label or a reference."""
+    return correctness(record, record.answer)
+
+
+def correctness(record: Record, answer: str | None) -> bool | None:
+    """Whether an answer to the question of a record is right; None without a label or a reference."""
+    if record.said is not None and answer == record.answer:
+        return record.said
+    return record.correct if answer == record.reply.answer else grade(record.question, answer)
+
+
+def grader_of(question: Question) -> str:
+    """The grader of an open question: its own, or the one that follows from its form and its reference.
+
+    >>> grader_of(Question("2 + 2?", form="number")), grader_of(Question("Who?"))
+    ('number', 'auto')
+    """
+    if question.grader not in ("", "auto"):
+        return question.grader
+    if question.form == "number" and not isinstance(question.reference, References):
+        return "number"
+    return "overlap" if isinstance(question.reference, References) and question.reference.incorrect else "auto"
+
+
+def check_grader(question: Question) -> None:
+    """Check that the grader of an open question can do with its reference, if it has one.
+
+    Raises:
+        QuestionError: no number for "number", no wrong answers for "overlap", or a pattern that is none for "regex".
+    """
+    if question.reference is None or question.options:
+        return
+    grader, references = grader_of(question), _correct(question)
+    name = repr(question.id or question.text[:40])
+    if grader == "overlap" and not (isinstance(question.reference, References) and question.reference.incorrect):
+        raise QuestionError(
+            f"question {name} is graded by overlap but has no wrong answers to compare with; give some in 'references' "
+            "or take another grader."
+        )
+    for reference in references:
+        if grader == "number" and parse_number(reference) is None:
+            raise QuestionError(
+                f"question {name} asks for a number but its reference {reference!r} holds none; "
+                "give a number or use the form 'short'."
+            )
+        if grader == "regex":
+            try:
+                re.compile(reference)
+            except re.error as problem:
+                raise QuestionError(
+                    f"question {name} has the reference {reference!r}, which is no regular expression ({problem}); "
+                    "correct it or take another grader."
+                ) from None
+
+
+def regrade(records: Iterable[Record], grader: str) -> list[Record]:
+    """Records as if the answers to their open questions had been graded by another grader; no model is asked.
+
+    Args:
+        records: of a run.
+        grader: one of `secl.records.GRADERS`. Multiple choice keeps its letters, and
+            what people said comes before any grader.
+
+    Raises:
+        QuestionError: the grader is unknown, or the reference of a question does not fit it.
+    """
+    return [_regraded(record, grader) for record in records]
+
+
+def _regraded(record: Record, grader: str) -> Record:
+    if record.question.options:
+        return record
+    question = replace(record.question, grader=grader)
+    graded = replace(
+        record,
+        question=question,
+        correct=grade(question, record.reply.answer),
+        frozen_correct=grade(question, record.frozen.answer),
+    )
+    return graded if record.said is None else graded.with_label(record.said)
+
+
+def _correct(question: Question) -> tuple[str, ...]:
+    """The right answers of an open question."""
+    reference = question.reference
+    if reference is None:
+        return ()
+    return reference.correct if isinstance(reference, References) else (reference,)
+
+
+def _any(accepts: Callable[[str, str], bool]) -> Callable[[Question, str], bool]:
+    """The grader that asks (reference, answer) of each right answer and is content with one."""
+    return lambda question, answer: any(accepts(reference, answer) for reference in _correct(question))
+
+
+def _overlap(question: Question, answer: str) -> bool:
+    return isinstance(question.reference, References) and grade_by_references(answer, question.reference)
+
+
+_GRADERS: dict[str, Callable[[Question, str], bool]] = {
+    "auto": lambda question, answer: says(question.text, _correct(question), answer),
+    "exact": _any(same_text),
+    "contains": _any(contains),
+    "number": _any(lambda reference, answer: parse_number(answer) == parse_number(reference)),
+    "regex": _any(lambda reference, answer: re.search(reference, answer, re.IGNORECASE) is not None),
+    "overlap": _overlap,
+}

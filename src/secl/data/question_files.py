@@ -82,6 +82,8 @@ class QuestionFile:
                 skipped.append((f"line {row.line}", str(problem)))
                 continue
             rows.append(replace(row, question=question))
+        if not rows:
+            raise DataError(f"no question has a reference that fits its grader: {skipped[-1][1]}")
         return replace(self, rows=tuple(rows), skipped=tuple(skipped))
 
 

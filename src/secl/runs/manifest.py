@@ -54,8 +54,10 @@ class Manifest(BaseModel):
     @classmethod
     def _complete(cls, values: Any) -> Any:
         """A run of before graders had names was graded exactly."""
-        settings = values.get("settings") if isinstance(values, dict) else None
-        stream = settings.get("stream") if isinstance(settings, dict) else None
+        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
+            return values
+        settings = values["settings"]
+        stream = settings.get("stream")
         if not isinstance(stream, dict) or not stream.get("questions") or "grader" in stream:
             return values
         return {**values, "settings": {**settings, "stream": {**stream, "grader": "exact"}}}

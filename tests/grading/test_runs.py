@@ -1,0 +1,86 @@
+"""Graders in runs: named for a whole file, by a question itself, and in runs from before they had names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.data.streams import fingerprint
+from secl.errors import DataError, ParameterError
+from secl.records import Question, References
+from secl.runs.encoding import from_plain, to_plain
+from secl.runs.loading import load_questions, read_stream
+from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
+from secl.settings import StreamSettings
+from secl.testing import ScriptedModel
+
+ASKED = Question("Who wrote Faust?", reference="Goethe")
+
+
+def file_of(folder: Path, *rows: dict[str, object]) -> Path:
+    path = folder / "mine.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(tmp_path: Path) -> None:
+    path = file_of(
+        tmp_path,
+        {"question": "Who?", "reference": "x"},
+        {"question": "Who?", "reference": "x", "grader": "exact"},
+        {"question": "Which?", "options": ["x", "y"], "reference": "A"},
+    )
+    plain = load_questions(RunSettings.of({"questions": str(path)}))
+    named = load_questions(RunSettings.of({"questions": str(path), "grader": "contains"}))
+    assert [question.grader for question in plain] == ["", "exact", ""]
+    assert [question.grader for question in named] == ["contains", "exact", ""]
+    assert fingerprint(plain) == fingerprint(named)  # the same is asked
+
+
+def test_a_reference_that_does_not_fit_the_grader_is_refused_or_skipped(tmp_path: Path) -> None:
+    path = file_of(
+        tmp_path, {"question": "Who?", "reference": "x"}, {"question": "What?", "reference": "(", "id": "q2"}
+    )
+    with pytest.raises(DataError, match="'q2' has the reference '\\('"):
+        load_questions(RunSettings.of({"questions": str(path), "grader": "regex"}))
+    stream = read_stream(RunSettings.of({"questions": str(path), "grader": "regex", "skip_bad": True}))
+    assert [question.text for question in stream.questions] == ["Who?"]
+    assert stream.skipped[0][0] == "line 2"
+
+
+def test_benchmarks_keep_their_official_rules() -> None:
+    with pytest.raises(ParameterError, match="official rules"):
+        RunSettings.of({"benchmarks": ["capitals"], "grader": "contains"})
+    with pytest.raises(ParameterError, match="grader is 'fuzzy'; it must be one of auto, exact"):
+        StreamSettings.model_validate({"grader": "fuzzy"})
+
+
+@pytest.mark.parametrize(
+    ("question", "grader"),
+    [
+        (ASKED, "exact"),
+        (Question("Who?", reference=References(("Goethe",), ())), "exact"),
+        (Question("Who?", reference=References(("Goethe",), ("Schiller",)), form="sentence"), ""),
+        (Question("2 + 2?", reference="4", form="number"), ""),
+        (Question("Which?", options=("x", "y"), reference="A"), ""),
+        (Question("Who?"), ""),
+    ],
+)
+def test_a_record_from_before_graders_had_names_keeps_its_rule(question: Question, grader: str) -> None:
+    values = to_plain(Calibrator(ScriptedModel()).ask(question))
+    assert from_plain(values).question.grader == ""
+    del values["question"]["grader"]
+    assert from_plain(values).question.grader == grader
+
+
+def test_a_run_from_before_graders_had_names_goes_on_grading_exactly() -> None:
+    mine = {"settings": {"stream": {"questions": "mine.jsonl"}}}
+    assert Manifest.model_validate(mine).settings.stream.grader == "exact"
+    named = {"settings": {"stream": {"questions": "mine.jsonl", "grader": "auto"}}}
+    assert Manifest.model_validate(named).settings.stream.grader == "auto"
+    benchmark = {"settings": {"stream": {"benchmarks": ["capitals"]}}}
+    assert Manifest.model_validate(benchmark).settings.stream.grader == "auto"

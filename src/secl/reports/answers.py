@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from secl.data.grading import reported_correct
 from secl.evaluation.summary import LOW_DIGIT_MASS
+from secl.grading import reported_correct
 from secl.records import Question, Record, References
 
 LOW = 0.5

@@ -199,10 +199,20 @@ CHANGED: dict[str, Any] = {
 HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulative", "questions": "it's.jsonl"}
 GAPS: dict[str, Any] = {"benchmarks": ("capitals",), "gate": "gap-shift", "probe_rate": 0.5, "against": "zero"}
 SHARE: dict[str, Any] = {"benchmarks": ("capitals",), "method": "posterior", "score_share": 0.25}
+MINE: dict[str, Any] = {"questions": "q.jsonl", "grader": "contains", "skip_bad": True, "columns": ("question=q",)}
+LABELS: dict[str, Any] = {
+    "benchmarks": ("capitals",),
+    "labels": 5,
+    "label_slope": 0.2,
+    "label_shift": 0.9,
+    "label_domains": 0.3,
+    "label_decay": 0.99,
+    "label_sound": 0.7,
+}
 
 
 @pytest.mark.parametrize(
-    "settings", [CHANGED, HINKLEY, GAPS, SHARE, {"benchmarks": ("capitals",), "opening": True}], ids=len
+    "settings", [CHANGED, HINKLEY, GAPS, SHARE, MINE, LABELS, {"benchmarks": ("capitals",), "opening": True}]
 )
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
@@ -222,7 +232,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE, *MINE, *LABELS}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

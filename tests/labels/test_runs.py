@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from secl.data.grading import reported_correct
 from secl.errors import RunError
+from secl.grading import reported_correct
 from secl.labels import LabelRule
 from secl.labels.relabel import relabelled
 from secl.runs.labelling import add_label, current_records, queue

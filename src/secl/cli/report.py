@@ -16,7 +16,6 @@ from secl.errors import ParameterError, RunError
 if TYPE_CHECKING:
     from secl.records import Record
     from secl.reports.run_report import RunReport
-    from secl.runs.labelling import current_records
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
@@ -32,6 +31,7 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
         out: Folder of the report; by default the run's own, or report for several runs.
     """
     from secl.reports.folder import check_folder
+    from secl.runs.labelling import current_records
     from secl.runs.store import Store
 
     runs = (run, *more)

@@ -190,6 +190,7 @@ class Calibrator(Scoring):
             evidence=evidence,
             posterior=posterior,
             answers_best=self.loop.answer == "best",
+            accept=self.loop.accept,
             signal=signal,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             update=None,

@@ -271,6 +271,7 @@ class Record:
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
         labelled: what labels make of the confidence; None in records of earlier versions.
+        accept: lowest confidence of an answer that is accepted, when this one was given; None without a threshold.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.
         outcome: what learning did.
@@ -292,6 +293,7 @@ class Record:
     posterior: Posterior | None = None
     answers_best: bool = False
     labelled: Labelled | None = None
+    accept: float | None = None
     signal: float | None
     outcome: LearningOutcome
     update: Update | None
@@ -333,6 +335,11 @@ class Record:
     def confidence(self) -> float:
         """Probability that `answer` is right, as it is reported: `label_free` and what labels make of it."""
         return self.label_free if self.labelled is None else self.labelled.confidence
+
+    @property
+    def abstained(self) -> bool | None:
+        """Whether the answer is not good enough to act on, or could not be read; None without a threshold."""
+        return None if self.accept is None else self.answer is None or self.confidence < self.accept
 
     @property
     def label_free(self) -> float:

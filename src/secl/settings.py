@@ -169,6 +169,9 @@ class LoopSettings(Settings):
     answer: AnswerName = Field(
         "own", description="own: the answer that the model gives; best: the posterior's most probable candidate."
     )
+    accept: float | None = Field(
+        None, ge=0, le=1, description="Lowest confidence of an answer that is accepted; see secl threshold."
+    )
 
 
 class LabelSettings(Settings):

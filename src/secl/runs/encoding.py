@@ -13,7 +13,7 @@ from secl.grading import reported_correct
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
-_REPORTED = ("answer", "confidence", "best_answer")
+_REPORTED = ("answer", "confidence", "abstained", "best_answer")
 
 
 def to_plain(record: Record) -> dict[str, Any]:
@@ -73,6 +73,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "correct": reported_correct(record),
         "label": record.said,
         "confidence": record.confidence,
+        "abstained": record.abstained,
         "own_answer": record.reply.answer,
         "own_correct": record.correct,
         "stated_confidence": record.reply.confidence,

@@ -163,7 +163,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
 
     Args:
         folder: of the run.
-        changes: settings given again; only `data` and `device` may differ from those of the run.
+        changes: settings given again; only `data`, `device` and `accept` may differ from those of the run.
         load: loads the model, as for `start`.
 
     Raises:

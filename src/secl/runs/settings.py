@@ -22,6 +22,9 @@ from secl.signals import Signal, make_signal
 MACHINE_SETTINGS = ("data", "device")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
+CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "accept")
+"""Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
+
 
 class RunSettings(SettingGroups):
     """All settings of a run; together with the model's and the stream's content they determine its records.
@@ -55,13 +58,13 @@ class RunSettings(SettingGroups):
     def differences(self, other: RunSettings) -> list[str]:
         """Settings that differ, as "tau: 0.7 there, 1.0 here".
 
-        Where the data lie makes no difference, nor does the name of the device.
+        Where the data lie makes no difference, nor does the name of the device, nor what is accepted.
         """
         there, here = self.flat(), other.flat()
         return [
             f"{name}: {shown(name, there[name])} there, {shown(name, here[name])} here"
             for name in there
-            if name not in MACHINE_SETTINGS and there[name] != here[name]
+            if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from secl.lookahead import WINDOW
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.records import Decision, Question, Record
+from secl.settings import LoopSettings
 from secl.stream_state import StreamState
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
@@ -51,6 +52,7 @@ class Scoring:
         posterior: combines evidence about all candidates.
         labels: moves confidences by what people say of answers.
         evidence: "p_true" in it asks P(True) of the rivals as well; candidates are always compared.
+        loop: says which answers are accepted.
         state: where the stream stands.
     """
 
@@ -58,6 +60,7 @@ class Scoring:
     posterior: PosteriorRule
     labels: LabelRule
     evidence: frozenset[EvidenceKind]
+    loop: LoopSettings
     state: StreamState
 
     def start(self) -> StreamState:
@@ -133,6 +136,7 @@ class Scoring:
                 frozen=reply,
                 decision=UNDECIDED,
                 evidence=rating.evidence,
+                accept=self.loop.accept,
                 signal=None,
                 outcome="given",
                 update=None,

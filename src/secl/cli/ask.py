@@ -16,6 +16,7 @@ def ask(
     *,
     option: list[str] | None = None,
     adapter: Path | None = None,
+    accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
     """Ask one question and see the answer, how sure the model is of it, and how probable each candidate is.
@@ -24,15 +25,20 @@ def ask(
         question: The question.
         option: An answer to choose from; give two or more, or none.
         adapter: A run whose learned adapter to use.
+        accept: Lowest confidence of an answer that is accepted.
     """
     from secl.evaluation.symptoms import seen_in_one
     from secl.evidence import Evidence
     from secl.posterior.rule import PosteriorRule
     from secl.records import Question
+    from secl.reports.acceptance_report import accepted_line
     from secl.reports.console import answer_panel
     from secl.reports.formatting import terminal_text
     from secl.runs.loading import load_for_asking
+    from secl.validation import check_finite
 
+    if accept is not None:
+        check_finite("lowest accepted confidence", accept, 0 <= accept <= 1, "lie in [0, 1]")
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
     to_ask = Question(question, tuple(option or ()))
     model_to_ask, normalise = load_for_asking(changes, adapter)
@@ -43,6 +49,9 @@ def ask(
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
     screen = console()
     screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+    if accept is not None:
+        own = None if posterior is None else posterior.confidence
+        screen.print(accepted_line(reply.answer, reply.confidence if own is None else own, accept), soft_wrap=True)
     for reason in seen_in_one(to_ask, reply, evidence, posterior):
         screen.print(f"warning: {terminal_text(reason.sentence)}", soft_wrap=True)
 

@@ -92,6 +92,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     Returns:
         what was reported of each run.
     """
+    from secl.reports.acceptance_report import accepted_sentence
     from secl.reports.folder import write_report
     from secl.reports.terminal import print_run
     from secl.reports.trust_section import trust_line
@@ -103,6 +104,8 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     screen = console()
     for run in reports:
         print_run(run, screen, None if alone else run.name)
+        if (accepted := accepted_sentence(run.records)) is not None:
+            screen.print(accepted, soft_wrap=True)
         screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:

@@ -96,6 +96,10 @@ def serve(
         if key in nested(from_file).get("stream", {}):
             raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
     settings = serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
+    if http is not None and http.refusal is not None and settings.loop.accept is None:
+        raise ParameterError(
+            "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
+        )
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
     listener, is_local = bind(host, port)

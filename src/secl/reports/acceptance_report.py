@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from secl.data.grading import reported_correct
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
 from secl.metrics.risk_control import Threshold, risk_bound
+from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted
 from secl.reports.table import Cell, Column, Table
 
@@ -107,6 +109,42 @@ def cost_sentence(advice: CostAdvice) -> str:
     cost = f"1,000 answers then cost {1000 * advice.cost:,.0f}"
     other = review.replace("1,000 answers cost ", "", 1)
     return f"{accept(advice.threshold)}; {cost}, against {other}, and {everything} (an estimate {source})."
+
+
+def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
+    """Whether an answer is accepted, in words.
+
+    >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
+    ('accepted: 0.620 is not below 0.6', 'abstained: 0.5996 is below 0.6; ask a person or a larger model')
+    """
+    instead = "ask a person or a larger model"
+    if answer is None:
+        return f"abstained: the answer could not be read; {instead}"
+    digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
+    number = f"{confidence:.{digits}f}"
+    if confidence >= accept:
+        return f"accepted: {number} is not below {accept}"
+    return f"abstained: {number} is below {accept}; {instead}"
+
+
+def accepted_sentence(records: Sequence[Record]) -> str | None:
+    """How many answers were accepted, and how many of them are right; None where no threshold was set."""
+    asked = [record for record in records if record.abstained is not None]
+    if not asked:
+        return None
+    accepted = [record for record in asked if not record.abstained]
+    limits = sorted({record.accept for record in asked if record.accept is not None})
+    above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
+    part = share(len(accepted) / len(asked))
+    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(asked), 'answer')} ({part})"
+    graded = [right for record in accepted if (right := reported_correct(record)) is not None]
+    others = [right for record in asked if record.abstained and (right := reported_correct(record)) is not None]
+    known = [
+        f"{share(sum(rights) / len(rights))} of {which} are right"
+        for rights, which in ((graded, "these"), (others, "the rejected ones"))
+        if rights
+    ]
+    return "; ".join([text, *known]) + "."
 
 
 def accept(threshold: Threshold) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from secl.evidence import Posterior
 from secl.records import Record, Reply
+from secl.reports.acceptance_report import accepted_line
 from secl.reports.console import BAR, listing
 from secl.reports.formatting import UNDEFINED, counted, terminal_text
 from secl.server.audit.entries import record_id
@@ -184,6 +185,8 @@ def _reported(explanation: Explanation) -> list[RenderableType]:
         parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
     if explanation.remark is not None:
         parts.append(explanation.remark)
+    if record.accept is not None:
+        parts.append(accepted_line(record.answer, record.confidence, record.accept))
     if posterior is None:
         return parts
     rows = [

@@ -30,10 +30,13 @@ class Secl(BaseModel):
     9, which sum to 1; digit_mass: that of all ten before they were made to. frozen_confidence: stated by the model that
     never learned. entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a
     burst of learning is on. record_id: to ask for the record and to send feedback; null where the disk refused (then
-    stored is false).
+    stored is false). accepted: whether the confidence reaches the server's threshold, `accept`, and the answer could be
+    read; both are null on a server without one.
     """
 
     confidence: float
+    accepted: bool | None = None
+    accept: float | None = None
     source: Source = "stated"
     low: float | None = None
     high: float | None = None
@@ -69,6 +72,8 @@ def secl_of(answer: Answer) -> Secl:
         ]
     return Secl(
         confidence=record.confidence,
+        accepted=None if record.abstained is None else not record.abstained,
+        accept=record.accept,
         source=source_of(record),
         low=None if labelled is None else labelled.low,
         high=None if labelled is None else labelled.high,

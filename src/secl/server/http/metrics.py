@@ -38,6 +38,9 @@ class Metrics:
         self._batch = Histogram(
             "secl_batch", "Questions in one pass.", buckets=(1, 2, 4, 8, 16, 32, 64), registry=self.registry
         )
+        self._accepted = Counter(
+            "secl_accepted", "Answers, by whether the threshold accepts them.", ("accepted",), registry=self.registry
+        )
         self._feedback = Counter("secl_feedback", "Feedback.", ("correct",), registry=self.registry)
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
@@ -52,6 +55,8 @@ class Metrics:
         self._stated.observe(answer.record.reply.confidence)
         self._frozen.observe(answer.record.frozen.confidence)
         self._batch.observe(answer.batch)
+        if answer.record.abstained is not None:
+            self._accepted.labels(str(not answer.record.abstained).lower()).inc()
 
     def count_feedback(self, correct: bool | None) -> None:
         """Count a person's word on whether an answer is right."""

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from pathlib import PurePath
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.records import Question
 from secl.server.audit.entries import record_id
+from secl.server.http.confidence import Secl
 from secl.server.http.conversation import make_question, question_text, turns_of, with_context
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.http.metrics import Metrics
@@ -39,6 +40,9 @@ from secl.server.online.service import Service
 
 log = logging.getLogger("secl.server")
 
+ACCEPTED = "X-Secl-Accepted"
+"""Header of a reply: true or false."""
+
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorReply, "description": "The request cannot be served as it is."},
     500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
@@ -53,28 +57,39 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
     name = settings.served_model_name or public_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
 
+    def _refusal(asked: str | None, field: str) -> str | None:
+        """What stands in place of an answer that is not accepted: what the request asks for, else the server's text."""
+        if asked is not None and service.calibrator.loop.accept is None:
+            message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
+            raise RequestError(400, message, "no_threshold", field)
+        return asked if asked is not None else settings.refusal
+
     async def answer(question: Question, request: Request) -> Answer:
         result = await wait_for_answer(service, question, request, settings.timeout)
         metrics.observe_answer(result)
         return result
 
     @router.post("/v1/chat/completions", response_model=Completion)
-    async def chat(body: ChatRequest, request: Request) -> Completion | StreamingResponse:
+    async def chat(body: ChatRequest, request: Request, response: Response) -> Completion | StreamingResponse:
         """Answer the last turn of a conversation. The reply is OpenAI's, with an object `secl` beside it."""
         _check_model(body.model, name)
         refuse_unsupported(body)
         options = body.secl or SeclOptions()
+        refusal = _refusal(options.refuse, "secl.refuse")
         text = question_text(turns_of(body.messages))
         question = make_question(
             text, options.options, options.form, "sentence", settings.max_prompt_chars, options.domain
         )
         result = await answer(question, request)
         identifier = record_id(result.record.position) if result.stored else uuid.uuid4().hex
-        reply = completion(result, f"chatcmpl-{identifier}", name, int(time.time()))
+        reply = completion(result, f"chatcmpl-{identifier}", name, int(time.time()), refusal)
+        headers = accepted_header(reply.secl)
         if not body.stream:
+            response.headers.update(headers)
             return reply
         with_usage = body.stream_options is not None and body.stream_options.include_usage
-        return StreamingResponse(server_sent_events(reply, with_usage=with_usage), media_type="text/event-stream")
+        events = server_sent_events(reply, with_usage=with_usage)
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -88,15 +103,23 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         return card
 
     @router.post("/v1/ask")
-    async def ask(body: AskRequest, request: Request) -> AskReply:
+    async def ask(body: AskRequest, request: Request, response: Response) -> AskReply:
         """Answer one question."""
         if not body.question.strip():
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
+        refusal = _refusal(body.refuse, "refuse")
         text = with_context((body.context or "").strip(), body.question.strip())
         question = make_question(text, body.options, body.form, "short", settings.max_prompt_chars, body.domain)
-        return ask_reply(await answer(question, request))
+        reply = ask_reply(await answer(question, request), refusal)
+        response.headers.update(accepted_header(reply.secl))
+        return reply
 
     return router
+
+
+def accepted_header(secl: Secl) -> dict[str, str]:
+    """The header that tells proxies whether an answer is accepted; none on a server without a threshold."""
+    return {} if secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
 
 
 def public_name(name: str) -> str:

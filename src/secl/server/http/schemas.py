@@ -46,14 +46,21 @@ class Message(BaseModel):
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
 """What kind of question it is; labels of a domain move its own confidences more than those of others."""
 
+Refusal = Annotated[Text, Field(min_length=1, max_length=1000)]
+"""What a client wants in place of an answer that is not accepted."""
+
 
 class SeclOptions(BaseModel):
-    """Fields of a chat request beyond OpenAI's: options to choose from, or the form of the answer; the domain."""
+    """Fields of a chat request beyond OpenAI's: options to choose from, or the form of the answer; the domain.
+
+    refuse: text in place of an answer that is not accepted.
+    """
 
     model_config = ConfigDict(extra="forbid")
     options: Texts = []
     form: Form | None = None
     domain: Domain = "default"
+    refuse: Refusal | None = None
 
 
 class StreamOptions(BaseModel):
@@ -85,7 +92,7 @@ class ChatRequest(BaseModel):
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context` is put ahead of the question.
+    `context` is put ahead of the question. `refuse` stands in place of an answer that is not accepted.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -94,6 +101,7 @@ class AskRequest(BaseModel):
     form: Form | None = None
     context: str | None = None
     domain: Domain = "default"
+    refuse: Refusal | None = None
 
 
 class Feedback(BaseModel):
@@ -126,7 +134,8 @@ class AskReply(BaseModel):
     """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
 
     `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
-    probable candidate.
+    probable candidate. Where an answer is not accepted and a refusal was asked for, `text` is that, and the others are
+    null.
     """
 
     answer: str | None
@@ -211,9 +220,11 @@ def answer_text(record: Record) -> str:
     return f"{answer}. {question.option(answer)}" if question.options else answer
 
 
-def ask_reply(answer: Answer) -> AskReply:
-    """The reply to a plain question."""
+def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
+    """The reply to a plain question, with a refusal if its answer is not accepted."""
     record = answer.record
+    if refusal is not None and record.abstained:
+        return AskReply(answer=None, option_text=None, text=refusal, secl=secl_of(answer))
     question, given = record.question, record.answer
     option = question.option(given) if question.options and given is not None else None
     return AskReply(answer=given, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))
@@ -226,9 +237,10 @@ def usage_of(record: Record) -> Usage:
     return Usage(prompt_tokens=total - written, completion_tokens=written, total_tokens=total)
 
 
-def completion(answer: Answer, identifier: str, model: str, created: int) -> Completion:
-    """The reply to a chat request."""
-    choice = Choice(message=AnswerMessage(content=answer_text(answer.record)))
+def completion(answer: Answer, identifier: str, model: str, created: int, refusal: str | None = None) -> Completion:
+    """The reply to a chat request, with a refusal if its answer is not accepted."""
+    refused = refusal is not None and answer.record.abstained
+    choice = Choice(message=AnswerMessage(content=str(refusal) if refused else answer_text(answer.record)))
     usage, secl = usage_of(answer.record), secl_of(answer)
     return Completion(id=identifier, created=created, model=model, choices=[choice], usage=usage, secl=secl)
 

@@ -16,6 +16,9 @@ class HttpSettings(Settings):
     )
     max_concurrent: int = Field(default=1024, ge=1, description="Most requests at the same time (429 beyond).")
     timeout: float = Field(default=60.0, gt=0, description="Seconds until a request is given up (503).")
+    refusal: str | None = Field(
+        default=None, description="Text in place of an answer that is not accepted; the answer itself is stored."
+    )
     served_model_name: str | None = Field(
         default=None, description="Model name reported by the API; that of the model by default."
     )

@@ -1,0 +1,112 @@
+"""`--accept`: answers below a threshold are marked, counted and exported, and the threshold may change on the way."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.reports.acceptance_report import accepted_line, accepted_sentence
+from secl.runs import runner
+from secl.runs.runner import resume, start
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+from tests.answers import answered
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture
+def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+
+
+def accepted(records: Any) -> list[tuple[float | None, bool | None]]:
+    return [(record.accept, record.abstained) for record in records]
+
+
+@pytest.mark.usefixtures("_scripted")
+def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    ended = shell("run", "--benchmarks", "capitals:6", "--method", "stated", "--accept", 0.8, "--out", run)
+    assert ended.code == 0
+    assert "Accepted at 0.8: 0 of 6 answers (0%); " in ended.out
+    with Store(run) as store:
+        assert accepted(store.records()) == [(0.8, True)] * 6
+    rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
+    assert {row["abstained"] for row in rows} == {"True"}
+    complete = json.loads(shell("export", run, "--out", "-").out.splitlines()[0])
+    assert (complete["accept"], complete["abstained"]) == (0.8, True)
+    assert "Accepted at 0.8: 0 of 6 answers" in shell("report", run).out
+    assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated:stated_hard").out
+
+
+@pytest.mark.usefixtures("_scripted")
+def test_without_a_threshold_nothing_is_marked(shell: Shell, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    ended = shell("run", "--benchmarks", "capitals:3", "--method", "stated", "--out", run)
+    assert "Accepted" not in ended.out
+    rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
+    assert {row["abstained"] for row in rows} == {""}
+
+
+def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
+    settings = RunSettings.of({"benchmarks": ["capitals:6"], "method": "stated", "accept": 0.8})
+
+    def load(_settings: RunSettings) -> ScriptedModel:
+        return ScriptedModel(stated=0.75)
+
+    begun = start(settings, tmp_path / "run", load)
+
+    def stop(done: int, _total: int, _record: Any) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with begun.store, pytest.raises(KeyboardInterrupt):
+        begun.proceed(stop)
+    resumed = resume(tmp_path / "run", {"accept": 0.7}, load)
+    with resumed.store:
+        resumed.proceed()
+        assert accepted(resumed.records) == [(0.8, True)] * 2 + [(0.7, False)] * 4
+    text = accepted_sentence(resumed.records)
+    assert text is not None
+    assert text.startswith("Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)")
+
+
+def test_an_answer_at_the_threshold_is_accepted_and_one_that_could_not_be_read_is_not() -> None:
+    (record,) = answered([0.75], [True])
+    at = record.confidence
+    assert replace(record, accept=at).abstained is False
+    assert replace(record, accept=at + 1e-12).abstained is True
+    unread = replace(record, reply=replace(record.reply, answer=None), accept=0.0)
+    assert unread.abstained is True
+    assert record.abstained is None
+
+
+def test_the_count_says_how_many_of_either_kind_are_right() -> None:
+    records = [replace(r, accept=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
+    assert accepted_sentence(records) == (
+        "Accepted at 0.6: 3 of 5 answers (60%); 67% of these are right; 0% of the rejected ones are right."
+    )
+    assert accepted_sentence(answered([0.9], [True])) is None
+
+
+def test_one_answer_says_whether_it_is_accepted(shell: Shell, tiny_llama: Path, refused: Any) -> None:
+    options = ("--option", "Rome", "--option", "Paris", "--model", tiny_llama)
+    assert "\naccepted: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.01).out
+    assert "abstained: 0." in shell("ask", "Capital of France?", *options, "--accept", 0.99).out
+    assert "accepted" not in shell("ask", "Capital of France?", *options).out
+    refused(("ask", "Capital of France?", *options, "--accept", 2), "[0, 1]", "2")
+    assert "could not be read" in accepted_line(None, 0.9, 0.5)
+
+
+def test_a_threshold_out_of_range_is_refused(refused: Any, tmp_path: Path) -> None:
+    refused(
+        ("run", "--benchmarks", "capitals:6", "--accept", 1.5, "--out", tmp_path / "run"), "accept is 1.5", "0 to 1"
+    )
+    refused(("serve", "--state", tmp_path / "state", "--refusal", "No."), "--refusal", "--accept")

@@ -1,0 +1,110 @@
+"""A server with a threshold: what it accepts, what it refuses, and what stays on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from secl.records import Question
+from secl.server.audit.store import ServerStore
+from secl.server.http.app import create_app
+from secl.server.http.settings import HttpSettings
+from tests.server.conftest import MakePosterior
+from tests.server.doors import opened
+
+pytestmark = pytest.mark.heavy
+
+HEADER = "X-Secl-Accepted"
+OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
+CHAT: dict[str, Any] = {
+    "model": "scripted",
+    "messages": [{"role": "user", "content": "What is the capital of France?"}],
+}
+
+
+@pytest.fixture
+def client(make_posterior: MakePosterior) -> Any:
+    """Opens a client to a server whose model states 0.85 of everything."""
+
+    @contextmanager
+    def make(accept: float | None, refusal: str | None = None) -> Iterator[httpx.Client]:
+        threshold = {} if accept is None else {"accept": accept}
+        service = make_posterior(f"state-{accept}", method="stated", **threshold)
+        app = create_app(service, settings=HttpSettings(refusal=refusal))
+        with opened(app) as address, httpx.Client(base_url=address) as client:
+            yield client
+
+    return make
+
+
+@pytest.mark.parametrize(("accept", "accepted"), [(0.8, True), (0.9, False)])
+def test_a_reply_says_whether_it_reaches_the_threshold(client: Any, accept: float, accepted: bool) -> None:
+    with client(accept) as http:
+        for path, body in (("/v1/ask", OPTIONS), ("/v1/chat/completions", CHAT)):
+            reply = http.post(path, json=body)
+            assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (accepted, accept)
+            assert reply.headers[HEADER] == str(accepted).lower()
+        # It is marked, and given all the same.
+        assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
+        assert f'secl_accepted_total{{accepted="{str(accepted).lower()}"}} 3.0' in http.get("/metrics").text
+
+
+def test_without_a_threshold_nothing_is_said(client: Any) -> None:
+    with client(None) as http:
+        reply = http.post("/v1/ask", json=OPTIONS)
+        assert (reply.json()["secl"]["accepted"], reply.json()["secl"]["accept"]) == (None, None)
+        assert HEADER not in reply.headers
+        for path, body in (
+            ("/v1/ask", {**OPTIONS, "refuse": "No."}),
+            ("/v1/chat/completions", {**CHAT, "secl": {"refuse": "No."}}),
+        ):
+            refused = http.post(path, json=body)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "no_threshold")
+
+
+def test_a_refusal_stands_in_place_of_the_answer_which_is_stored(client: Any) -> None:
+    with client(0.9) as http:
+        asked = http.post("/v1/ask", json={**OPTIONS, "refuse": "I do not know."}).json()
+        assert (asked["answer"], asked["option_text"], asked["text"]) == (None, None, "I do not know.")
+        chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"refuse": "I do not know."}}).json()
+        assert chat["choices"][0]["message"]["content"] == "I do not know."
+        record = http.get(f"/v1/records/{asked['secl']['record_id']}").json()["record"]
+        assert record["answer"] in ("A", "B", "C")
+        assert (record["abstained"], record["accept"]) == (True, 0.9)
+
+
+def test_the_servers_own_refusal_holds_for_everybody_and_a_request_may_have_another(client: Any) -> None:
+    with client(0.9, "Please ask a person.") as http:
+        assert http.post("/v1/ask", json=OPTIONS).json()["text"] == "Please ask a person."
+        assert http.post("/v1/ask", json={**OPTIONS, "refuse": "No."}).json()["text"] == "No."
+    with client(0.8, "Please ask a person.") as http:
+        assert http.post("/v1/ask", json=OPTIONS).json()["answer"] in ("A", "B", "C")
+
+
+def test_a_stream_refuses_too(client: Any) -> None:
+    with client(0.9) as http, openai.OpenAI(base_url=f"{http.base_url}/v1", api_key="none", max_retries=0) as api:
+        body = {"secl": {"refuse": "I do not know."}}
+        with api.chat.completions.with_streaming_response.create(**CHAT, stream=True, extra_body=body) as reply:
+            assert reply.headers[HEADER] == "false"
+            events = [line[6:] for line in reply.iter_lines() if line.startswith("data: ")]
+        chunks = [json.loads(event) for event in events[:-1]]
+        text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
+        assert text == "I do not know."
+        assert [chunk["secl"]["accepted"] for chunk in chunks if "secl" in chunk] == [False]
+
+
+def test_a_server_may_start_again_with_another_threshold(make_posterior: MakePosterior) -> None:
+    first = make_posterior("state", method="stated", accept=0.8)
+    first.ask(Question("Why?"))
+    first.stop()
+    first.state.close()
+    second = make_posterior("state", method="stated", accept=0.9)
+    second.ask(Question("Why?"))
+    with ServerStore(second.state.folder) as store:
+        assert [(record.accept, record.abstained) for record in store.records()] == [(0.8, False), (0.9, True)]

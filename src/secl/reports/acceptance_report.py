@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from secl.data.grading import reported_correct
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
+from secl.grading import reported_correct
 from secl.metrics.risk_control import Threshold, risk_bound
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted

@@ -47,8 +47,14 @@ def test_a_letter_that_is_the_text_of_another_option_is_asked_back() -> None:
     assert GivenAnswer(question, "b").answer == "B"  # letter and text agree
 
 
+def test_an_exact_letter_is_rather_meant_than_a_text_in_another_case() -> None:
+    question = Question("Which vowel?", options=("m", "b", "a"))
+    assert [GivenAnswer(question, answer).answer for answer in ("A", "B", "C", "M", "m")] == ["A", "B", "C", "A", "A"]
+    assert GivenAnswer(question, "a").answer == "C"
+
+
 def test_of_equal_options_the_first_is_meant_by_the_text() -> None:
-    assert GivenAnswer(Question("Which?", options=("x", "y", "Y")), "Y").answer == "B"
+    assert GivenAnswer(Question("Which?", options=("x", "y", "y")), "y").answer == "B"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\ud800"])

@@ -56,6 +56,11 @@ class Likelihood:
     alone: float
     tokens: int
 
+    @property
+    def pmi(self) -> float:
+        """Pointwise mutual information of question and candidate in nats: ln P(candidate | question) / P(candidate)."""
+        return self.given - self.alone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEvidence:

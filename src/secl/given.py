@@ -55,47 +55,54 @@ def named(question: Question) -> str:
 
 
 def letter_of(question: Question, answer: str) -> str:
-    """The letter of the option that a given answer means.
+    """The letter of the option that a given answer means: by its letter, its text, or both; in any case if need be.
 
     Raises:
-        QuestionError: it is none of the options, or the letter of one and the text of another.
+        QuestionError: it is none of the options, or the letter of one and just so the text of another.
 
     >>> letter_of(Question("Capital of France?", options=("Rome", "Paris")), "(b) Paris")
     'B'
     """
-    texts = [_plain(option) for option in question.options]
     wanted = answer.strip()
-    by_text = texts.index(_plain(wanted)) if _plain(wanted) in texts else None
-    by_letter = _number_of_letter(question, texts, wanted)
-    if by_text is not None and by_letter is not None and by_text != by_letter:
-        raise QuestionError(
-            f"the answer {wanted!r} to {named(question)} is the letter of one option and the text of another; write "
-            f"'{question.letters[by_text]}. {question.options[by_text]}' or "
-            f"'{question.letters[by_letter]}. {question.options[by_letter]}'."
-        )
-    number = by_text if by_text is not None else by_letter
-    if number is None:
-        options = ", ".join(f"{letter}. {question.option(letter)}" for letter in question.letters)
-        raise QuestionError(
-            f"the answer {_short(wanted)!r} to {named(question)} is none of its options ({_short(options, 300)}); give "
-            "the letter or the text of one."
-        )
-    return question.letters[number]
+    for plain in (_as_it_is, _folded):  # "A" is rather the letter than the option "a"
+        texts = [plain(option) for option in question.options]
+        by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
+        by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
+        if by_text is not None and by_letter is not None and by_text != by_letter:
+            raise QuestionError(
+                f"the answer {wanted!r} to {named(question)} is the letter of one option and the text of another; "
+                f"write '{_option(question, by_text)}' or '{_option(question, by_letter)}'."
+            )
+        number = by_letter if by_text is None else by_text
+        if number is not None:
+            return question.letters[number]
+    options = ", ".join(_option(question, number) for number in range(len(question.options)))
+    raise QuestionError(
+        f"the answer {_short(wanted)!r} to {named(question)} is none of its options ({_short(options, 300)}); give the "
+        "letter or the text of one."
+    )
 
 
-def _number_of_letter(question: Question, texts: list[str], answer: str) -> int | None:
+def _option(question: Question, number: int) -> str:
+    return f"{question.letters[number]}. {question.options[number]}"
+
+
+def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
     """The number of the option whose letter an answer is, alone or before nothing but the option's text."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
-    letter, text = (match["letter"], _plain(match["text"])) if match else (answer, "")
-    if len(letter) != 1 or letter.upper() not in question.letters:
+    letter, text = (match["letter"], match["text"]) if match else (answer, "")
+    if letter not in letters:
         return None
-    number = question.letters.index(letter.upper())
+    number = letters.index(letter)
     return number if text in ("", texts[number]) else None
 
 
-def _plain(text: str) -> str:
-    """A text without the differences in case, space and a last full stop."""
-    return " ".join(text.split()).casefold().removesuffix(".")
+def _as_it_is(text: str) -> str:
+    return " ".join(text.split()).removesuffix(".")
+
+
+def _folded(text: str) -> str:
+    return _as_it_is(text).casefold()
 
 
 def _short(text: str, limit: int = 60) -> str:

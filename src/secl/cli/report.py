@@ -16,6 +16,7 @@ from secl.errors import ParameterError, RunError
 if TYPE_CHECKING:
     from secl.records import Record
     from secl.reports.run_report import RunReport
+    from secl.runs.manifest import Mode
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
@@ -136,14 +137,14 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         seconds=store.seconds,
         manifest=manifest.to_json(),
         settings=manifest.settings.changed(),
-        command=command(manifest.settings),
+        command=command(manifest.settings, manifest.mode),
     )
     if stay:
         write_summary(store, evaluation.summary, report.trust)
     return report
 
 
-def command(settings: RunSettings) -> str:
+def command(settings: RunSettings, mode: Mode = "ask") -> str:
     """The command that makes the same run again, in a folder of its own.
 
     >>> from secl.runs.settings import RunSettings
@@ -152,8 +153,11 @@ def command(settings: RunSettings) -> str:
     """
     from secl.runs.settings import shown
 
-    parts = ["secl", "run"]
-    for name, value in {"model": settings.model.name, **settings.changed()}.items():
+    parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
+    if mode == "score":
+        parts = ["secl", "score", changed.pop("questions")]
+        del changed["method"]
+    for name, value in changed.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             parts.append(option if value else f"--no-{option[2:]}")

@@ -140,11 +140,12 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
 
 def _watch(run: Run, screen: Console) -> None:
     with progress_bar(screen, remaining=True) as bar:
-        task = bar.add_task("asking", total=len(run.questions))
+        asking = "asking" if run.given is None else "rating"
+        task = bar.add_task(asking, total=len(run.questions))
 
         def show(done: int, total: int, record: Any) -> None:
-            text = "asking"
-            if record is not None:
+            text = asking
+            if record is not None and run.given is None:
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"
             bar.update(task, completed=done, total=total, description=text)
 

@@ -13,6 +13,7 @@ from typing import get_args
 
 from secl.data.benchmarks import BENCHMARKS, check_count, find_benchmark, load
 from secl.errors import ParameterError
+from secl.given import GivenAnswer
 from secl.records import Question
 from secl.settings import Order
 
@@ -80,8 +81,8 @@ def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list
     return arranged
 
 
-def fingerprint(questions: Sequence[Question]) -> str:
-    """64 hexadecimal digits that change with what is asked, field by field, and with its order.
+def fingerprint(questions: Sequence[Question], given: Sequence[GivenAnswer] | None = None) -> str:
+    """64 hexadecimal digits that change with what is asked, or given to be rated, field by field, and with its order.
 
     How answers are graded is no part of it: that may be set for a whole run.
 
@@ -97,6 +98,8 @@ def fingerprint(questions: Sequence[Question]) -> str:
         fields = {name: value for name, value in asked.items() if value or name not in _LATER}
         canonical = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         digest.update(canonical.encode("ascii") + b"\n")
+    for each in given or ():
+        digest.update(json.dumps([each.answer, each.rivals, each.correct]).encode("ascii") + b"\n")
     return digest.hexdigest()
 
 

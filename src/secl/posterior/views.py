@@ -31,7 +31,7 @@ TINY = 1e-12
 
 def pmi(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
     """Pointwise mutual information of candidate and question: ln P(candidate | question) - ln P(candidate)."""
-    return tuple(None if each is None else each.given - each.alone for each in candidates.likelihoods)
+    return tuple(None if each is None else each.pmi for each in candidates.likelihoods)
 
 
 def likelihood(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
@@ -113,9 +113,16 @@ def read_views(
         values = {LETTERS: (0.0,) * len(texts), **values}
     if not values:
         return None
-    own = None if reply.answer is None else question.letters.index(reply.answer) if question.options else 0
+    own = own_candidate(question, reply)
     none_last = not question.options and candidates.likelihoods[-1] is None
     return Views(texts, own, tuple(values), tuple(values.values()), orders, none_last)
+
+
+def own_candidate(question: Question, reply: Reply) -> int | None:
+    """Number of a reply's answer among the candidates (`CandidateEvidence`); None without a readable answer."""
+    if reply.answer is None:
+        return None
+    return question.letters.index(reply.answer) if question.options else 0
 
 
 def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:

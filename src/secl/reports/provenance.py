@@ -35,6 +35,7 @@ def provenance(run: RunReport) -> list[tuple[str, str]]:
         "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
         "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],
         "Questions": f"{amount(len(run.records))} of {amount(run.total)}",
+        "Answers": "given with the questions, and rated by the model" if manifest.get("mode") == "score" else "",
         "Questions left out": len(manifest.get("skipped") or ()) or "",
         "Method": recipe.get("method"),
         "Temperature of normalised P(True)": recipe.get("tau") or manifest.get("tau"),

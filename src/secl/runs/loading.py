@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, QuestionError, RunError
+from secl.given import GivenAnswer
 from secl.model import Model
 from secl.records import Question
-from secl.runs.manifest import Manifest
+from secl.runs.given import answers_of
+from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings import merged
@@ -37,28 +39,38 @@ class Stream:
         skipped: where each question was that is left out, and what is wrong with it.
         unanswerable: ids of those that were read, but that the model cannot be asked.
         notes: sentences about what was perhaps not meant.
+        answers: those to rate, by the ids of their questions; None where the model answers itself.
     """
 
     questions: list[Question]
     skipped: tuple[tuple[str, str], ...] = ()
     unanswerable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    answers: Mapping[str, GivenAnswer] | None = None
+
+    @property
+    def given(self) -> list[GivenAnswer] | None:
+        """The answers to rate, in the order of their questions."""
+        return None if self.answers is None else [self.answers[question.id] for question in self.questions]
 
     def without(self, ids: Collection[str]) -> Stream:
         """The stream without some questions."""
         return replace(self, questions=[question for question in self.questions if question.id not in ids])
 
     def checked(self, model: Model, skip_bad: bool) -> Stream:
-        """The stream that a model can be asked.
+        """The stream that a model can be asked, or whose answers it can rate.
 
         Raises:
-            QuestionError: a question that it cannot be asked, unless those are skipped.
+            QuestionError: a question that it cannot be asked, or an answer that is too long, unless those are skipped.
             DataError: it can be asked none of them.
         """
         refused: dict[str, str] = {}
         for question in self.questions:
             try:
-                model.check(question)
+                if self.answers is None:
+                    model.check(question)
+                else:
+                    model.check_given(self.answers[question.id])
             except QuestionError as problem:
                 if not skip_bad:
                     raise
@@ -71,23 +83,31 @@ class Stream:
         return replace(kept, skipped=self.skipped + skipped, unanswerable=tuple(refused))
 
 
-def read_stream(settings: RunSettings) -> Stream:
-    """The questions that settings name, before any model has seen them."""
+def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
+    """The questions that settings name, and the answers to rate, before any model has seen them."""
     source = settings.stream
     if source.questions is None:
         data = Path(source.data) if source.data else None
         return Stream(
             load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
         )
-    file = read_rows(Path(source.questions), skip_bad=source.skip_bad, columns=source.named_columns)
+    path = Path(source.questions)
+    file = read_rows(path, skip_bad=source.skip_bad, columns=source.named_columns)
     file = file.graded_by(source.grader, skip_bad=source.skip_bad)
+    skipped, notes, answers = file.skipped, file.notes, None
+    if mode == "score":
+        answers, refused = answers_of(file, path, source.skip_bad)
+        skipped += tuple(refused)
+    else:
+        notes += _answers_note(file)
     counts: Counter[str] = Counter()
     questions = []
     for row in file.rows:
-        counts[row.question.domain] += 1
-        if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
-            questions.append(row.question)
-    return Stream(arrange(questions, source.order, settings.seed), file.skipped, notes=file.notes + _answers_note(file))
+        if answers is None or row.question.id in answers:
+            counts[row.question.domain] += 1
+            if source.per_domain is None or counts[row.question.domain] <= source.per_domain:
+                questions.append(row.question)
+    return Stream(arrange(questions, source.order, settings.seed), skipped, notes=notes, answers=answers)
 
 
 def _answers_note(file: QuestionFile) -> tuple[str, ...]:

@@ -6,17 +6,21 @@ import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
+from secl.given import GivenAnswer
 from secl.methods import Method
 from secl.model import Model
 from secl.records import Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+
+Mode = Literal["ask", "score"]
+"""What a run does with its questions."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
@@ -26,6 +30,7 @@ class Manifest(BaseModel):
 
     Attributes:
         settings: of the run, with absolute paths.
+        mode: "ask" where the model answers the questions, "score" where it rates the answers beside them.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
         stream: fingerprint of the questions.
@@ -40,6 +45,7 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, protected_namespaces=())
 
     settings: RunSettings
+    mode: Mode = "ask"
     model: str = ""
     model_tau: float = Field(1.0, alias="tau")
     stream: str = ""
@@ -70,13 +76,15 @@ class Manifest(BaseModel):
         questions: Sequence[Question],
         skipped: tuple[tuple[str, str], ...] = (),
         unanswerable: tuple[str, ...] = (),
+        given: Sequence[GivenAnswer] | None = None,
     ) -> Self:
         """The manifest of a run that begins now."""
         return cls(
             settings=settings,
+            mode="ask" if given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,
-            stream=fingerprint(questions),
+            stream=fingerprint(questions, given),
             total=len(questions),
             skipped=skipped,
             unanswerable=unanswerable,

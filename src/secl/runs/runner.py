@@ -18,6 +18,7 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
+from secl.given import GivenAnswer
 from secl.grading import reported_correct
 from secl.labels import LabelRule, label_of
 from secl.labels.draw import draw_positions
@@ -28,7 +29,7 @@ from secl.records import Question, Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import check_free, storage_errors
 from secl.runs.loading import Load, load_model, read_stream
-from secl.runs.manifest import Manifest, environment
+from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store, Version
 from secl.settings import merged
@@ -42,7 +43,7 @@ Progress = Callable[[int, int, Record | None], None]
 class Run:
     """A run that is open for writing; references are labels at the positions `revealed`, once they are answered.
 
-    `notes` are sentences about the questions: what was perhaps not meant.
+    `notes` are sentences about the questions: what was perhaps not meant. Where answers are `given`, they are rated.
     """
 
     store: Store
@@ -52,6 +53,7 @@ class Run:
     records: list[Record]
     revealed: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
+    given: Sequence[GivenAnswer] | None = None
 
     @functools.cached_property
     def manifest(self) -> Manifest:
@@ -74,10 +76,13 @@ class Run:
         return self.manifest.method
 
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask the remaining questions, each recorded before the next; safe to interrupt at any moment."""
+        """Ask what remains, or rate it, each question recorded before the next; safe to interrupt at any moment."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
-        upcoming = self.calibrator.run(self.questions, self.records)
+        if self.given is None:
+            upcoming = self.calibrator.run(self.questions, self.records)
+        else:
+            upcoming = self.calibrator.score_many(self.given, self.records)
         for _ in range(len(self.records), len(self.questions)):
             if self._at_end_of_burst():
                 self._keep_version()  # now, because the next question may learn: it can open another burst
@@ -138,24 +143,25 @@ class Run:
         return write_summary(self.store, summary, assess(self.records))
 
 
-def start(settings: RunSettings, folder: Path, load: Load | None = None) -> Run:
+def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
     """Load questions and model, and open a new run folder; nothing is written before all of them are there.
 
     Args:
         settings: of the run.
         folder: a new or an empty one.
         load: loads the model, any object that satisfies `secl.model.Model`; None for the one that the settings name.
+        mode: "score" rates the answers that a file gives with its questions.
     """
     check_free(folder)
     settings = RunSettings.of(with_absolute_paths(settings.to_json()))
-    stream = read_stream(settings)
+    stream = read_stream(settings, mode)
     model = (load or load_model)(settings)
     stream = stream.checked(model, settings.stream.skip_bad)
     questions = stream.questions
     calibrator = build_calibrator(settings, model)
-    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable)
+    manifest = Manifest.new(settings, model, questions, stream.skipped, stream.unanswerable, stream.given)
     store = Store.create(folder, manifest.to_json())
-    return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes)
+    return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes, stream.given)
 
 
 def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
@@ -176,10 +182,11 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         differences = manifest.settings.differences(settings)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
-        questions = read_stream(settings).without(manifest.unanswerable).questions
+        stream = read_stream(settings, manifest.mode).without(manifest.unanswerable)
+        questions = stream.questions
         records = list(store.records())
         regraded = any(one.question.grader != other.grader for one, other in zip(records, questions, strict=False))
-        if fingerprint(questions) != manifest.stream or regraded:
+        if fingerprint(questions, stream.given) != manifest.stream or regraded:
             changed = _changed(store, manifest, questions)
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
@@ -190,7 +197,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions))
+        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions), (), stream.given)
         log = store.label_log()
         calibrator.take_labels(log)
         if records and all(label.position != records[-1].position for label in log):
@@ -252,6 +259,7 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
     names = {*(method.reports or estimators)}
     names |= {name for name, each in estimators.items() if each.needs in settings.evidence.extra_evidence}
     learns = method.learns and settings.gate.name != "never"
+    names |= {"p_true"} if manifest.mode == "score" else set()
     return {name: each for name, each in estimators.items() if name in names and (learns or not each.learned)}
 
 

@@ -1,0 +1,116 @@
+"""Rating answers from elsewhere: secl score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json, progress_bar
+from secl.errors import ParameterError
+from secl.settings import FLAT, EvidenceSettings, ModelSettings, PosteriorSettings
+
+if TYPE_CHECKING:
+    from secl.records import Record
+    from secl.runs.loading import Stream
+    from secl.runs.settings import RunSettings
+
+
+@app.command
+def score(
+    file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    out: Path | None = None,
+    as_json: AsJson = False,
+    columns: list[str] | None = None,
+    skip_bad: Annotated[bool, Flag] = False,
+    per_domain: int | None = None,
+    seed: int = 42,
+    model: Annotated[ModelSettings | None, FLAT] = None,
+    evidence: Annotated[EvidenceSettings | None, FLAT] = None,
+    posterior: Annotated[PosteriorSettings | None, FLAT] = None,
+) -> None:
+    """Rate answers that somebody else gave: how sure the model is of each, and how probable among its rivals.
+
+    Args:
+        file: Questions with a column "answer"; "rivals" and "correct" are optional.
+        out: Folder of a run to keep, report, label and export; without it the answers are only printed.
+        columns: Names of the file's columns, for example question=prompt,answer=gpt.
+        skip_bad: Leave out rows that cannot be read or rated, and say which.
+        per_domain: Answers of each domain; all by default.
+        seed: Seed of everything random.
+    """
+    from secl.runs.given import score_settings
+    from secl.runs.runner import start
+
+    if out is not None and as_json:
+        raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
+    given = {"model": model, "evidence": evidence, "posterior": posterior}
+    values: dict[str, Any] = {name: each.model_dump(exclude_unset=True) for name, each in given.items() if each}
+    values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
+    settings = score_settings(file, values)
+    if out is not None:
+        from secl.cli.run import proceed
+
+        proceed(lambda: start(settings, out, mode="score"), out)
+        return
+    stream, records = _rated(settings)
+    if as_json:
+        print_json(_json(stream, records))
+    else:
+        _print(records)
+
+
+def _rated(settings: RunSettings) -> tuple[Stream, list[Record]]:
+    """The records of the answers in a file, with a progress bar and without a run folder."""
+    from secl.cli.run import name_skipped
+    from secl.runs.loading import load_model, read_stream
+    from secl.runs.runner import build_calibrator
+
+    screen = console(stderr=True)
+    records: list[Record] = []
+    stream = read_stream(settings, "score")
+    try:
+        with screen.status("loading the model"):
+            model = load_model(settings)
+        stream = stream.checked(model, settings.stream.skip_bad)
+        for note in stream.notes:
+            echo(f"warning: {note}", error=True)
+        name_skipped(stream.skipped)
+        calibrator = build_calibrator(settings, model)
+        with progress_bar(screen, transient=True, remaining=True) as bar:
+            task = bar.add_task("rating", total=len(stream.questions))
+            for record in calibrator.score_many(stream.given or ()):
+                records.append(record)
+                bar.update(task, completed=len(records))
+    except KeyboardInterrupt:
+        of_all = f"{len(records)} of {len(stream.questions)}"
+        fail(f"stopped after {of_all} answers, and none is kept; with --out they are, and the run can be resumed.")
+    return stream, records
+
+
+def _json(stream: Stream, records: list[Record]) -> dict[str, Any]:
+    """Every answer as a flat row, and what was left out."""
+    from secl.evaluation.json_values import json_value
+    from secl.reports.given_table import pmi_of
+    from secl.runs.encoding import to_row
+
+    return {
+        "answers": [json_value({**to_row(record), "pmi": pmi_of(record)}) for record in records],
+        "skipped": [{"where": where, "why": why} for where, why in stream.skipped],
+    }
+
+
+def _print(records: list[Record]) -> None:
+    from secl.evaluation.trust import assess
+    from secl.reports.given_table import given_notes, given_table
+    from secl.reports.table import to_rich
+    from secl.reports.trust_section import trust_line
+
+    screen = console()
+    screen.print(to_rich(given_table(records)))
+    for note in given_notes(records):
+        screen.print(note, soft_wrap=True)
+    echo(trust_line(assess(records)))

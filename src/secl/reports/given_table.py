@@ -1,0 +1,75 @@
+"""Answers from elsewhere with what the model thinks of them, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secl.evaluation.measures import measure
+from secl.posterior.views import own_candidate
+from secl.records import Record
+from secl.reports.formatting import UNDEFINED, counted, number
+from secl.reports.table import Cell, Column, Table
+
+EXCERPT = 60
+"""Characters of a question or an answer that are shown."""
+
+VERDICTS = {True: "right", False: "wrong", None: UNDEFINED}
+
+
+def given_table(records: Sequence[Record]) -> Table:
+    """A row for each answer, in their order: the confidence, and what else the model says of it."""
+    graded = any(record.correct is not None for record in records)
+    columns = [Column("question", text=True, wraps=True), Column("answer", text=True, wraps=True)]
+    columns += [Column(name) for name in ("confidence", "stated", "P(True)", "PMI")]
+    columns += [Column("graded", text=True)] if graded else []
+    return Table(columns, {"": [[Cell(text) for text in _row(record, graded)] for record in records]})
+
+
+def _row(record: Record, graded: bool) -> list[str]:
+    p_true = record.evidence.p_true
+    return [
+        _short(record.question.text),
+        _short(_named(record)),
+        number(record.confidence, 3),
+        number(record.reply.confidence, 3),
+        number(p_true.probabilities[0] if p_true else None, 3),
+        number(pmi_of(record), 1, "+"),
+        *([VERDICTS[record.correct]] if graded else []),
+    ]
+
+
+def pmi_of(record: Record) -> float | None:
+    """Pointwise mutual information of the model's own or the given answer with its question, in nats."""
+    number = own_candidate(record.question, record.reply)
+    compared = record.evidence.candidates
+    likelihood = None if compared is None or number is None else compared.likelihoods[number]
+    return None if likelihood is None else likelihood.pmi
+
+
+def given_notes(records: Sequence[Record]) -> list[str]:
+    """What the columns are, what is known of the confidences, and what to keep in mind."""
+    weighed = sum(record.posterior is not None for record in records)
+    notes = [
+        f"confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
+        f"{'' if weighed == len(records) else '; of the others, as stated'}. PMI: nats by which the question makes the "
+        "answer more probable."
+    ]
+    known = [(record.confidence, record.correct) for record in records if record.correct is not None]
+    if known:
+        right = sum(correct for _, correct in known)
+        measures = measure([c for c, _ in known], [bool(correct) for _, correct in known], resamples=0)
+        notes.append(
+            f"{right} of {len(known)} graded answers are right; mean confidence {number(measures.mean_confidence, 3)}, "
+            f"ECE {number(measures.ece, 3)}, Brier {number(measures.brier, 3)}, AUROC {number(measures.auroc, 2)}."
+        )
+    return notes
+
+
+def _named(record: Record) -> str:
+    answer, question = record.reply.answer, record.question
+    return f"{answer}. {question.option(answer)}" if question.options and answer else record.reply.text
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"

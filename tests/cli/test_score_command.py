@@ -1,0 +1,139 @@
+"""`secl score` from the shell: tables, JSON, run folders, and what cannot be rated."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.runs import loading, runner
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+from tests.cli.conftest import Shell
+
+PAIRS = """question,A,B,C,answer,rivals,correct
+Which planet is closest to the sun?,Venus,Mercury,Mars,mercury,,
+Which one is next?,Venus,Mercury,Mars,C. Mars,,false
+What is the capital of Peru?,,,,Lima,Cusco | Quito,true
+Who wrote Hamlet?,,,,[red]Elvis[/red],,no
+"""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (runner, loading):
+        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel())
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.csv"
+    path.write_text(PAIRS)
+    return path
+
+
+@pytest.mark.usefixtures("scripted")
+def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pairs: Path) -> None:
+    ended = shell("score", pairs)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["question", "answer", "confidence", "stated", "P(True)", "PMI", "graded"]
+    answers = ("B. Mercury", "C. Mars", "Lima", "[red]Elvis[/red]")
+    for line, answer, verdict in zip(lines[2:], answers, ("–", "wrong", "right", "wrong"), strict=False):  # noqa: RUF001
+        assert answer in line
+        assert line.rstrip().endswith(verdict)
+    assert "1 of 3 graded answers are right" in ended.out
+    assert "verdict on the confidence: unproven" in ended.out
+
+
+@pytest.mark.usefixtures("scripted")
+def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: Path, tmp_path: Path) -> None:
+    rows = json.loads(shell("score", pairs, "--json").out)["answers"]
+    assert [row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
+    assert [row["correct"] for row in rows] == [None, False, True, False]
+    ended = shell("score", pairs, "--out", tmp_path / "run")
+    assert ended.code == 0
+    with Store(tmp_path / "run") as store:
+        records = list(store.records())
+    for row, record in zip(rows, records, strict=True):
+        assert row["confidence"] == record.confidence
+        assert row["stated_confidence"] == record.reply.confidence
+        compared, p_true = record.evidence.candidates, record.evidence.p_true
+        assert compared is not None
+        assert p_true is not None
+        assert row["p_true"] == p_true.probabilities[0]
+        own = record.question.letters.index(row["answer"]) if record.question.options else 0
+        likelihood = compared.likelihoods[own]
+        assert likelihood is not None
+        assert row["pmi"] == likelihood.given - likelihood.alone
+
+
+@pytest.mark.usefixtures("scripted")
+def test_report_export_and_threshold_work_on_a_scored_run(shell: Shell, pairs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert shell("score", pairs, "--out", run).code == 0
+    page = (run / "report.html").read_text()
+    assert f"secl score {pairs}" in page
+    assert "rated by the model" in page
+    assert shell("export", run, "--format", "csv").code == 0
+    with (run / "records.csv").open() as file:
+        assert [row["answer"] for row in csv.DictReader(file)][:3] == ["B", "C", "Lima"]
+    assert shell("report", run).code == 0
+    assert shell("threshold", run, "--risk", 0.2).code in (0, 1, 3)
+    assert shell("run", "--resume", run).code == 0  # there is nothing left to do
+
+
+@pytest.mark.usefixtures("scripted")
+def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "gpt.jsonl"
+    rows: list[dict[str, Any]] = [
+        {"prompt": "Capital of Peru?", "gpt": "Lima"},
+        {"prompt": "Capital of Chile?", "gpt": ""},
+        {"prompt": "Capital of Italy?", "choices": ["Rome", "Pisa"], "gpt": "Oslo"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    ended = shell("score", path, "--columns", "answer=gpt", "--skip-bad", "--json")
+    assert ended.code == 0
+    found = json.loads(ended.out)
+    assert [row["answer"] for row in found["answers"]] == ["Lima"]
+    assert [each["where"] for each in found["skipped"]] == [f"{path}, line 2", f"{path}, line 3"]
+    assert ended.err.count("skipped: ") == 2
+    assert "A. Rome, B. Pisa" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("question\nWhy?\n", "line 2 has no 'answer' to rate"),
+        ("question,A,B,answer\nWhy?,x,y,z\n", "is none of its options (A. x, B. y)"),
+        ("question,answer,correct\nWhy?,z,perhaps\n", "write true or false"),
+        ("answer\nz\n", "no column 'question'"),
+    ],
+)
+@pytest.mark.usefixtures("scripted")
+def test_a_file_that_cannot_be_rated_is_refused_in_one_sentence(
+    content: str, words: str, tmp_path: Path, refused: Any
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    refused(("score", path), "bad.csv", words)
+    refused(("score", path, "--out", tmp_path / "run"), "bad.csv", words)
+
+
+def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
+    refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
+    refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
+    refused(("score", pairs, "--score-share", 0.5), "score_share", "every answer is rated")
+    refused(("score", pairs, "--extra-evidence", "dinco"), "dinco")
+
+
+@pytest.mark.heavy
+def test_a_real_model_rates_from_the_shell(shell: Shell, pairs: Path, tiny_llama: Path) -> None:
+    ended = shell("score", pairs, "--model", tiny_llama, "--extra-evidence", "p_true", "--json")
+    assert ended.code == 0
+    rows = json.loads(ended.out)["answers"]
+    assert [row["candidates"] for row in rows][:3] == [3, 3, 3]
+    assert all(0 < row["confidence"] < 1 for row in rows)

@@ -1,0 +1,171 @@
+"""Runs that rate given answers: the same folder, the same resuming, and a file that must stay what it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from secl.errors import DataError, ParameterError, QuestionError, RunError
+from secl.given import GivenAnswer
+from secl.records import LETTERS, Record
+from secl.runs.given import score_settings
+from secl.runs.manifest import Manifest
+from secl.runs.runner import estimators_of, resume, start
+from secl.runs.store import Store
+from secl.testing import ScriptedModel, toy_stream
+
+
+def write(path: Path, count: int = 40, **changes: object) -> Path:
+    """Questions with the letters A, B, C, D, A, ... for answers."""
+    rows: list[dict[str, object]] = [
+        {"question": q.text, "options": q.options, "reference": q.reference, "id": q.id, "answer": LETTERS[i % 4]}
+        for i, q in enumerate(toy_stream(count))
+    ]
+    rows[-1] |= changes
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write(tmp_path / "pairs.jsonl")
+
+
+def load(_settings: object) -> ScriptedModel:
+    return ScriptedModel()
+
+
+def rate(path: Path, folder: Path, stop_after: int | None = None) -> list[Record]:
+    """Rate the answers of a file, at most so many of them."""
+    run = start(score_settings(path, {}), folder, load, mode="score")
+    with run.store:
+        if stop_after is None:
+            run.proceed()
+            run.finish()
+        else:
+
+            def stop(done: int, total: int, record: Record | None) -> None:
+                if done == stop_after:
+                    raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                run.proceed(stop)
+        return run.records
+
+
+def test_a_run_of_ratings_is_an_ordinary_run_folder_that_says_what_it_is(pairs: Path, tmp_path: Path) -> None:
+    records = rate(pairs, tmp_path / "run")
+    with Store(tmp_path / "run") as store:
+        assert list(store.records()) == records
+        manifest = Manifest.of(store)
+    assert (manifest.mode, manifest.total, manifest.settings.method) == ("score", 40, "posterior")
+    assert [record.reply.answer for record in records] == [LETTERS[i % 4] for i in range(40)]
+    assert [record.correct for record in records] == [i % 4 == 0 for i in range(40)]
+    assert all(record.given for record in records)
+    assert {"p_true", "posterior", "stated"} <= set(estimators_of(manifest))
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["questions"] == 40
+    assert summary["estimators"]["posterior"]["auroc"] is not None
+
+
+@pytest.mark.parametrize("stopped", [1, 15, 16, 23, 39])
+def test_a_run_of_ratings_that_was_stopped_goes_on_as_if_it_had_not(pairs: Path, tmp_path: Path, stopped: int) -> None:
+    whole = rate(pairs, tmp_path / "whole")
+    assert len(rate(pairs, tmp_path / "part", stopped)) == stopped
+    run = resume(tmp_path / "part", load=load)
+    with run.store:
+        run.proceed()
+    assert run.records == whole
+
+
+def test_labels_between_two_answers_of_a_window_are_the_same_after_a_resume(pairs: Path, tmp_path: Path) -> None:
+    def labelled(name: str, stop_after: int) -> list[Record]:
+        run = start(score_settings(pairs, {"labels": 20}), tmp_path / name, load, mode="score")
+        with run.store:
+            for _ in range(2):
+                upcoming = run.calibrator.score_many(run.given or (), run.records)
+                for _ in range(len(run.records), stop_after if not run.records else 40):
+                    run._add(next(upcoming), 0.0)
+                if len(run.records) == 40:
+                    return run.records
+        again = resume(tmp_path / name, load=load)
+        with again.store:
+            again.proceed()
+        return again.records
+
+    whole, parted = labelled("whole", 40), labelled("part", 21)
+    assert [record.confidence for record in parted] == [record.confidence for record in whole]
+    assert any(record.confidence != record.label_free for record in whole)
+
+
+def test_a_changed_answer_is_a_changed_file(pairs: Path, tmp_path: Path) -> None:
+    rate(pairs, tmp_path / "run", 20)
+    write(pairs, answer="A")
+    with pytest.raises(RunError, match="changed"):
+        resume(tmp_path / "run", load=load)
+
+
+def test_a_row_without_an_answer_that_can_be_rated_is_named_or_skipped(tmp_path: Path) -> None:
+    for changes, words in (
+        ({"answer": None}, "has no 'answer' to rate"),
+        ({"answer": "Lima"}, "none of its options"),
+        ({"rivals": ["5", "6"]}, "give no others"),
+    ):
+        path = write(tmp_path / "pairs.jsonl", **changes)
+        with pytest.raises(DataError, match=rf"pairs\.jsonl, line 40 .*{words}"):
+            rate(path, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+        run = start(score_settings(path, {"skip_bad": True}), tmp_path / words, load, mode="score")
+        with run.store:
+            assert len(run.questions) == 39
+            assert run.manifest.skipped[0][0].endswith("line 40")
+
+
+def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_written(
+    pairs: Path, tmp_path: Path
+) -> None:
+    class Strict(ScriptedModel):
+        def check_given(self, given: GivenAnswer) -> None:
+            if given.answer == "D":
+                raise QuestionError(f"question {given.question.id!r} takes 9 tokens.")
+
+    with pytest.raises(QuestionError, match="takes 9 tokens"):
+        start(score_settings(pairs, {}), tmp_path / "run", lambda _: Strict(), mode="score")
+    assert not (tmp_path / "run").exists()
+    settings = score_settings(pairs, {"skip_bad": True})
+    run = start(settings, tmp_path / "run", lambda _: Strict(), mode="score")
+    run.store.close()
+    assert len(run.questions) == 30
+    again = resume(tmp_path / "run", load=lambda _: Strict())
+    again.store.close()
+    assert again.given == run.given
+
+
+def test_domains_can_be_limited_and_their_order_changed(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"{i}?", "answer": str(i), "rivals": "x | y", "domain": "ab"[i % 2], "id": f"{i}"}
+        for i in range(8)
+    ]
+    path = tmp_path / "open.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    settings = score_settings(path, {"per_domain": 2, "order": "reversed"})
+    run = start(settings, tmp_path / "run", load, mode="score")
+    run.store.close()
+    assert [(each.question.id, each.answer, each.rivals) for each in run.given or ()] == [
+        (name, name, ("x", "y")) for name in ("1", "3", "0", "2")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"signal": "p_true"}, "no use for signal"),
+        ({"score_share": 0.5}, "no use for score_share"),
+        ({"extra_evidence": ["samples"]}, "gathers no 'samples'"),
+    ],
+)
+def test_what_has_no_use_for_given_answers_is_refused(values: dict[str, object], words: str, pairs: Path) -> None:
+    with pytest.raises(ParameterError, match=words):
+        score_settings(pairs, values)

@@ -61,6 +61,16 @@ class Verdict:
         return tuple(reason.code for reason in self.reasons if reason.severity != "note")
 
     @property
+    def warnings(self) -> tuple[Code, ...]:
+        """Those among them that say more than that right answers are missing."""
+        return tuple(code for code in self.codes if code not in ("unlabelled", "few_labels"))
+
+    @property
+    def stops(self) -> tuple[Reason, ...]:
+        """The reasons for which they must not be acted on; empty unless that is the verdict."""
+        return tuple(reason for reason in self.reasons if reason.severity == "stop")
+
+    @property
     def line(self) -> str:
         """The verdict and what stands behind it, in one line.
 

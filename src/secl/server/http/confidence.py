@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from secl.evaluation.reason import Code
+from secl.evaluation.trust import Level
 from secl.reports.answers import Source, source_of
 from secl.server.audit.entries import record_id
 from secl.server.online.requests import Answer
@@ -31,7 +33,8 @@ class Secl(BaseModel):
     never learned. entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a
     burst of learning is on. record_id: to ask for the record and to send feedback; null where the disk refused (then
     stored is false). accepted: whether the confidence reaches the server's threshold, `accept`, and the answer could be
-    read; both are null on a server without one.
+    read; both are null on a server without one. verdict: whether the confidences of the latest answers may be acted on;
+    warnings: codes of what speaks against it (GET /v1/state has the sentences).
     """
 
     confidence: float
@@ -58,6 +61,8 @@ class Secl(BaseModel):
     adapting: bool
     record_id: str | None
     stored: bool
+    verdict: Level | None = None
+    warnings: list[Code] = []
 
 
 def secl_of(answer: Answer) -> Secl:
@@ -95,4 +100,6 @@ def secl_of(answer: Answer) -> Secl:
         adapting=record.decision.in_burst,
         record_id=record_id(record.position) if answer.stored else None,
         stored=answer.stored,
+        verdict=None if answer.verdict is None else answer.verdict.level,
+        warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
     )

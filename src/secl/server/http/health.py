@@ -44,9 +44,19 @@ def health_router(service: Service) -> APIRouter:
 
     @router.get("/healthz")
     def healthz() -> dict[str, str | list[str]]:
-        """The process works. What does not work is named: answers go on where learning or the disk fails."""
-        names = problems(service)
-        return {"status": "degraded" if names else "ok", "learning": learning_state(service), "problems": names}
+        """The process works. What does not work is named: answers go on where learning or the disk fails.
+
+        `verdict` says whether the confidences of the latest answers may be acted on, `trouble` why not.
+        """
+        names, verdict = problems(service), service.trust.verdict
+        trouble: list[str] = [reason.code for reason in verdict.stops]
+        return {
+            "status": "degraded" if names or trouble else "ok",
+            "learning": learning_state(service),
+            "problems": names,
+            "verdict": verdict.level,
+            "trouble": trouble,
+        }
 
     @router.get("/readyz", responses={503: {"description": "No questions are accepted."}})
     def readyz() -> Response:

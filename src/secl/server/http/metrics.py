@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
@@ -12,10 +13,15 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
+from secl.evaluation.reason import CODES, Severity
+from secl.evaluation.trust import Level, Verdict
+from secl.metrics.calibration import ece
 from secl.server.online.requests import Answer
 from secl.server.online.service import Service
+from secl.server.online.trust_monitor import TrustMonitor
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+SEVERITIES: dict[Severity, int] = {"note": 0, "doubt": 1, "stop": 2}
 BINS = tuple(k / 10 for k in range(1, 11))
 
 
@@ -80,6 +86,7 @@ class ServiceCollector(Collector):
             errors.add_metric((part,), float(worker.last_error is not None))
             alive.add_metric((part,), float(worker.alive))
         yield from (errors, alive)
+        yield _trust(service.trust.verdict)
         counters = {
             "secl_records": ("Answers on record, ever.", service.position),
             "secl_unreadable": ("Answers that could not be read.", service.unreadable),
@@ -93,7 +100,7 @@ class ServiceCollector(Collector):
         service, learner = self.service, self.service.learner
         decision = service.decision
         storage_fails = service.storage_fails or learner.storage_fails
-        return {
+        return _of_labels(service.trust) | {
             "secl_ready": ("Whether questions are accepted.", service.ready),
             "secl_queue": ("Questions that wait for their answer.", service.waiting),
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
@@ -113,6 +120,29 @@ class ServiceCollector(Collector):
             "secl_lessons_waiting": ("Questions that wait for their lesson.", learner.waiting),
             "secl_storage_trouble": ("Whether the disk refuses.", storage_fails),
         }
+
+
+def _trust(verdict: Verdict) -> Metric:
+    """What speaks against acting on the reported confidences, a series for each reason."""
+    worst = {reason.code: SEVERITIES[reason.severity] for reason in verdict.reasons}
+    meaning = "What speaks against acting on the confidences of the latest answers: 0 nothing, 1 a doubt, 2 stop."
+    family = GaugeMetricFamily("secl_trust", meaning, labels=("reason",))
+    for code in CODES:
+        family.add_metric((code,), float(worst.get(code, 0)))
+    return family
+
+
+def _of_labels(trust: TrustMonitor) -> dict[str, tuple[str, float | None]]:
+    """What people's words say about the reported confidence; no series without any."""
+    verdict, graded = trust.verdict, trust.graded
+    confidences, grades = [confidence for confidence, _ in graded], [right for _, right in graded]
+    return {
+        "secl_verdict": ("0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
+        "secl_labelled": ("Latest labelled answers, that the next three are about.", len(graded)),
+        "secl_labelled_accuracy": ("Share of them that is right.", verdict.accuracy if graded else None),
+        "secl_labelled_confidence": ("Their mean reported confidence.", verdict.mean_confidence if graded else None),
+        "secl_labelled_ece": ("Their calibration error, ECE.", ece(confidences, grades) if graded else None),
+    }
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:

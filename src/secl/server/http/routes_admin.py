@@ -37,7 +37,7 @@ def admin_router(service: Service, metrics: Metrics) -> APIRouter:
     """All routes of this module."""
     router = APIRouter(tags=["control"], responses=ERROR_RESPONSES)
     _add_reading(router, service)
-    _add_feedback(router, service.state, metrics)
+    _add_feedback(router, service, metrics)
     _add_control(router, service.learner)
     return router
 
@@ -71,14 +71,16 @@ def _add_reading(router: APIRouter, service: Service) -> None:
         return AsciiJson(finite(view(service, count)))
 
 
-def _add_feedback(router: APIRouter, state: ServerStore, metrics: Metrics) -> None:
+def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None:
     """/v1/feedback."""
+    state = service.state
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback) -> AsciiJson:
         """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
         state.add_feedback(_served(state, body.record_id).record.position, body.correct, body.chance)
         metrics.count_feedback(body.correct)
+        service.hear_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": len(state.labels())})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from secl.evaluation.trust import Verdict
 from secl.records import Question, Record
 
 
@@ -18,6 +19,7 @@ class Answer:
         batch: how many questions were answered in the same pass.
         seconds: from the request to the reply.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
+        verdict: on the confidences of the latest answers, this one among them if it is stored.
     """
 
     record: Record
@@ -25,6 +27,7 @@ class Answer:
     batch: int
     seconds: float
     remark: str | None = None
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.requests import Answer, Request
 from secl.server.online.scheduler import Scheduler
+from secl.server.online.trust_monitor import TrustMonitor
 from secl.stream_state import StreamState
 
 GATHER = 0.005
@@ -51,6 +52,7 @@ class Service:
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
         posteriors: what those of the latest answers say.
+        trust: whether the confidences of the latest answers may be acted on.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Service:
             posterior = resume_posterior(calibrator.posterior, state)
             calibrator.state = replace(calibrator.state, posterior=posterior)
         self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
+        self.trust = TrustMonitor(self.monitor.bounds.window)
+        self.hear_labels()
         for served in state.latest(self.monitor.bounds.window):
             self._count(served.record)
         self._stored_versions = set(state.versions())
@@ -205,11 +209,18 @@ class Service:
             self._notify_learner(records)
         else:
             self.calibrator.state = before
-        now = time.perf_counter()
+        now, verdict = time.perf_counter(), self.trust.verdict
         for record, request in zip(records, batch, strict=True):
             expected = "candidates" in self.calibrator.weighed_evidence(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
-            answer = Answer(record=record, stored=stored, batch=len(records), seconds=now - request.time, remark=remark)
+            answer = Answer(
+                record=record,
+                stored=stored,
+                batch=len(records),
+                seconds=now - request.time,
+                remark=remark,
+                verdict=verdict,
+            )
             request.future.set_result(answer)
 
     def _answerable(self, request: Request) -> bool:
@@ -257,6 +268,11 @@ class Service:
     def _count(self, record: Record) -> None:
         self.monitor.add(record)
         self.posteriors.add(record)
+        self.trust.add(record)
+
+    def hear_labels(self) -> None:
+        """Take into account what people have said since the last time."""
+        self.trust.hear(self.state.labelled())
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

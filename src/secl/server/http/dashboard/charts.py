@@ -16,7 +16,7 @@ import numpy as np
 
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
-from secl.server.http.dashboard.view import FeedbackView, Point
+from secl.server.http.dashboard.shapes import FeedbackView, Point
 
 WIDTH, HEIGHT = 1000.0, 100.0
 

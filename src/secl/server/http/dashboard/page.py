@@ -18,7 +18,8 @@ from fastapi.responses import HTMLResponse, Response
 from secl.reports.formatting import counted, xml_text
 from secl.server.audit.entries import record_id
 from secl.server.http.dashboard.charts import Kind, histogram, reliability_chart, timeline
-from secl.server.http.dashboard.view import Point, View, view
+from secl.server.http.dashboard.shapes import Point, View
+from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
 
 FILES = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -1,0 +1,164 @@
+"""Shapes of what the page and `/v1/state` show: plain values, made in `secl.server.http.dashboard.view`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class Point(TypedDict):
+    """One answer in the timeline, with the confidence that was reported.
+
+    `entropy` is None where it is not finite, `correct` where nobody said anything.
+    """
+
+    position: int
+    time: float
+    confidence: float
+    frozen_confidence: float
+    entropy: float | None
+    alarm: bool
+    in_burst: bool
+    version: int
+    outcome: str
+    correct: bool | None
+
+
+class ReliabilityBin(TypedDict):
+    """Labelled answers with reported confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
+
+    lo: float
+    hi: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+
+
+class FeedbackView(TypedDict):
+    """What people's words say about the reported confidence, and ten bins, lowest first; None where n is 0."""
+
+    n: int
+    ece: float | None
+    brier: float | None
+    accuracy: float | None
+    bins: list[ReliabilityBin]
+
+
+class LearningView(TypedDict):
+    """Whether this server learns at all (`on`) and now (`active`), why it is paused, and its waiting lessons."""
+
+    on: bool
+    active: bool
+    paused: str | None
+    waiting: int
+    backlog: int
+
+
+class VersionView(TypedDict):
+    """A version: position and time of its first answer, whether it can be gone back to, whether it is in use."""
+
+    version: int
+    position: int | None
+    time: float | None
+    kept: bool
+    current: bool
+
+
+class EventView(TypedDict):
+    """Something that happened to learning, at which record and version, in one sentence."""
+
+    time: float
+    kind: str
+    position: int | None
+    version: int
+    detail: str
+
+
+class QueueView(TypedDict):
+    """Questions that wait, and the most that may."""
+
+    waiting: int
+    most: int
+
+
+class PosteriorView(TypedDict):
+    """What the posteriors of the latest answers say.
+
+    Attributes:
+        answers: how many of the latest answers have one.
+        uninformed: share of them where the model shows no sign of knowing anything.
+        differs: share of them whose most probable candidate is not the model's own answer.
+        weights: of the latest, in words.
+        remark: what one must know to read the latest, in one sentence; None if there is nothing to say.
+    """
+
+    answers: int
+    uninformed: float | None
+    differs: float | None
+    weights: str
+    remark: str | None
+
+
+class ReasonView(TypedDict):
+    """A reason of a verdict: a code, "note", "doubt" or "stop", and a sentence."""
+
+    code: str
+    severity: str
+    sentence: str
+
+
+class VerdictView(TypedDict):
+    """Whether confidences may be acted on, of how many answers, how many of them labelled, and why."""
+
+    level: str
+    questions: int
+    graded: int
+    reasons: list[ReasonView]
+
+
+class View(TypedDict):
+    """What a service is doing now.
+
+    Attributes:
+        model: its name.
+        started: when, in seconds since 1970.
+        answers: how many were ever given.
+        version: of the latest answer. `newest`: of the next one.
+        in_burst, remaining, statistic: the gate's decision on the latest answer.
+        problems: what does not work, one sentence each.
+        verdict: whether the confidences of the latest answers may be acted on.
+        failed_requests, failed_lessons: unexpected exceptions since the start.
+        drift, shift: of the weights and of the stated confidence, each with the bound that pauses learning.
+        posterior: None where no answer has one.
+        lessons: how many records there are with each outcome.
+        unreadable: answers since the start that could not be read.
+        timeline: the latest answers, the oldest first.
+        versions: the newest kept versions, the newest first and the untouched model last; `older` counts the rest.
+        events: the latest ones, the oldest first.
+    """
+
+    model: str
+    started: float
+    answers: int
+    version: int
+    newest: int
+    in_burst: bool
+    remaining: int
+    statistic: float | None
+    learning: LearningView
+    problems: list[str]
+    verdict: VerdictView
+    failed_requests: int
+    failed_lessons: int
+    drift: float | None
+    drift_bound: float
+    shift: float | None
+    shift_bound: float
+    posterior: PosteriorView | None
+    lessons: dict[str, int]
+    unreadable: int
+    queue: QueueView
+    timeline: list[Point]
+    feedback: FeedbackView
+    versions: list[VersionView]
+    older: int
+    events: list[EventView]

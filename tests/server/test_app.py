@@ -177,7 +177,8 @@ def test_the_page_and_its_state_are_served(client: httpx.Client) -> None:
 def test_health_names_no_folder_and_says_what_the_disk_refuses(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert client.get("/healthz").json() == {"status": "ok", "learning": "on", "problems": []}
+    healthy = {"status": "ok", "learning": "on", "problems": [], "verdict": "unproven", "trouble": []}
+    assert client.get("/healthz").json() == healthy
 
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError(f"cannot write to {service.state.folder}: disk full.")

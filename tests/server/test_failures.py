@@ -47,7 +47,7 @@ class Failing(ScriptedModel):
 
 
 ERRORS = (RuntimeError, MemoryError, TokenizerError)
-OK = {"status": "ok", "learning": "on", "problems": []}
+OK = {"status": "ok", "learning": "on", "problems": [], "verdict": "unproven", "trouble": []}
 
 
 def client_of(service: Service) -> TestClient:

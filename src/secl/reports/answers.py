@@ -22,7 +22,7 @@ Sign = Literal["unreadable", "low", "another", "uninformed", "digits"]
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
-    "another": "own and most probable answer differ",
+    "another": "own and best answer differ",
     "uninformed": "the model shows no sign of knowing",
     "digits": "it did not want to state a confidence",
 }

@@ -121,7 +121,7 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
     groups = groups_of(run.records)
     if groups:
         figures["posterior"] = posterior_figure(groups)
-    main = [graded[key] for key in MAIN if key in graded]
+    main = [panel for key, panel in graded.items() if key in MAIN]  # in the order of the reliability diagrams
     if main:
         figures["scores"] = score_figure(main)
     return {name: write_picture(figure, folder / f"{prefix}{name}") for name, figure in figures.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_ANSWERS = 40
 """Questions of a run whose answers are all printed."""
 
-LONGEST = 200
+LONGEST = 120
 """Characters of a question or an answer that are printed."""
 
 

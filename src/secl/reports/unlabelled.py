@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.evaluation.series import Series
+from secl.metrics.shares import Z, wilson
 from secl.reports.answers import LOW, SIGNS, AnswerRow, Source
-from secl.reports.figures.posterior import wilson
 from secl.reports.formatting import RANGE, amount, counted, number, percent
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table
@@ -20,9 +20,6 @@ TITLE = "Without right answers: what the confidences say"
 
 NEEDY = 10
 """Answers that are shown as those that most need a person."""
-
-Z = 1.96
-"""Standard normal quantile of 97.5%."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from secl.errors import ParameterError
 from secl.grading import grade
+from secl.metrics.shares import wilson
 from secl.records import Record
 from secl.reports.figures.drawing import BLACK, BLUE, SKY, VERMILLION, WHITE, new_figure, wrapped
 from secl.reports.formatting import percent
@@ -29,9 +29,6 @@ LEGEND = (
     "stated confidence (frozen)",
 )
 """Names of the bars and of the markers on them, in columns of two."""
-
-Z = 1.96
-"""Standard normal quantile of 97.5%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +81,6 @@ def _group(records: Sequence[Record]) -> Group:
         posterior=mean(_confidence(record) or 0.0 for record in records),
         posterior_best=mean(max(record.posterior.probabilities) for record in records if record.posterior is not None),
     )
-
-
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share of n.
-
-    >>> [round(end, 3) for end in wilson(0.5, 100)]
-    [0.404, 0.596]
-    """
-    middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
-    half = Z / (1 + Z * Z / n) * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n))
-    return middle - half, middle + half
 
 
 def posterior_figure(groups: Mapping[str, Group]) -> Figure:

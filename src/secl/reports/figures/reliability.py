@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from secl.errors import ParameterError
 from secl.metrics.calibration import Bin, brier, ece, reliability
+from secl.metrics.shares import wilson
 from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, wrapped
 from secl.reports.formatting import number
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 def reliability_figure(panels: Sequence[Panel]) -> Figure:
     """Reliability diagrams side by side, four to a row: accuracy of each bin against the diagonal.
 
-    A bar is the accuracy of the answers in its bin, the dot stands at their mean confidence; an empty bin has neither.
-    The strip below counts the answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
+    A bar is the accuracy of the answers in its bin, its whisker the 95% interval of that, and the dot stands at their
+    mean confidence; an empty bin has neither, and the fewer its answers, the paler a bar. The strip below counts the
+    answers of each bin. Brier score and ECE, with ten bins [lo, hi), are in the title.
 
     Args:
         panels: (title, confidences, grades) of each diagram.
@@ -50,7 +52,7 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     named = {
         label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    width = 3 if columns > 1 else 1
+    width = {1: 1, 2: 2}.get(columns, 4)
     figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=width, frameon=False, fontsize=9)
     return figure
 
@@ -73,10 +75,27 @@ def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.Array
     top.plot([0, 1], [0, 1], color=BLACK, linewidth=1, linestyle="--", label="perfect calibration")
 
 
+def opacity(count: int) -> float:
+    """How opaque a bar is that stands for so many answers: one is nearly nothing, 50 are enough.
+
+    >>> [round(opacity(count), 2) for count in (1, 12, 50, 600)]
+    [0.14, 0.49, 1.0, 1.0]
+    """
+    return min(math.sqrt(count / 50), 1.0)
+
+
 def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
     """Accuracy, mean confidence and count of the bins that have answers."""
+    from matplotlib.patches import Rectangle
+
     edges, accuracy = [bar.lo + 0.005 for bar in full], [bar.accuracy for bar in full]
-    top.bar(edges, accuracy, 0.09, align="edge", color=SKY, edgecolor=BLUE, label="accuracy in the bin")
+    colours = [(SKY, opacity(bar.count)) for bar in full]
+    top.bar(edges, accuracy, 0.09, align="edge", color=colours, edgecolor=[(BLUE, alpha) for _, alpha in colours])
+    top.add_patch(Rectangle((0, 0), 0, 0, color=SKY, label="accuracy in the bin"))  # the legend's, whatever is pale
+    for index, bar in enumerate(full):
+        ends = wilson(bar.accuracy, bar.count)
+        label = None if index else "its 95% interval"
+        top.plot([bar.lo + 0.05] * 2, ends, color=BLACK, linewidth=0.8, alpha=0.7, label=label)
     top.scatter(
         [bar.confidence for bar in full],
         accuracy,

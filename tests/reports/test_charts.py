@@ -123,3 +123,9 @@ def test_the_line_to_a_name_ends_at_its_border() -> None:
     assert anchor((0, 0), (10, 5, 30, 15)) == (10, 10)
     assert anchor((40, 0), (10, 5, 30, 15)) == (30, 10)
     assert anchor((20, 50), (10, 5, 30, 15)) == (20, 15)
+
+
+def test_histograms_of_right_and_wrong_answers_have_one_scale() -> None:
+    figure = score_figure([("many", [0.5] * 90, [True] * 90), ("few", [0.5, 0.6], [True, False])])
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    assert figure.axes[0].get_ylim() == pytest.approx((-99.0, 99.0))

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import reliability
+from secl.metrics.shares import wilson
 from secl.records import Record
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.reliability import reliability_figure
@@ -54,6 +55,27 @@ def test_a_bar_is_the_accuracy_of_its_bin_and_an_empty_bin_has_none() -> None:
     counts = [patch.get_height() for patch in strip.patches if isinstance(patch, Rectangle)]
     assert counts == [group.count for group in full] == [2, 1, 2]
     assert [text.get_text() for text in strip.texts] == ["2", "1", "2"]
+
+
+def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
+    confidence = [0.45] + [0.75] * 60
+    top, _ = reliability_figure([("some", confidence, [1] + [1, 0] * 30)]).axes
+    assert [bar.get_alpha() or bar.get_facecolor()[3] for bar in top.patches] == pytest.approx([math.sqrt(1 / 50), 1.0])
+    whiskers = [
+        line.get_ydata() for line in top.lines if len(set(line.get_xdata())) == 1 and len(line.get_xdata()) == 2
+    ]
+    assert whiskers[0] == pytest.approx(wilson(1.0, 1))
+    assert whiskers[1] == pytest.approx(wilson(0.5, 60))
+    assert whiskers[0][1] - whiskers[0][0] > 0.7 > 0.3 > whiskers[1][1] - whiskers[1][0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_legend_of_reliability_diagrams_fits_into_the_picture(count: int) -> None:
+    figure = reliability_figure([panel(f"method {k}") for k in range(count)])
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert figure.bbox.x0 <= legend.get_window_extent().x0
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path) -> None:

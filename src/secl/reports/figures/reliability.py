@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,12 @@ from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHI
 from secl.reports.formatting import number
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
+DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}
 
 
 def reliability_figure(panels: Sequence[Panel]) -> Figure:
@@ -49,11 +53,8 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
             strip.set_ylabel("answers", fontsize=8)
         else:
             top.tick_params(labelleft=False)
-    named = {
-        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
     width = {1: 1, 2: 2}.get(columns, 4)
-    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=width, frameon=False, fontsize=9)
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=width, frameon=False, fontsize=9)
     return figure
 
 
@@ -72,7 +73,20 @@ def _reliability_panel(top: Axes, strip: Axes, title: str, confidence: npt.Array
         _draw_bars(top, strip, full)
     else:
         top.text(0.45, 0.88, "no graded answers", ha="center", fontsize=9, color=GREY)
-    top.plot([0, 1], [0, 1], color=BLACK, linewidth=1, linestyle="--", label="perfect calibration")
+    top.plot([0, 1], [0, 1], color=BLACK, linewidth=1, linestyle="--")
+
+
+def _legend() -> list[Artist]:
+    """What a legend names: the same for all panels, however pale their bars are."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(facecolor=SKY, edgecolor=BLUE, label="accuracy in the bin"),
+        Line2D([], [], label="its 95% interval", **WHISKER),
+        Line2D([], [], label="at the mean confidence", **DOT),
+        Line2D([], [], color=BLACK, linewidth=1, linestyle="--", label="perfect calibration"),
+    ]
 
 
 def opacity(count: int) -> float:
@@ -86,26 +100,12 @@ def opacity(count: int) -> float:
 
 def _draw_bars(top: Axes, strip: Axes, full: Sequence[Bin]) -> None:
     """Accuracy, mean confidence and count of the bins that have answers."""
-    from matplotlib.patches import Rectangle
-
     edges, accuracy = [bar.lo + 0.005 for bar in full], [bar.accuracy for bar in full]
     colours = [(SKY, opacity(bar.count)) for bar in full]
     top.bar(edges, accuracy, 0.09, align="edge", color=colours, edgecolor=[(BLUE, alpha) for _, alpha in colours])
-    top.add_patch(Rectangle((0, 0), 0, 0, color=SKY, label="accuracy in the bin"))  # the legend's, whatever is pale
-    for index, bar in enumerate(full):
-        ends = wilson(bar.accuracy, bar.count)
-        label = None if index else "its 95% interval"
-        top.plot([bar.lo + 0.05] * 2, ends, color=BLACK, linewidth=0.8, alpha=0.7, label=label)
-    top.scatter(
-        [bar.confidence for bar in full],
-        accuracy,
-        s=24,
-        color=VERMILLION,
-        edgecolors=WHITE,
-        clip_on=False,
-        zorder=4,
-        label="at the mean confidence",
-    )
+    for bar in full:
+        top.plot([bar.lo + 0.05] * 2, wilson(bar.accuracy, bar.count), **WHISKER)
+    top.plot([bar.confidence for bar in full], accuracy, clip_on=False, zorder=4, **DOT)
     counts = [bar.count for bar in full]
     strip.bar(edges, counts, 0.09, align="edge", color=GREY)
     for bar in full:

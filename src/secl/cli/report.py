@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from secl.cli.app import RunFolder, app, console
 from secl.errors import ParameterError, RunError
+from secl.records import Grader, Record
 
 if TYPE_CHECKING:
-    from secl.records import Record
     from secl.reports.run_report import RunReport
     from secl.runs.manifest import Mode
     from secl.runs.settings import RunSettings
@@ -25,11 +25,12 @@ REPORT = Path("report")
 
 
 @app.command
-def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None:
+def report(run: RunFolder, /, *more: RunFolder, grader: Grader | None = None, out: Path | None = None) -> None:
     """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables.
 
     Args:
-        out: Folder of the report; by default the run's own, or report for several runs.
+        grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
+        out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew), or report for several.
     """
     from secl.reports.folder import check_folder
     from secl.runs.labelling import current_records
@@ -40,6 +41,8 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
     for folder, path in zip(runs, resolved, strict=True):
         if resolved.count(path) > 1:
             raise ParameterError(f"the run {folder} is given twice; name every run once.")
+    if len(runs) == 1 and grader is not None and (out is None or out.resolve() == resolved[0]):
+        out = run / f"graded-{grader}"  # the run's own report and summary stay as they are
     if len(runs) == 1 and out is not None and out.resolve() == resolved[0]:
         out = None
     if out is not None or len(runs) > 1:
@@ -51,8 +54,22 @@ def report(run: RunFolder, /, *more: RunFolder, out: Path | None = None) -> None
             records = list(current_records(store))
             if not records:
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
-            stores.append((store, records))
+            stores.append((store, records if grader is None else _graded_anew(records, grader, folder)))
         write_and_print(stores, out)
+
+
+def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> list[Record]:
+    """Records of a run as another grader sees them.
+
+    Raises:
+        ParameterError: there is nothing to grade.
+        QuestionError: a reference does not fit the grader.
+    """
+    from secl.grading import regrade
+
+    if all(record.question.options or record.question.reference is None for record in records):
+        raise ParameterError(f"{folder} has no open question with a reference; leave --grader out.")
+    return regrade(records, grader)
 
 
 @app.command
@@ -95,6 +112,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     """
     from secl.reports.acceptance_report import accepted_sentence
     from secl.reports.folder import write_report
+    from secl.reports.graders_section import graders_line
     from secl.reports.terminal import print_run
     from secl.reports.trust_section import trust_line
 
@@ -108,6 +126,8 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         if (accepted := accepted_sentence(run.records)) is not None:
             screen.print(accepted, soft_wrap=True)
         screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
+        if line := graders_line(run.summary.graders):
+            screen.print(line if alone else f"{run.name}: {line}", soft_wrap=True)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:

@@ -16,6 +16,8 @@ from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import markdown_text
+from secl.reports.graders_section import TITLE as DISPUTED
+from secl.reports.graders_section import disputed_table, graders_line
 from secl.reports.page import render
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.question_table import questions_csv, questions_markdown, questions_table
@@ -146,6 +148,9 @@ def markdown(runs: Sequence[RunReport]) -> str:
         if notes:
             weights = to_markdown(weights_table(run.records))
             parts.append(f"{level} {TITLE}\n\n" + "\n\n".join([*notes, weights]))
+        disputed = disputed_table(run)
+        if disputed is not None:
+            parts.append(f"{level} {DISPUTED}\n\n{graders_line(run.summary.graders)}\n\n{to_markdown(disputed)}")
         text = "\n".join(parts)
         texts.append(text if len(runs) == 1 else f"## {markdown_text(run.name)}\n\n{text}")
     return "\n".join(texts)

@@ -13,6 +13,8 @@ from secl.metrics.bootstrap import MEASURES
 from secl.reports import unlabelled
 from secl.reports.answers import neediest
 from secl.reports.formatting import counted, xml_text
+from secl.reports.graders_section import TITLE as DISPUTED
+from secl.reports.graders_section import disputed_table, graders_line
 from secl.reports.headline import verdict
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.provenance import ledger, provenance
@@ -67,6 +69,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
     )
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
     environment.filters["script_json"] = lambda value: Markup(script_json(value))
+    environment.globals |= {"disputed_title": DISPUTED}
     environment.globals |= {"posterior_title": TITLE, "unlabelled_title": unlabelled.TITLE, "trust_html": trust_html}
     prefixes = [f"{index}-" if len(runs) > 1 else "" for index in range(1, len(runs) + 1)]
     sections = [
@@ -109,6 +112,8 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "weights": weights_table(run.records),
         "chosen": reported(run.summary) is not None,
         "domains": domain_rows(run),
+        "graders": graders_line(run.summary.graders),
+        "disputed": disputed_table(run),
         "wrong": wrong_answers(run.records, adapted=run.learned),
         "line": overview(run),
         "provenance": provenance(run),

@@ -208,6 +208,7 @@ LABELS: dict[str, Any] = {
     "label_domains": 0.3,
     "label_decay": 0.99,
     "label_sound": 0.7,
+    "accept": 0.8,
 }
 
 

@@ -120,6 +120,7 @@ ADVERSARIAL = (
     case("What is it made of?", "hydrogen and oxygen", "Oxygen and hydrogen.", True),
     case("What is it made of?", "hydrogen and oxygen", "Hydrogen.", False),
     case("Wer schrieb den Faust?", "Goethe", "Nicht Schiller, sondern Goethe schrieb den Faust.", True),
+    case("What do caterpillars turn into?", "butterflies", "They turn into a butterfly.", True),
     case("フランスの首都は?", "パリ", "フランスの首都はパリです。", True),
     case("Which city is it?", "Paris", "I don't know.", False),
     case("Which city is it?", "Paris", "?", False),

@@ -56,7 +56,8 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
         "confidence", "accepted", "accept",
-        "source", "low", "high", "labels", "label_free", "remark", "informed", "own_answer", "own_confidence", "best_answer", "best_confidence",
+        "source", "low", "high", "labels", "label_free", "remark", "informed",
+        "own_answer", "own_confidence", "best_answer", "best_confidence",
         "candidates", "stated_confidence", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version",
         "adapting", "record_id", "stored", "low", "high", "labels", "label_free", "verdict", "warnings",
     }  # fmt: skip

@@ -90,7 +90,10 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
         return wanted.written.replace(".", "") == word.written.replace(".", "")
     if not last or min(len(one), len(other)) < 4 or not one.isalpha():
         return False
-    return any(short + end == long for short, long in ((one, other), (other, one)) for end in ("s", "es"))
+    pairs = ((one, other), (other, one))
+    if any(short.endswith("y") and short[:-1] + "ies" == long for short, long in pairs):
+        return True
+    return any(short + end == long for short, long in pairs for end in ("s", "es"))
 
 
 def _other_name(words: Sequence[Word], start: int, end: int, asked: Sequence[str], surname: bool) -> bool:

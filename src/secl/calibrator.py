@@ -211,13 +211,14 @@ class Calibrator(Scoring):
         self.model.prefetch(questions, evidence, weights_fixed=True)
         return [self.answer(question) for question in questions]
 
-    def label(self, record: Record, correct: bool | None, *, chance: float = 1.0) -> Label:
+    def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Say whether the answer of a record is right, or take that back; later confidences follow.
 
         Args:
             record: as it was reported.
             correct: whether `record.answer` is right; None takes back what was said of it before.
-            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random.
+            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random, None if
+                nobody knows because people volunteer.
 
         Raises:
             ParameterError: a chance outside (0, 1].

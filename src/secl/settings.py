@@ -184,6 +184,9 @@ class LabelSettings(Settings):
     label_slope: float = Field(0.4, gt=0, description="Labels: spread of the slope around 1 where they are not.")
     label_shift: float = Field(0.8, gt=0, description="Labels: spread of the shift then, in logits.")
     label_domains: float = Field(0.5, gt=0, description="Labels: spread of a domain's own shift then, in logits.")
+    label_choice: float = Field(
+        2.0, gt=0, description="Labels: spread of the shift of what people volunteer, which confidences do not follow."
+    )
     label_decay: float = Field(0.999, gt=0, le=1, description="Labels: what remains of a label's weight at the next.")
 
 

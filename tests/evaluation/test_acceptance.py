@@ -17,7 +17,8 @@ CORRECT = [True] * 30 + [False] * 30
 
 
 def said(record: Record, correct: bool, source: LabelSource) -> Label:
-    return label_of(record, correct, number=record.position + 1, source=source)
+    chance = None if source == "feedback" else 1.0
+    return label_of(record, correct, number=record.position + 1, source=source, chance=chance)
 
 
 def test_references_promise_what_they_show() -> None:

@@ -28,7 +28,9 @@ def record_of_toy() -> Record:
 WIDE_ONLY = LabelRule(LabelSettings(label_sound=0))
 
 
-def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", chance: float = 1.0) -> Label:
+def label(
+    number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", chance: float | None = 1.0
+) -> Label:
     return Label(
         number=number,
         position=number,
@@ -46,7 +48,7 @@ LOG = [
     label(1, True, 0.9, "a"),
     label(2, False, 0.9, "b"),
     label(3, False, 0.6, "a"),
-    label(4, True, 0.3, "b"),
+    label(4, True, 0.3, "b", chance=None),
     label(5, False, 0.7, "b"),
 ]
 
@@ -62,40 +64,42 @@ def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_pri
 
 
 def test_the_parameters_are_those_of_the_greatest_posterior_and_their_spread_that_of_its_curvature() -> None:
-    prior, decay = Prior(0.4, 0.8, 0.5), 0.9
+    prior, decay = Prior(0.4, 0.8, 0.5, 2.0), 0.9
     fitted = fit(LOG, prior, decay)
 
     def loss(theta: np.ndarray) -> float:
-        slope, shift, *own = theta
-        total = (slope - 1) ** 2 / (2 * 0.4**2) + shift**2 / (2 * 0.8**2) + sum(d**2 for d in own) / (2 * 0.5**2)
+        slope, shift, choice, *own = theta
+        total = (slope - 1) ** 2 / (2 * 0.4**2) + shift**2 / (2 * 0.8**2) + choice**2 / (2 * 2.0**2)
+        total += sum(d**2 for d in own) / (2 * 0.5**2)
         for age, each in enumerate(reversed(LOG)):
             z = slope * log_odds(each.confidence) + shift + own["ab".index(each.domain)]
+            z += choice * (each.chance is None)
             total += 0.9**age * math.log1p(math.exp(-z if each.correct else z))
         return float(total)
 
-    best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
+    best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9})
     assert fitted.mean == pytest.approx(best.x, abs=1e-6)
     step = 1e-4
     curvature = np.array(
         [
             [
                 sum(
-                    si * sj * loss(best.x + step * (si * np.eye(4)[i] + sj * np.eye(4)[j]))
+                    si * sj * loss(best.x + step * (si * np.eye(5)[i] + sj * np.eye(5)[j]))
                     for si in (1, -1)
                     for sj in (1, -1)
                 )
                 / (4 * step**2)
-                for i in range(4)
+                for i in range(5)
             ]
-            for j in range(4)
+            for j in range(5)
         ]
     )
     assert np.array(fitted.covariance) == pytest.approx(np.linalg.inv(curvature), abs=1e-4)
 
 
 def test_the_two_priors_are_weighed_by_their_evidence() -> None:
-    prior = Prior(0.4, 0.8, 0.5)
-    assert prior.narrow == Prior(0.4 * NARROW, 0.8 * NARROW, 0.5 * NARROW)
+    prior = Prior(0.4, 0.8, 0.5, 2.0)
+    assert prior.narrow == Prior(0.4 * NARROW, 0.8 * NARROW, 0.5 * NARROW, 2.0)
     narrow, wide = fit(LOG, prior.narrow, 0.999), fit(LOG, prior, 0.999)
     state = LabelRule().add(LabelRule().start(), LOG)
     assert state.sound == pytest.approx(1 / (1 + math.exp(wide.evidence - narrow.evidence)))
@@ -107,7 +111,7 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
 def test_the_evidence_of_one_label_is_the_integral_over_the_prior() -> None:
     one = [label(1, True, 0.5)]
     generator = np.random.default_rng(0)
-    prior = Prior(0.4, 0.8, 0.5)
+    prior = Prior(0.4, 0.8, 0.5, 2.0)
     z = generator.normal(0, 0.8, 400_000) + generator.normal(0, 0.5, 400_000)
     assert math.exp(fit(one, prior, 1.0).evidence) == pytest.approx(np.mean(1 / (1 + np.exp(-z))), abs=0.02)
 
@@ -189,6 +193,25 @@ def test_the_chance_of_being_asked_undoes_a_biased_choice() -> None:
     levels = [rule.rate(rule.add(rule.start(), log), "d", 0.8).confidence for log in (plain, weighed)]
     assert levels[0] < 0.6
     assert levels[1] == pytest.approx(0.8, abs=0.05)
+
+
+def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_as_much_as_any_label() -> None:
+    """Users rate wrong answers ten times as often as right ones; four of five answers are right, as is stated."""
+    rule, generator = LabelRule(), np.random.default_rng(2)
+    thumbs = []
+    for number in range(1, 3001):
+        correct = bool(generator.random() < (0.9 if number % 2 else 0.7))
+        if generator.random() < (0.03 if correct else 0.3):
+            thumbs.append(label(number, correct, domain="good" if number % 2 else "bad", chance=None))
+    volunteered = rule.add(rule.start(), thumbs)
+    taken_for_fair = rule.add(rule.start(), [replace(each, chance=1.0) for each in thumbs])
+    good, bad = (rule.rate(volunteered, name, 0.8).confidence for name in ("good", "bad"))
+    assert (good + bad) / 2 == pytest.approx(0.8, abs=0.12)
+    assert good > bad + 0.05
+    assert rule.rate(taken_for_fair, "bad", 0.8).confidence < 0.35
+    asked = [label(9000 + n, n % 5 != 0, domain=("good", "bad")[n % 2]) for n in range(30)]
+    with_asked = rule.add(volunteered, asked)
+    assert rule.rate(with_asked, "other", 0.8).confidence == pytest.approx(0.8, abs=0.08)
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.1, 1.5, math.nan])

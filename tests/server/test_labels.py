@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -20,12 +21,12 @@ from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 
 
-def rated(service: Service) -> list[float]:
+def rated(service: Service, chance: float | None = 1.0) -> list[float]:
     """Ask 30 questions and say of each whether it is right: one of three is."""
     confidences = []
     for number, question in enumerate(toy_stream(30)):
         confidences.append(service.ask(question, 20).record.confidence)
-        service.state.add_feedback(number, number % 3 == 0)
+        service.state.add_feedback(number, number % 3 == 0, chance)
     return confidences
 
 
@@ -46,11 +47,21 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert explain(service.state, 0).influences == ()
 
 
+def test_thumbs_of_volunteers_move_the_level_less(make_service: MakeService, tmp_path: Path) -> None:
+    moved = []
+    for name, chance in (("asked", 1.0), ("volunteered", None)):
+        service = make_service(tmp_path / name)
+        rated(service, chance)
+        record = service.ask(toy_stream(31)[30], 20).record
+        moved.append(record.label_free - record.confidence)
+    assert 0.0 < moved[1] < moved[0] / 2
+
+
 def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeService) -> None:
     service, questions = make_service(), toy_stream(40)
     rated(service)
     before = service.ask(questions[30], 20).record.labelled
-    service.state.add_feedback(30, True)
+    service.state.add_feedback(30, True, 1.0)
     between = service.ask(questions[30], 20).record.labelled
     service.state.add_feedback(30, None)
     after = service.ask(questions[30], 20).record.labelled
@@ -122,7 +133,7 @@ def test_domains_keep_their_own_level(client: TestClient) -> None:
     asked = {"question": "Which is it?", "options": ["this", "that"]}
     for number in range(12):
         client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
-        client.post("/v1/feedback", json={"record_id": f"rec_{number:08d}", "correct": number % 2 == 0})
+        client.post("/v1/feedback", json={"record_id": f"rec_{number:08d}", "correct": number % 2 == 0, "chance": 1})
     art, law = (client.post("/v1/ask", json={**asked, "domain": name}).json()["secl"] for name in ("art", "law"))
     assert art["label_free"] == law["label_free"]
     assert art["labels"] == law["labels"] == 12

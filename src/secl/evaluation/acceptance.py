@@ -131,7 +131,7 @@ def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: Label
         rule: what labels make of a confidence; the default rule unless given.
     """
     labels = standing(log)
-    asked = [label for label in labels if label.source != "feedback"]
+    asked = [label for label in labels if label.chance is not None]
     if len({label.chance for label in asked}) > 1:
         asked = []  # a promise needs labels that were all as likely
     said = {label.position: bool(label.correct) for label in asked}

@@ -2,6 +2,10 @@
 
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
+Labels that people volunteered show right answers less often, or more often, than there are: theirs have another shift,
+N(0, choice^2), which no confidence gets. So they tell of the order of confidences and of domains, and of the level what
+the labels that were asked for leave open; alone, little.
+
 The posterior of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). Two such priors are weighed against
 each other by their evidence: a narrow one, for confidences that are right as they are, and a wide one, for those that
 are not; so that few labels spoil little of a good confidence and repair a bad one quickly.
@@ -32,16 +36,17 @@ STEPS, TOLERANCE = 100, 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Standard deviations of slope, shift and a domain's own shift, in logits."""
+    """Standard deviations of slope, shift, a domain's own shift and the shift of what people volunteer, in logits."""
 
     slope: float
     shift: float
     domains: float
+    choice: float
 
     @property
     def narrow(self) -> Prior:
         """That of confidences that are right as they are."""
-        return Prior(NARROW * self.slope, NARROW * self.shift, NARROW * self.domains)
+        return Prior(NARROW * self.slope, NARROW * self.shift, NARROW * self.domains, self.choice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Scaling:
     Attributes:
         prior: that it began with.
         domains: number of each domain's parameter; domains without labels have none.
-        mean: of the parameters: slope, shift, one for each domain.
+        mean: of the parameters: slope, shift, that of what people volunteer, one for each domain.
         covariance: of the parameters.
         evidence: logarithm of the probability of the labels under the prior (Laplace).
     """
@@ -83,22 +88,26 @@ def label_weights(labels: Sequence[Label], decay: float) -> Array:
     """How much each label counts: less with age, and more the less likely it was to be asked for.
 
     Inverse chances undo the choice of what was asked about. They add up to no more than they are worth: to Kish's
-    effective number of labels, (sum w)^2 / sum w^2.
+    effective number of labels, (sum w)^2 / sum w^2. Labels whose chance nobody knows count once.
     """
-    inverse = 1.0 / np.array([label.chance for label in labels], dtype=np.float64)
-    worth = inverse * inverse.sum() / (inverse**2).sum() if labels else inverse
+    known = np.array([label.chance is not None for label in labels], dtype=np.bool_)
+    worth = np.ones(len(labels))
+    inverse = np.array([1.0 / label.chance for label in labels if label.chance is not None])
+    if inverse.size:
+        worth[known] = inverse * inverse.sum() / (inverse**2).sum()
     return np.asarray(worth * decay ** np.arange(len(labels) - 1, -1, -1))
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
     """The Gaussian after some labels, the oldest first; without any, the prior."""
-    domains = {name: 2 + k for k, name in enumerate(sorted({label.domain for label in labels}))}
-    rows = np.zeros((len(labels), 2 + len(domains)))
+    domains = {name: 3 + k for k, name in enumerate(sorted({label.domain for label in labels}))}
+    rows = np.zeros((len(labels), 3 + len(domains)))
     rows[:, 1] = 1.0
     for number, label in enumerate(labels):
         rows[number, 0], rows[number, domains[label.domain]] = log_odds(label.confidence), 1.0
+        rows[number, 2] = label.chance is None
     right = np.array([bool(label.correct) for label in labels], dtype=np.float64)
-    deviations = np.array([prior.slope, prior.shift, *[prior.domains] * len(domains)])
+    deviations = np.array([prior.slope, prior.shift, prior.choice, *[prior.domains] * len(domains)])
     return _laplace(rows, right, label_weights(labels, decay), deviations, prior, domains)
 
 

@@ -29,6 +29,7 @@ class Label:
         time: in seconds since 1970.
         source: who gave it.
         chance: probability that this answer was asked about, in (0, 1]; equal for all where they are drawn at random.
+            None where nobody knows: people volunteered, and speak of what they dislike more often than of the rest.
 
     Raises:
         ParameterError: a chance outside (0, 1].
@@ -42,15 +43,15 @@ class Label:
     reported: float
     time: float
     source: LabelSource
-    chance: float = 1.0
+    chance: float | None = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.chance <= 1.0:
+        if self.chance is not None and not 0.0 < self.chance <= 1.0:
             raise ParameterError(f"The chance of a label is {self.chance}; it must lie above 0 and be at most 1.")
 
 
 def label_of(
-    record: Record, correct: bool | None, *, number: int, source: LabelSource = "review", chance: float = 1.0
+    record: Record, correct: bool | None, *, number: int, source: LabelSource = "review", chance: float | None = 1.0
 ) -> Label:
     """The entry with this number, about the answer that a record reports, made now."""
     return Label(

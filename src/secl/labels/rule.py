@@ -96,7 +96,7 @@ class LabelRule:
     @property
     def _priors(self) -> tuple[Prior, Prior]:
         settings = self.settings
-        wide = Prior(settings.label_slope, settings.label_shift, settings.label_domains)
+        wide = Prior(settings.label_slope, settings.label_shift, settings.label_domains, settings.label_choice)
         return wide.narrow, wide
 
     @property

@@ -11,9 +11,12 @@ TABLE = """
 CREATE TABLE IF NOT EXISTS labels (
     number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
-    source TEXT NOT NULL, chance REAL NOT NULL);
+    source TEXT NOT NULL, chance REAL);
 """
-"""One row for each entry; `correct` is NULL where earlier labels of the record are taken back (`secl.labels.Label`)."""
+"""One row for each entry (`secl.labels.Label`).
+
+`correct` is NULL where earlier labels of the record are taken back, `chance` where nobody knows it.
+"""
 
 _COLUMNS = "number, position, correct, confidence, domain, reported, time, source, chance"
 

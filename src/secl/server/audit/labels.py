@@ -104,6 +104,7 @@ def old_feedback(state: ServerStore) -> Iterator[Label]:
             reported=reported,
             time=time,
             source="feedback",
+            chance=None,
         )
 
 

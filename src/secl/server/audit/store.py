@@ -195,13 +195,13 @@ class ServerStore(Store):
             for record in self.waiting():
                 self.add_lesson(replace(record, outcome="dropped"))
 
-    def add_feedback(self, position: int, correct: bool | None, chance: float = 1.0) -> Label:
+    def add_feedback(self, position: int, correct: bool | None, chance: float | None = None) -> Label:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.
 
         Args:
             position: of the record.
             correct: whether its answer is right; None takes back what was said of it.
-            chance: probability that this answer was asked about, in (0, 1].
+            chance: probability that this answer was asked about, in (0, 1]; None if a user volunteered it.
 
         Raises:
             ParameterError: there is no such record, or the chance lies outside (0, 1].

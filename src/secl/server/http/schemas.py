@@ -107,13 +107,15 @@ class AskRequest(BaseModel):
 class Feedback(BaseModel):
     """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
 
-    `chance`: the probability that this answer was asked about, where some are asked about more often than others.
+    `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
+    random sample of one in twenty. Leave it out for thumbs of users, who rate what they dislike more often than the
+    rest: alone they move the level of all confidences little.
     """
 
     model_config = ConfigDict(extra="forbid")
     record_id: Text
     correct: StrictBool | None
-    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
 
 
 class RollbackRequest(BaseModel):

@@ -1,0 +1,193 @@
+"""What a few labels are worth, on a recorded run whose questions have references.
+
+    secl run --method posterior --benchmarks mmlu:200,arc:200,truthfulqa:200 --out RUN
+    python -m benchmarks.labels RUN
+
+Labels are drawn eight times; what they make of the confidences is measured on all other answers. "chosen by users": a
+wrong answer is rated ten times as often as a right one. Level error: how far the mean confidence is from the share of
+right answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import secl
+from benchmarks.posterior import as_frozen, with_orders
+from secl.data.grading import reported_correct
+from secl.evaluation.posterior import replayed
+from secl.labels import Label, LabelRule
+from secl.metrics.calibration import ece
+from secl.posterior.rule import PosteriorRule
+from secl.records import Record
+from secl.settings import LabelSettings
+
+COUNTS = (0, 10, 20, 50, 100)
+DRAWS = 8
+WRONG, RIGHT = 0.3, 0.03
+"""Chances that a user rates a wrong answer, and a right one."""
+
+RULES = {"two priors": LabelSettings(), "wide prior only": LabelSettings(label_sound=0.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """An answer with a confidence, right or wrong."""
+
+    confidence: float
+    correct: bool
+    domain: str
+
+
+Chosen = list[tuple[int, float | None]]
+"""Answers to label: their places, and the chance that each was asked about; None if nobody knows."""
+
+Draw = Callable[[Sequence[Rated], int, random.Random], Chosen]
+"""Chooses so many answers to label."""
+
+
+def at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """All answers alike."""
+    return [(place, 1.0) for place in generator.sample(range(len(answers)), count)]
+
+
+def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """Wrong answers far more often, until there are enough."""
+    order = generator.sample(range(len(answers)), len(answers))
+    rated: Chosen = []
+    for place in order:
+        chance = RIGHT if answers[place].correct else WRONG
+        if generator.random() < chance:
+            rated.append((place, chance))
+    return rated[:count]
+
+
+def volunteered(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """The same, from users of whom nobody knows what they choose."""
+    return [(place, None) for place, _ in disliked(answers, count, generator)]
+
+
+def taken_for_fair(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """The same, taken as if they had been drawn at random."""
+    return [(place, 1.0) for place, _ in disliked(answers, count, generator)]
+
+
+def fair_volunteers(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """All answers alike, but nobody knows: what caution costs."""
+    return [(place, None) for place, _ in at_random(answers, count, generator)]
+
+
+def some_at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
+    """A fifth at random, the others volunteered."""
+    fair = at_random(answers, count // 5, generator)
+    asked = {place for place, _ in fair}
+    others = [each for each in volunteered(answers, count, generator) if each[0] not in asked]
+    return [*others[: count - len(fair)], *fair]
+
+
+DRAWN: dict[str, Draw] = {
+    "at random": at_random,
+    "chosen by users": volunteered,
+    "chosen by users, taken for fair": taken_for_fair,
+    "chosen by users, chance known": disliked,
+    "a fifth at random, the rest chosen by users": some_at_random,
+    "at random, taken for chosen by users": fair_volunteers,
+}
+
+
+def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[float, float, float, float]:
+    """ECE, Brier score, level error, and mean level error of the domains of the answers that have no label."""
+    labels = [
+        Label(
+            number=number,
+            position=place,
+            correct=answers[place].correct,
+            confidence=answers[place].confidence,
+            domain=answers[place].domain,
+            reported=answers[place].confidence,
+            time=0.0,
+            source="review",
+            chance=chance,
+        )
+        for number, (place, chance) in enumerate(drawn, start=1)
+    ]
+    state = rule.add(rule.start(), labels)
+    chosen = {place for place, _ in drawn}
+    rest = [each for place, each in enumerate(answers) if place not in chosen]
+    confidence = np.array([rule.rate(state, each.domain, each.confidence).confidence for each in rest])
+    correct = np.array([each.correct for each in rest], dtype=np.float64)
+    domains = np.array([each.domain for each in rest])
+    gaps = [abs(float((confidence - correct)[domains == name].mean())) for name in sorted(set(domains))]
+    brier = float(((confidence - correct) ** 2).mean())
+    return ece(confidence, correct), brier, abs(float((confidence - correct).mean())), float(np.mean(gaps))
+
+
+def rows(answers: Sequence[Rated]) -> Iterator[str]:
+    """A line for each way to choose labels, each rule and each number of labels."""
+    for how, draw in DRAWN.items():
+        for name, settings in RULES.items():
+            for count in COUNTS:
+                usual = (how, name) == ("at random", "two priors")
+                if (count == 0 and not usual) or (how != "at random" and name != "two priors"):
+                    continue
+                found = np.array(
+                    [
+                        measured(answers, LabelRule(settings), draw(answers, count, random.Random(seed)))
+                        for seed in range(DRAWS if count else 1)
+                    ]
+                )
+                mean, spread = found.mean(0), found.std(0)
+                cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
+                yield f"| {how if count else '-'} | {name if count else '-'} | {count} | " + " | ".join(cells) + " |"
+
+
+def print_table(title: str, answers: Sequence[Rated]) -> None:
+    """A table of Markdown."""
+    right = sum(each.correct for each in answers) / len(answers)
+    print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
+    print("| labels | prior | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|---|")
+    for row in rows(answers):
+        print(row)
+
+
+def rated_answers(records: Sequence[Record], confidence: Callable[[Record], float | None]) -> list[Rated]:
+    """The answers that have a confidence and a reference."""
+    found = []
+    for record in records:
+        value, correct = confidence(record), reported_correct(record)
+        if value is not None and correct is not None:
+            found.append(Rated(value, correct, record.question.domain))
+    return found
+
+
+def main() -> None:
+    """Tables of all domains together and of each alone, for the stated confidence and for the posterior's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--domains", action="store_true", help="also each domain alone")
+    arguments = parser.parse_args()
+    with secl.Store(arguments.run) as store:
+        recorded = [as_frozen(record) for record in store.records() if record.evidence.candidates is not None]
+    kept = with_orders(recorded, 1)
+    posteriors = replayed(PosteriorRule(), kept)
+    records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]
+    sources: dict[str, Callable[[Record], float | None]] = {
+        "stated": lambda record: record.reply.confidence,
+        "posterior": lambda record: None if record.posterior is None else record.posterior.confidence,
+    }
+    for name, confidence in sources.items():
+        answers = rated_answers(records, confidence)
+        print_table(name, answers)
+        domains = sorted({each.domain for each in answers}) if arguments.domains else []
+        for domain in domains:
+            print_table(f"{name}, {domain}", [each for each in answers if each.domain == domain])
+
+
+if __name__ == "__main__":
+    main()

@@ -59,7 +59,7 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
         "source", "low", "high", "labels", "label_free", "remark", "informed",
         "own_answer", "own_confidence", "best_answer", "best_confidence",
         "candidates", "stated_confidence", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version",
-        "adapting", "record_id", "stored", "low", "high", "labels", "label_free", "verdict", "warnings",
+        "adapting", "record_id", "stored", "verdict", "warnings",
     }  # fmt: skip
     assert completion.secl["confidence"] == pytest.approx(0.85)
     assert len(completion.secl["bins"]) == 10

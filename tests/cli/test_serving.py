@@ -158,6 +158,12 @@ def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
         reply = httpx.post(f"{address}/v1/ask", json=ASKED, timeout=30).json()
         assert reply["secl"]["record_id"] == f"rec_{stored:08d}"
         assert ended(process, signal.SIGTERM) == 0
+    log = (tmp_path / "log").read_text().splitlines()
+    told = [line.split(" ", 3)[3] for line in log[1:]]
+    assert told[0].startswith(f"resumed before record {stored}, version ")
+    assert told[-1].startswith(f"stopped before record {stored + 1}, ")
+    assert "SIGTERM: takes no more questions, and answers 0 that wait" in told
+    assert any(line.startswith("POST /v1/ask 200 ") for line in told)
 
 
 def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_server_is_refused(
@@ -177,4 +183,5 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()
     assert token not in log
-    assert log.count("\n") == 1, log
+    assert "GET /v1/models 401" in log
+    assert "learning is paused (at the start, by --pause)" in log

@@ -123,7 +123,7 @@ def test_feedback_that_says_nothing_clear_is_refused(client: httpx.Client, servi
 
 
 def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Service) -> None:
-    assert client.post("/v1/pause", json={"reason": "an audit"}).json() == {"paused": "an audit"}
+    assert client.post("/v1/pause", json={"reason": "an audit"}).json() == {"paused": "an audit", "dropped": 0}
     assert (service.learner.paused, service.state.paused) == ("an audit", "an audit")
     assert client.get("/healthz").json()["learning"] == "paused"
     assert client.post("/v1/resume").json() == {"paused": None}
@@ -140,7 +140,9 @@ def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: M
         assert len(set(confidences.values())) == 3
         assert client.post("/v1/pause", json={}).status_code == 200
         for version in sorted(confidences):
-            assert client.post("/v1/rollback", json={"version": version}).json() == {"adapter_version": version}
+            reply = client.post("/v1/rollback", json={"version": version}).json()
+            assert (reply["adapter_version"], reply["dropped"]) == (version, 0)
+            assert reply["follows"].startswith("Learning is paused")
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
             assert (secl["adapter_version"], secl["confidence"]) == (version, confidences[version])
         history = client.get("/v1/history").json()

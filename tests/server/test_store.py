@@ -128,7 +128,7 @@ def test_a_rollback_of_a_stopped_server_is_carried_out_once_when_the_next_one_st
     service.state.close()
     folder = service.state.folder
     for version in (2, 4):  # the later order counts
-        assert control.roll_back(folder, version) == 0
+        assert control.roll_back(folder, version)[0] == 0
     with ServerStore(folder) as state:
         assert state.scheduled_rollback == version_now(state) == 4
 

@@ -94,11 +94,11 @@ def rollback(version: int, /, *, state: StoppedState = None, server: Server = No
     from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
-        client.send_command(str(server), "rollback", {"version": version}, key_file)
-        console().print(f"back to version {version}.")
-        return
-    dropped = control.roll_back(state or Path(), version)
-    console().print(f"back to version {version}; {dropped} lessons that waited are dropped.")
+        reply = client.send_command(str(server), "rollback", {"version": version}, key_file)
+        dropped, follows = reply.get("dropped", 0), reply.get("follows", "")
+    else:
+        dropped, follows = control.roll_back(state or Path(), version)
+    console().print(f"back to version {version}; {_dropped(dropped)} {follows}", soft_wrap=True)
 
 
 @app.command
@@ -113,11 +113,10 @@ def pause(
     from secl.server.audit import client, control
 
     if _to_server(state, server, key_file):
-        client.send_command(str(server), "pause", {"reason": reason}, key_file)
-        console().print("learning is paused.")
-        return
-    dropped = control.pause(state or Path(), reason)
-    console().print(f"learning is paused; {dropped} lessons that waited are dropped.")
+        dropped = client.send_command(str(server), "pause", {"reason": reason}, key_file).get("dropped", 0)
+    else:
+        dropped = control.pause(state or Path(), reason)
+    console().print(f"learning is paused; {_dropped(dropped)}")
 
 
 @app.command
@@ -131,6 +130,13 @@ def resume(*, state: StoppedState = None, server: Server = None, key_file: KeyFi
         return
     paused = control.resume(state or Path())
     console().print("learning goes on." if paused else "learning was not paused.")
+
+
+def _dropped(lessons: int) -> str:
+    """How many lessons will not be held."""
+    from secl.reports.formatting import counted
+
+    return f"{counted(lessons, 'lesson')} that waited {'is' if lessons == 1 else 'are'} dropped."
 
 
 def _to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from secl.cli.app import Flag, app, console, echo
 from secl.errors import ParameterError
+from secl.reports.formatting import terminal_text
 from secl.server.http.settings import HttpSettings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
@@ -34,8 +35,16 @@ from secl.settings import (
 from secl.settings_base import Settings
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from secl.server.http.api_keys import Keys
     from secl.server.online.service import Service
+
+log = logging.getLogger("secl.server")
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's folder.")]
 
@@ -64,6 +73,7 @@ def serve(
     endpoint: list[str] | None = None,
     keep_text: str = "full",
     pause: Annotated[bool, Flag] = False,
+    log_level: str = "info",
     flags: Annotated[ServedSettings | None, FLAT] = None,
     limits: Annotated[Limits | None, FLAT] = None,
     bounds: Annotated[Bounds | None, FLAT] = None,
@@ -79,6 +89,7 @@ def serve(
         endpoint: A vLLM server's address; repeat it for a fleet.
         keep_text: What is stored of texts: none, hash or full.
         pause: Begin with learning paused.
+        log_level: What the log on standard error tells: debug, info (every request), warning or error.
     """
     try:
         import uvicorn  # noqa: F401  (what is missing is said at once, and not after a model was loaded)
@@ -91,6 +102,8 @@ def serve(
     from secl.runs.settings import read_toml
 
     check_engine(engine, endpoint or [])
+    if log_level not in LOG_LEVELS:
+        raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     from_file = read_toml(recipe) if recipe else {}
     for key in ("benchmarks", "questions"):
         if key in nested(from_file).get("stream", {}):
@@ -122,6 +135,8 @@ def serve(
         with service.state:
             if pause and service.learner.paused is None:
                 service.learner.pause("at the start, by --pause")
+            logging.basicConfig(stream=sys.stderr, format=LOG_LINE, level=logging.WARNING)
+            logging.getLogger("secl").setLevel(log_level.upper())
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener)
 
 
@@ -171,7 +186,6 @@ def answer_until_stopped(service: Service, api_keys: Keys, http: HttpSettings, l
     from secl.server.http.app import create_app
     from secl.server.http.middleware import is_loopback
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="secl: %(message)s")
     host, port = listener.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -179,6 +193,11 @@ def answer_until_stopped(service: Service, api_keys: Keys, http: HttpSettings, l
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             echo(f"secl serves {service.model.name} at {address} (state in {service.state.folder})")
+            log.info(where_it_stands("begins anew" if begins else "resumed", service))
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            log.info("%s: takes no more questions, and answers %d that wait", signal.Signals(sig).name, service.waiting)
+            super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
         create_app(service, api_keys, http, loopback=is_loopback(str(host))),
@@ -191,10 +210,26 @@ def answer_until_stopped(service: Service, api_keys: Keys, http: HttpSettings, l
     )
     # uvicorn hands a signal on once it has drained; by then it has had its effect.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    begins = not service.position
     service.start()
     try:
         Server(config).run(sockets=[listener])
     finally:
         service.stop()
+        log.info(where_it_stands("stopped", service))
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def where_it_stands(verb: str, service: Service) -> str:
+    """Where a server's stream is, in a line.
+
+    >>> from types import SimpleNamespace as Names
+    >>> learner = Names(model=Names(version=3), waiting=35, paused=None)
+    >>> where_it_stands("resumed", Names(position=64, learner=learner))
+    'resumed before record 64, version 3; 35 lessons wait; learning is not paused'
+    """
+    learner = service.learner
+    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
+    waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
+    return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from secl.errors import ParameterError
 
@@ -17,8 +17,10 @@ TIMEOUT = 60.0
 Command = Literal["rollback", "pause", "resume"]
 
 
-def send_command(server: str, command: Command, values: Mapping[str, object], key_file: Path | None = None) -> None:
-    """Have a running server change its learning.
+def send_command(
+    server: str, command: Command, values: Mapping[str, object], key_file: Path | None = None
+) -> dict[str, Any]:
+    """Have a running server change its learning; returns its reply.
 
     Args:
         server: its address, for example "http://127.0.0.1:8080".
@@ -44,6 +46,8 @@ def send_command(server: str, command: Command, values: Mapping[str, object], ke
         raise ParameterError(f"the server {server} cannot be reached: {problem}.") from problem
     if not response.is_success:
         raise ParameterError(f"the server {server} refuses ({response.status_code}): {_error_message(response)}")
+    reply = response.json()
+    return reply if isinstance(reply, dict) else {}
 
 
 def _read_key(path: Path) -> str:

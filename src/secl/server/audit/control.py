@@ -11,11 +11,27 @@ from pathlib import Path
 
 from secl.errors import RunError
 from secl.model import Model
+from secl.records import Decision
 from secl.server.audit.history import version_now
 from secl.server.audit.store import ServerStore
 
 
-def roll_back(folder: Path, version: int) -> int:
+def what_follows(decision: Decision | None, paused: str | None) -> str:
+    """When a server that was rolled back learns again, in one sentence.
+
+    Args:
+        decision: of the gate on the latest answer; None before the first.
+        paused: why learning is paused; None if it is not.
+    """
+    if paused is not None:
+        return "Learning is paused; nothing is learned until it is resumed."
+    if decision is not None and decision.in_burst and decision.remaining:
+        coming = "question" if decision.remaining == 1 else f"{decision.remaining} questions"
+        return f"The burst goes on: it learns again from the next {coming}."
+    return "It learns again when the gate sees the next shift; until then this version answers."
+
+
+def roll_back(folder: Path, version: int) -> tuple[int, str]:
     """Go back to a kept adapter version, 0 for the untouched model, with an empty optimizer.
 
     Args:
@@ -23,7 +39,7 @@ def roll_back(folder: Path, version: int) -> int:
         version: its number; the next update gets a new one.
 
     Returns:
-        how many waiting lessons were dropped.
+        how many waiting lessons were dropped, and what follows, in one sentence.
 
     Raises:
         RunError: that version was not kept, a server holds the folder, or it is no state.
@@ -33,7 +49,8 @@ def roll_back(folder: Path, version: int) -> int:
         if version:
             state.weights(version)  # raises, if it is not kept
         state.schedule_rollback(version)
-        return _drop_waiting(state)
+        latest = state.latest(1)
+        return _drop_waiting(state), what_follows(latest[0].record.decision if latest else None, state.paused)
 
 
 def carry_out_rollback(state: ServerStore, model: Model) -> None:

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
+from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Keys, Role
 from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
@@ -36,6 +37,9 @@ PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
+
+OFTEN = ("/", "/healthz", "/readyz", "/metrics")
+"""Paths that probes and open pages ask for all the time; their success is logged at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
 """How much of an oversized body to drain before replying 413, so that the client reads the reply."""
@@ -74,7 +78,17 @@ class ErrorBoundary:
                 failed = RequestError(500, "the server failed on this request.", "server_error")
                 await error_response(failed)(scope, receive, send_with_headers)
         finally:
-            self.metrics.count_request(scope, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self.metrics.count_request(scope, status, seconds)
+            log_request(scope, status, seconds)
+
+
+def log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Log a request that is over: method, path without its query, status, milliseconds. No body, and no key."""
+    path = bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
+    often = path in OFTEN or path.startswith("/static/")
+    level = logging.DEBUG if often and status < 400 else logging.INFO
+    log.log(level, "%s %s %d %.0f ms", scope["method"][:20], terminal_text(path[:200]), status, 1000 * seconds)
 
 
 class Authentication:

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
+from secl.server.audit.control import what_follows
 from secl.server.audit.entries import Served, position_of
 from secl.server.audit.history import bursts
 from secl.server.audit.posteriors import posterior_counts
@@ -17,7 +18,6 @@ from secl.server.http.errors import AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES
 from secl.server.http.schemas import Feedback, PauseRequest, RollbackRequest, event_json, served_json
-from secl.server.online.learner import Learner
 from secl.server.online.service import Service
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
@@ -38,7 +38,7 @@ def admin_router(service: Service, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["control"], responses=ERROR_RESPONSES)
     _add_reading(router, service)
     _add_feedback(router, service, metrics)
-    _add_control(router, service.learner)
+    _add_control(router, service)
     return router
 
 
@@ -84,26 +84,28 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": len(state.labels())})
 
 
-def _add_control(router: APIRouter, learner: Learner) -> None:
+def _add_control(router: APIRouter, service: Service) -> None:
     """/v1/rollback, /v1/pause and /v1/resume."""
+    learner = service.learner
     only_admin = [Depends(require_admin)]
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> AsciiJson:
         """Go back to a kept adapter version; lessons that wait are dropped."""
         try:
-            learner.rollback(body.version)
+            dropped = learner.rollback(body.version)
         except RunError:
             numbers = ", ".join(map(str, [0, *learner.state.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        return AsciiJson({"adapter_version": body.version})
+        follows = what_follows(service.decision, learner.paused)
+        return AsciiJson({"adapter_version": body.version, "dropped": dropped, "follows": follows})
 
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(body: PauseRequest) -> AsciiJson:
         """Pause learning; answers go on."""
-        learner.pause(body.reason)
-        return AsciiJson({"paused": learner.paused})
+        dropped = learner.pause(body.reason)
+        return AsciiJson({"paused": learner.paused, "dropped": dropped})
 
     @router.post("/v1/resume", dependencies=only_admin)
     def resume() -> AsciiJson:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
+
+log = logging.getLogger("secl.server")
 
 RETRY = 1.0
 """Seconds until a lesson that the disk refused is tried again."""
@@ -121,8 +124,11 @@ class Learner:
             snapshot, self._new_snapshot = self._new_snapshot, None
             return snapshot
 
-    def rollback(self, version: int) -> None:
+    def rollback(self, version: int) -> int:
         """Go back to a stored version, 0 for the untouched model, and drop the lessons that wait.
+
+        Returns:
+            how many were dropped.
 
         Raises:
             RunError: that version is not stored.
@@ -146,22 +152,27 @@ class Learner:
                 dropped, self._new_snapshot = list(self._waiting), snapshot
                 self._waiting.clear()
         self._finish(dropped, "dropped")
+        return len(dropped)
 
-    def pause(self, reason: str) -> None:
+    def pause(self, reason: str) -> int:
         """Hold no more lessons until `resume`, and drop those that wait.
+
+        Returns:
+            how many were dropped.
 
         Raises:
             StorageError: the change cannot be written.
         """
         with self._no_lesson():
-            self._pause(reason)
+            return self._pause(reason)
 
-    def _pause(self, reason: str) -> None:
+    def _pause(self, reason: str) -> int:
         self.state.add_event("pause", self.model.version, reason)
-        self._stop_lessons(reason)
+        return self._stop_lessons(reason)
 
     def _pause_anyway(self, reason: str) -> None:
         """Pause without an operator: learning stops also if the disk refuses to record why."""
+        log.warning("learning is paused: %s", reason)
         try:
             self.state.add_event("alert", self.model.version, reason)
             self._pause(reason)
@@ -169,11 +180,12 @@ class Learner:
             self._stop_lessons(reason)
             self.last_error = str(problem)
 
-    def _stop_lessons(self, reason: str) -> None:
+    def _stop_lessons(self, reason: str) -> int:
         with self._changed:
             self.paused, dropped = reason, list(self._waiting)
             self._waiting.clear()
         self._finish(dropped, "dropped")
+        return len(dropped)
 
     def resume(self) -> None:
         """Hold lessons again.
@@ -224,6 +236,8 @@ class Learner:
             self._restore_weights(before)
             return
         except StorageError as problem:  # the lesson is repeated when the disk accepts it
+            if not self.storage_fails:
+                log.warning("lessons wait until the disk takes them again: %s", problem)
             self.storage_fails, self.last_error = True, str(problem)
             self._restore_weights(before)
             return
@@ -257,6 +271,8 @@ class Learner:
 
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
+        if self.storage_fails:
+            log.warning("the disk takes lessons again")
         self.storage_fails = False
         if record.outcome != "failed":
             self.last_error = None
@@ -286,6 +302,7 @@ class Learner:
             self.last_error = reason
 
     def _note_failure(self, reason: str) -> None:
+        log.warning("%s", reason)
         self.failures += 1
         self.last_error = reason
 

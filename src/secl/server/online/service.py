@@ -10,6 +10,7 @@ that it interrupted; both threads live on.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -31,6 +32,8 @@ from secl.server.online.requests import Answer, Request
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.trust_monitor import TrustMonitor
 from secl.stream_state import StreamState
+
+log = logging.getLogger("secl.server")
 
 GATHER = 0.005
 """Seconds that the first question of a batch waits for others: clients answered together ask again together."""
@@ -247,8 +250,12 @@ class Service:
         try:
             self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
         except StorageError as problem:
+            if not self.storage_fails:
+                log.warning("answers are not stored until the disk takes them again: %s", problem)
             self.storage_fails, self.last_error = True, str(problem)
             return False
+        if self.storage_fails:
+            log.warning("the disk takes answers again, from record %d on", records[0].position)
         self.storage_fails = False
         if self._next_snapshot is None:  # else the error of loading that version still stands
             self.last_error = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 
 from secl.evaluation.symptoms import seen
-from secl.evaluation.trust import Verdict, conclude, from_grades
+from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.records import Record
+
+log = logging.getLogger("secl.server")
 
 LABELS = 100
 """Latest labelled answers that a verdict is about: people rate fewer answers than there are, and late."""
@@ -27,6 +30,7 @@ class TrustMonitor:
         self.graded: tuple[tuple[float, bool], ...] = ()
         self._records: deque[Record] = deque(maxlen=window)
         self._verdict: Verdict | None = None
+        self._level: Level = "unproven"
 
     def add(self, record: Record) -> None:
         """Take an answer into account."""
@@ -45,4 +49,11 @@ class TrustMonitor:
             records = tuple(self._records)  # at once: the thread that answers adds to it
             verdict = conclude(seen(records, complete=False), from_grades(self.graded), len(records))
             self._verdict = verdict
+            if verdict.level != self._level:
+                self._log_change(verdict)
         return verdict
+
+    def _log_change(self, verdict: Verdict) -> None:
+        self._level = verdict.level
+        known = logging.WARNING if verdict.stops else logging.INFO
+        log.log(known, "confidences: %s", verdict.line)

@@ -115,6 +115,9 @@ def headline(state: View) -> str:
         return f"The gate has fired: it learns from the {questions}, behind the answers.{behind}"
     if not state["answers"]:
         return "It is ready. Nobody has asked anything yet."
+    latest = state["events"][-1] if state["events"] else None
+    if latest is not None and latest["kind"] == "rollback" and latest["version"] == state["newest"]:
+        return f"It was rolled back to version {latest['version']}, and learns again when the gate sees the next shift."
     return f"The gate is quiet: it answers, and watches its uncertainty.{behind}"
 
 

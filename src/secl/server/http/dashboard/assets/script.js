@@ -169,12 +169,18 @@ async function sendFeedback(button) {
   refresh();
 }
 
+// How many lessons a command has dropped, in words.
+function droppedIn({ dropped }) {
+  if (!dropped) return "";
+  return dropped === 1 ? "1 lesson that waited is dropped." : `${dropped} lessons that waited are dropped.`;
+}
+
 // A command of an admin, confirmed first where it changes what is answered.
 async function command(path, body, done, question) {
   if (question && !window.confirm(question)) return;
   try {
-    await post(path, body);
-    $("done").textContent = done;
+    const reply = await post(path, body);
+    $("done").textContent = [done, droppedIn(reply), reply.follows].filter(Boolean).join(" ");
   } catch (problem) {
     $("done").textContent = problem.message;
   }

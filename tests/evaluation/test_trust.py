@@ -85,6 +85,11 @@ class TestOnLabels:
         assert "75%" in verdict.line
         assert "14%" in verdict.line
 
+    def test_people_who_chose_what_to_rate_are_named(self) -> None:
+        graded = [(0.75, number < 2) for number in range(14)]
+        assert "People chose" in from_grades(graded, chosen=True).line
+        assert "People chose" not in from_grades(graded).line
+
     def test_a_few_wrong_answers_are_no_alarm(self) -> None:
         verdict = from_grades([(0.7, False), (0.8, False), (0.75, True)])
         assert verdict.level == "unproven"

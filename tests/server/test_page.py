@@ -147,13 +147,16 @@ def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> N
 
 def test_the_headline_says_what_the_server_does() -> None:
     learning = {"on": True, "active": True, "paused": None, "waiting": 0, "backlog": 9}
-    state: Any = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5}
+    state: Any = {"learning": learning, "in_burst": False, "remaining": 0, "answers": 5, "events": [], "newest": 3}
     assert headline(state) == "The gate is quiet: it answers, and watches its uncertainty."
     burst: Any = {**state, "in_burst": True, "remaining": 1, "learning": {**learning, "waiting": 1}}
     assert headline(burst).endswith("learns from the next question, behind the answers. 1 lesson waits.")
     assert headline(burst | {"remaining": 3}).startswith("The gate has fired: it learns from the next 3 questions")
     assert headline(state | {"learning": {**learning, "paused": "x"}}) == "It answers; learning is paused."
     assert "does not learn" in headline(state | {"learning": {**learning, "on": False}})
+    back = {"kind": "rollback", "version": 3}
+    assert headline(state | {"events": [back]}).startswith("It was rolled back to version 3, and learns again when")
+    assert headline(state | {"events": [back], "newest": 4}).startswith("The gate is quiet")
 
 
 def test_pictures_put_values_where_they_belong() -> None:

@@ -117,11 +117,12 @@ def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
     return "fine" if proven else "unproven"
 
 
-def from_grades(graded: Sequence[tuple[float, bool]]) -> Verdict:
+def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -> Verdict:
     """What right answers say about confidences, and nothing else.
 
     Args:
         graded: confidence and whether the answer is right.
+        chosen: whether people chose what to rate, and may have chosen what was wrong.
     """
     n = len(graded)
     if not n:
@@ -129,7 +130,7 @@ def from_grades(graded: Sequence[tuple[float, bool]]) -> Verdict:
         return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     accuracy, mean = fmean(grades), fmean(confidences)
-    reasons = [*_level_reasons(confidences, grades), *_ranking_reasons(confidences, grades)]
+    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades)]
     if n < FEWEST:
         text = f"Only {n} of the answers are known to be right or wrong; label {FEWEST - n} more to test them."
         reasons.append(Reason("few_labels", "doubt", text))
@@ -143,7 +144,7 @@ def from_grades(graded: Sequence[tuple[float, bool]]) -> Verdict:
     return Verdict("fine", (Reason("tested", "note", text),), n, n, accuracy, mean)
 
 
-def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> list[Reason]:
+def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
     """Whether the mean confidence and the share of right answers contradict each other."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
@@ -154,7 +155,9 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> 
     if gap < 0:
         return [Reason("underconfident", "doubt", f"The confidences are too low: {said}.")]
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
-    return [Reason("overconfident", severity, f"The confidences are too high: {said}.")]
+    caveat = " People chose what to rate: if they rate wrong answers more often, it is less bad than that."
+    text = f"The confidences are too high: {said}.{caveat if chosen else ''}"
+    return [Reason("overconfident", severity, text)]
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> list[Reason]:

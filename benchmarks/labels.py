@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from secl.data.grading import reported_correct
 
 import secl
 from benchmarks.posterior import as_frozen, with_orders
-from secl.data.grading import reported_correct
 from secl.evaluation.posterior import replayed
 from secl.labels import Label, LabelRule
 from secl.metrics.calibration import ece

@@ -28,7 +28,9 @@ from tests.pictures import PNG
 
 pytestmark = pytest.mark.heavy
 
-FILES = {f"{stem}.{end}" for stem in ("reliability", "scores", "timeline", "cost") for end in ("png", "svg")} | {
+FILES = {
+    f"{stem}.{end}" for stem in ("reliability", "risk", "scores", "timeline", "cost") for end in ("png", "svg")
+} | {
     "report.html",
     "summary.md",
     "summary.tex",
@@ -182,6 +184,7 @@ CHANGED: dict[str, Any] = {
     "level": True,
     "guard": True,
     "answer": "best",
+    "accept": 0.8,
     "alpha": 0.1,
     "delta": 0.2,
     "bin_gate": "off",

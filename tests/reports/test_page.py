@@ -133,6 +133,7 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
         "May these confidences be acted on?",
         "Summary",
         "Reliability: does 70% mean 70%?",
+        "Which answers may be accepted?",
         "Ranking and selective prediction",
         "Confidence of right and of wrong answers",
         "The gate over the stream",
@@ -143,8 +144,8 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
         "How the run was made",
     ]
     pictures = list(page.iter(f"{XHTML}img"))
-    assert len(pictures) == 4
-    for picture, name in zip(pictures, ("reliability", "scores", "timeline", "cost"), strict=True):
+    assert len(pictures) == 5
+    for picture, name in zip(pictures, ("reliability", "risk", "scores", "timeline", "cost"), strict=True):
         assert picture.get("alt")
         image = base64.b64decode(str(picture.get("src")).partition(",")[2])
         assert image == (tmp_path / f"{name}.svg").read_bytes()
@@ -275,6 +276,7 @@ def test_a_page_without_right_answers_has_answers_and_an_estimate_and_no_empty_t
         "Without right answers: what the confidences say",
         "Answers that most need a person",
         "Every question",
+        "Which answers may be accepted?",
         "Along the stream",
         "How the run was made",
     ]
@@ -282,7 +284,7 @@ def test_a_page_without_right_answers_has_answers_and_an_estimate_and_no_empty_t
     assert "About 55% of 3 answers are right, if the confidences mean what they say (0 to 100%)" in text
     assert "1 answer of 3 has a confidence below 0.5." in text
     assert not any(cell.text == "–" for cell in page.iter(f"{XHTML}td"))  # noqa: RUF001
-    assert {path.name for path in tmp_path.glob("*.png")} == {"confidences.png", "timeline.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == {"confidences.png", "risk.png", "timeline.png"}
     assert "0.450" in text
 
 
@@ -353,7 +355,7 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
         assert line.startswith(run.name)
         assert f"{run.summary.estimators['secl'].ece:.3f}" in line
     assert text_of(page).count("Unfinished") == 1
-    assert len(list(page.iter(f"{XHTML}img"))) == 7
+    assert len(list(page.iter(f"{XHTML}img"))) == 9
     names = {path.name for path in tmp_path.iterdir()}
     assert {"1-timeline.png", "2-timeline.svg", "cost.png", "summary.csv"} <= names
     assert "timeline.png" not in names
@@ -366,7 +368,7 @@ def test_the_same_records_make_the_same_report_to_the_last_byte(
     for name in ("a", "b"):
         write_report(tmp_path / name, [make_report(make_stream(40))])
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert len(files) == 14
+    assert len(files) == 16
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
@@ -389,6 +391,8 @@ def test_a_report_removes_what_an_earlier_one_left_and_nothing_else(
         "questions.md",
         "confidences.png",
         "confidences.svg",
+        "risk.png",
+        "risk.svg",
         "timeline.png",
         "timeline.svg",
     }

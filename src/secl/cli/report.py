@@ -110,7 +110,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     Returns:
         what was reported of each run.
     """
-    from secl.reports.acceptance_report import accepted_sentence
+    from secl.reports.acceptance_section import accepted_sentence
     from secl.reports.folder import write_report
     from secl.reports.graders_section import graders_line
     from secl.reports.terminal import print_run
@@ -144,6 +144,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
     """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
+    from secl.runs.acceptance import stored_answers
     from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of, write_summary
 
@@ -158,6 +159,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         manifest=manifest.to_json(),
         settings=manifest.settings.changed(),
         command=command(manifest.settings, manifest.mode),
+        answers=stored_answers(store, records),
     )
     if stay:
         write_summary(store, evaluation.summary, report.trust)

@@ -57,16 +57,14 @@ def read_answers(folder: Path) -> Answers:
     Raises:
         RunError: the folder is neither, or nothing has been answered.
     """
-    from secl.evaluation.acceptance import answers_of
-    from secl.labels import LabelRule
-    from secl.runs.manifest import Manifest
+    from secl.runs.acceptance import stored_answers
     from secl.runs.store import Store
 
     with Store(folder) as store:
-        records, log, settings = list(store.records()), store.label_log(), Manifest.of(store).settings
-    if not records:
+        answers = stored_answers(store)
+    if not len(answers.confidence):
         raise RunError(f"{folder} has no questions answered yet, so there is nothing to accept.")
-    return answers_of(records, log, LabelRule(settings.label))
+    return answers
 
 
 def _json(run: Path, answers: Answers, advice: Any, domains: Any, cost: Any) -> dict[str, Any]:

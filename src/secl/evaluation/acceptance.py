@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from secl.errors import ParameterError
-from secl.grading import reported_correct
+from secl.grading import grade, reported_correct
 from secl.labels import Label, LabelRule, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
@@ -136,7 +136,7 @@ def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: Label
         asked = []  # a promise needs labels that were all as likely
     said = {label.position: bool(label.correct) for label in asked}
     volunteered = {label.position: bool(label.correct) for label in labels if label.position not in said}
-    correct = np.array([_number(said.get(r.position, reported_correct(r))) for r in records], dtype=np.float64)
+    correct = np.array([_number(said.get(r.position, _by_reference(r))) for r in records], dtype=np.float64)
     basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
     if basis == "volunteers":
         correct = np.array([_number(volunteered.get(r.position)) for r in records], dtype=np.float64)
@@ -144,8 +144,16 @@ def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: Label
     return Answers(_confidences(records, log, rule), correct, [r.question.domain for r in records], basis, left_out)
 
 
+def _by_reference(record: Record) -> bool | None:
+    """Whether an answer is right, whatever people said of it; None without a reference."""
+    return reported_correct(record) if record.said is None else grade(record.question, record.answer)
+
+
 def _confidences(records: Sequence[Record], log: Sequence[Label], rule: LabelRule | None) -> Vector:
-    """As reported; where there are labels, as such an answer would be reported after them."""
+    """As reported; where there are labels, as such an answer would be reported after them.
+
+    One map for all, also for the labelled ones: their order must not depend on what was said of them.
+    """
     rule = rule or LabelRule()
     state = rule.add(rule.start(), log)
     values = (

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
-from secl.grading import reported_correct
 from secl.metrics.risk_control import Threshold, risk_bound
-from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted
 from secl.reports.table import Cell, Column, Table
 
@@ -127,26 +125,6 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     return f"abstained: {number} is below {accept}; {instead}"
 
 
-def accepted_sentence(records: Sequence[Record]) -> str | None:
-    """How many answers were accepted, and how many of them are right; None where no threshold was set."""
-    asked = [record for record in records if record.abstained is not None]
-    if not asked:
-        return None
-    accepted = [record for record in asked if not record.abstained]
-    limits = sorted({record.accept for record in asked if record.accept is not None})
-    above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
-    part = share(len(accepted) / len(asked))
-    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(asked), 'answer')} ({part})"
-    graded = [right for record in accepted if (right := reported_correct(record)) is not None]
-    others = [right for record in asked if record.abstained and (right := reported_correct(record)) is not None]
-    known = [
-        f"{share(sum(rights) / len(rights))} of {which} are right"
-        for rights, which in ((graded, "these"), (others, "the rejected ones"))
-        if rights
-    ]
-    return "; ".join([text, *known]) + "."
-
-
 def accept(threshold: Threshold) -> str:
     """What a threshold accepts.
 
@@ -174,6 +152,13 @@ def share(value: float) -> str:
     return f"{float(f'{100 * value:.{digits}f}'):g}%"
 
 
+def value_and_coverage(found: Threshold | None) -> tuple[str, str]:
+    """A threshold and what it accepts, for a table."""
+    if found is None:
+        return "none", UNDEFINED
+    return (str(found.value) if found.value else "all", share(found.coverage))
+
+
 def domain_table(parts: Mapping[str, Advice]) -> Table:
     """What to accept in each domain."""
     columns = [
@@ -187,7 +172,7 @@ def domain_table(parts: Mapping[str, Advice]) -> Table:
     for name, advice in parts.items():
         found = advice.threshold
         texts = [name, amount(advice.labels)]
-        texts += [f"{found.value:g}" if found.value else "all", share(found.coverage)] if found else ["none", UNDEFINED]
+        texts += value_and_coverage(found)
         texts += [amount(found.labels), amount(found.wrong)] if found else [UNDEFINED, UNDEFINED]
         texts.append(share(advice.nearest) if advice.nearest is not None else UNDEFINED)
         rows.append([Cell(text) for text in texts])

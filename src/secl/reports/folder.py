@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
+from secl.reports.acceptance_section import RISKS, accepted_sentence, risk_panels, risk_table
+from secl.reports.acceptance_section import TITLE as ACCEPTED
 from secl.reports.answers import neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.figures.cost import cost_figure, cost_points
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.reliability import reliability_figure
+from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import markdown_text
@@ -43,7 +46,7 @@ MAIN = (
 )
 """Estimators whose distributions are drawn."""
 
-_PICTURES = re.compile(r"((\d+-)?(reliability|timeline|scores|posterior|confidences)|cost)\.(png|svg)")
+_PICTURES = re.compile(r"((\d+-)?(reliability|timeline|scores|posterior|confidences|risk)|cost)\.(png|svg)")
 _OURS = re.compile(rf"report\.html|summary\.(md|tex|csv)|(\d+-)?questions\.(md|csv)|{_PICTURES.pattern}")
 
 
@@ -67,9 +70,9 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
     """Write page, tables and pictures of one or several runs into a folder, which is made if need be.
 
     Files: `report.html`; `summary.md`, `.tex` and `.csv`; `questions.csv` and `.md` with every answer; `reliability`,
-    `scores`, `posterior`, `confidences`, `timeline` and `cost` as `.png` and `.svg`. With several runs there are
-    questions and all pictures but the last for each, as `1-timeline.png`. Pictures of an earlier report that are not
-    drawn again are removed: without any right answer there are only confidences and timelines.
+    `scores`, `posterior`, `confidences`, `risk`, `timeline` and `cost` as `.png` and `.svg`. With several runs there
+    are questions and all pictures but the last for each, as `1-timeline.png`. Pictures of an earlier report that are
+    not drawn again are removed: without any right answer there are no reliability and scores.
 
     Returns:
         the path of the page.
@@ -115,6 +118,7 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
     graded = panels(run)
     figures = {"timeline": timeline_figure(run.records, window=max(20, len(run.records) // 40), adapted=run.learned)}
     blank = ungraded(run.rows)
+    figures["risk"] = risk_coverage_figure(risk_panels(run.acceptance), RISKS)
     if blank:
         domains, confidences = [row.question.domain for row in blank], [row.confidence for row in blank]
         figures["confidences"] = confidence_figure(confidence_groups(domains, confidences))
@@ -144,6 +148,9 @@ def markdown(runs: Sequence[RunReport]) -> str:
         level = "##" if len(runs) == 1 else "###"
         parts = [_graded(run, level)] if run.graded else []
         parts += [_ungraded(run, level)] if ungraded(run.rows) else []
+        accepted = accepted_sentence(run.records)
+        said = [accepted] if accepted else []
+        parts.append("\n\n".join([f"{level} {ACCEPTED}", *said, to_markdown(risk_table(run.acceptance))]))
         notes = posterior_notes(run.records)
         if notes:
             weights = to_markdown(weights_table(run.records))

@@ -11,6 +11,8 @@ from typing import Any
 
 from secl.metrics.bootstrap import MEASURES
 from secl.reports import unlabelled
+from secl.reports.acceptance_section import TITLE as ACCEPTED
+from secl.reports.acceptance_section import accepted_sentence, risk_table
 from secl.reports.answers import neediest
 from secl.reports.formatting import counted, xml_text
 from secl.reports.graders_section import TITLE as DISPUTED
@@ -69,7 +71,7 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
     )
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
     environment.filters["script_json"] = lambda value: Markup(script_json(value))
-    environment.globals |= {"disputed_title": DISPUTED}
+    environment.globals |= {"accepted_title": ACCEPTED, "disputed_title": DISPUTED}
     environment.globals |= {"posterior_title": TITLE, "unlabelled_title": unlabelled.TITLE, "trust_html": trust_html}
     prefixes = [f"{index}-" if len(runs) > 1 else "" for index in range(1, len(runs) + 1)]
     sections = [
@@ -108,6 +110,8 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "table": table,
         "ranking": ranking_table({run.name: run.summary}, intervals_of=MEASURES),
         "pictures": pictures,
+        "accepted": accepted_sentence(run.records),
+        "risks": risk_table(run.acceptance),
         "posterior": posterior_notes(run.records),
         "weights": weights_table(run.records),
         "chosen": reported(run.summary) is not None,

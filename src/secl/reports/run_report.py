@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.summary import EstimatorSummary, Evaluation, Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
@@ -28,6 +29,7 @@ class RunReport:
         manifest: manifest of the run folder: settings, model, tau, stream, environment, adapter, created.
         settings: those that differ from the defaults.
         command: shell command that repeats the run.
+        answers: with their labels, for thresholds; None takes what the records say.
     """
 
     name: str
@@ -38,11 +40,17 @@ class RunReport:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     command: str
+    answers: Answers | None = None
 
     @cached_property
     def trust(self) -> Verdict:
         """Whether the reported confidences may be acted on."""
         return assess(self.records)
+
+    @cached_property
+    def acceptance(self) -> Answers:
+        """The answers and what is known of them, for thresholds."""
+        return answers_of(self.records) if self.answers is None else self.answers
 
     @property
     def summary(self) -> Summary:

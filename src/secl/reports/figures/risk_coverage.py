@@ -1,0 +1,87 @@
+"""Risk over coverage: how many of the accepted answers are wrong if only the most confident ones are accepted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from secl.errors import ParameterError
+from secl.metrics.risk_control import RiskCoverage, risk_bound
+from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, new_figure, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEVEL = 0.9
+"""Of the exact interval at each coverage: a 20th is left out at either side."""
+
+FEWEST = 5
+"""Accepted labels from which a share of wrong ones is drawn."""
+
+SHOWN = 0.05
+"""Coverage from which the height of the plot is chosen: further to the left a few labels make any share."""
+
+
+def risk_coverage_figure(panels: Mapping[str, RiskCoverage], risks: Sequence[float] = ()) -> Figure:
+    """Risk over coverage, four panels to a row: what labels show with exact intervals, and what confidences expect.
+
+    Args:
+        panels: the curve of each panel by its title.
+        risks: drawn as horizontal lines.
+
+    Raises:
+        ParameterError: there is no panel.
+    """
+    if not panels:
+        raise ParameterError("A figure of risk over coverage needs at least one panel.")
+    columns = min(4, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = new_figure(4.6 if columns == 1 else 0.5 + 2.45 * columns, 0.5 + 2.75 * rows)
+    grid = figure.add_gridspec(rows, columns)
+    height = min(1.0, 1.2 * max(0.1, *map(_height, panels.values())))
+    for index, (title, curve) in enumerate(panels.items()):
+        row, column = divmod(index, columns)
+        axes = figure.add_subplot(grid[row, column])
+        _panel(axes, title, curve, risks)
+        axes.set_ylim(0, height)  # one scale for all panels
+        if column == 0:
+            axes.set_ylabel("wrong among the accepted")
+    named = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    ncols = 1 if columns == 1 else 3
+    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=ncols, frameon=False, fontsize=9)
+    return figure
+
+
+def _height(curve: RiskCoverage) -> float:
+    """The largest share of wrong ones that is to be seen; 0 without any."""
+    wide = curve.coverage >= SHOWN
+    shares = [*curve.expected[wide], *curve.risk[wide & (curve.labels >= FEWEST)]]
+    return float(max(shares, default=0.0))
+
+
+def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    for risk in risks:
+        axes.axhline(risk, color=GREY, linewidth=0.6, linestyle=":")
+    drawn = curve.labels >= FEWEST
+    if drawn.any():
+        coverage, labels, wrong = curve.coverage[drawn], curve.labels[drawn], curve.wrong[drawn]
+        tail = (1 - LEVEL) / 2
+        high, low = risk_bound(wrong, labels, 1 - tail), 1 - risk_bound(labels - wrong, labels, 1 - tail)
+        axes.fill_between(coverage, low, high, color=SKY, alpha=0.35, linewidth=0, label="exact 90% interval")
+        axes.plot(coverage, wrong / labels, color=BLUE, linewidth=1.6, label="labelled answers")
+    axes.plot(curve.coverage, curve.expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
+    count = f"{curve.answers:,} answers, {curve.total:,} labelled" if curve.total else f"{curve.answers:,} answers"
+    axes.set_title(f"{wrapped(title, 30)}\n{count}", fontsize=10, parse_math=False)
+    axes.set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.25), xlabel="accepted")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -51,7 +51,7 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
     folder = run_folder(tmp_path / "run", records)
     with Store(folder, writable=True) as store:
         for number, record in enumerate(records[:60], 1):
-            store.add_label(label_of(record, True, number=number, source="feedback"))
+            store.add_label(label_of(record, True, number=number, source="feedback", chance=None))
         answers = stored_answers(store)
         current = stored_answers(store, list(current_records(store)))
     assert (current.basis, current.correct[0]) == ("volunteers", 1.0)

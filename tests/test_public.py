@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import secl
+from secl.errors import QuestionError, SeclError
+from secl.testing import toy_stream
 
 
 def test_every_public_name_is_there_and_documented() -> None:
@@ -27,3 +31,90 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_that_of_the_distribution() -> None:
     assert secl.__version__ == version("secl")
+
+
+def test_tab_completion_shows_public_names_alone() -> None:
+    assert set(dir(secl)) - {"__doc__", "__version__"} == set(secl.__all__)
+
+
+def test_type_hints_are_shipped() -> None:
+    assert (Path(secl.__file__).parent / "py.typed").exists()
+
+
+QUESTION = secl.Question("Which <b>?", options=("x", "y & z"), reference="B")
+
+
+def test_objects_say_in_a_line_what_they_are(tmp_path: Path) -> None:
+    calibrator = secl.Calibrator(secl.ScriptedModel(), gate="always")
+    record = calibrator.ask(QUESTION)
+    with secl.Store.create(tmp_path / "run", {"total": 1}) as store:
+        store.add(record, 0.5)
+        assert repr(store) == f"Store(folder='{store.folder}', records=1)"
+    lines = [repr(thing) for thing in (calibrator, calibrator.model, record, secl.summarise([record]), store)]
+    assert lines[0].startswith("Calibrator(model='scripted', gate=Always, signal=NormalisedPTrue, position=1, version=")
+    assert lines[1].startswith("ScriptedModel(name='scripted', version=")
+    assert lines[2].startswith("Record(position=0, question='Which <b>?', answer='")
+    assert lines[3].startswith("Summary(questions=1, unlabelled=0, ")
+    assert lines[4] == f"Store(folder='{tmp_path / 'run'}')"
+    assert max(map(len, lines)) < 300
+
+
+def test_a_notebook_shows_tables_in_which_texts_are_texts() -> None:
+    records = secl.ask_all(secl.Calibrator(secl.ScriptedModel()), [QUESTION, "Why?"], progress=False)
+    for shown in (records[0], records, secl.summarise(records)):
+        table: str = shown._repr_html_()
+        assert table.startswith("<table>")
+        assert "<b>" not in table
+    assert "&lt;b&gt;" in records._repr_html_()
+    assert "y &amp; z" in records._repr_html_() or "x" in records._repr_html_()
+
+
+def test_records_are_a_list_and_a_data_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    records = secl.Records(secl.Calibrator(secl.ScriptedModel()).run(toy_stream(8)))
+    assert isinstance(records[2:4], secl.Records)
+    assert records[2:4] == [records[2], records[3]]
+    frame = records.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame["answer"]) == [record.answer for record in records]
+    assert records.summary().questions == 8
+
+
+def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(SeclError, match="pip install pandas"):
+        secl.Records().to_frame()
+
+
+@pytest.mark.parametrize("question", [None, 5, b"Who?", ["Who?"], {"question": "Who?"}])
+def test_what_is_no_question_is_refused_in_a_sentence(question: object) -> None:
+    with pytest.raises(QuestionError, match=r"is no question; give a text or a secl\.Question"):
+        secl.Calibrator(secl.ScriptedModel()).ask(question)  # type: ignore[arg-type]
+
+
+def test_a_conversation_is_told_where_its_parts_go() -> None:
+    with pytest.raises(QuestionError, match="give the last message as a text"):
+        secl.Calibrator(secl.ScriptedModel()).ask([{"role": "user", "content": "Who?"}])  # type: ignore[arg-type]
+
+
+def test_options_are_texts_in_a_tuple_or_a_list() -> None:
+    with pytest.raises(QuestionError, match="has the text 'abc' as its options"):
+        secl.Question("x", options="abc")  # type: ignore[arg-type]
+    assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
+
+
+def test_gates_and_signals_go_by_name() -> None:
+    calibrator = secl.Calibrator(secl.ScriptedModel(), gate="page-hinkley", signal="p_true")
+    assert calibrator.gate == secl.PageHinkley()
+    assert calibrator.signal == secl.RawPTrue()
+    with pytest.raises(SeclError, match="there is no gate 'allways'; the gates are always, never"):
+        secl.Calibrator(secl.ScriptedModel(), gate="allways")  # type: ignore[arg-type]
+    with pytest.raises(SeclError, match="there is no signal 'ptrue'; the signals are norm_p_true"):
+        secl.Calibrator(secl.ScriptedModel(), signal="ptrue")  # type: ignore[arg-type]
+
+
+def test_the_help_of_load_names_the_settings() -> None:
+    text = secl.Calibrator.load.__doc__ or ""
+    for name in ("dtype", "device", "adapter", "seed", "gate", "learns", "loop", "learning_rate"):
+        assert name in text

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.given import GivenAnswer
+    from secl.grading import grade, regrade
     from secl.model import Model, ModelAnswer, Rating
+    from secl.notebook import Records, ask_all
     from secl.posterior.rule import PosteriorRule
     from secl.posterior.share import ScoreShare
     from secl.records import Decision, Ledger, Question, Record, References, Reply, Update
@@ -82,6 +84,7 @@ _HOMES = {
     "Rating": "secl.model",
     "RawPTrue": "secl.signals",
     "Record": "secl.records",
+    "Records": "secl.notebook",
     "References": "secl.records",
     "Reply": "secl.records",
     "RunSettings": "secl.runs.settings",
@@ -91,7 +94,9 @@ _HOMES = {
     "Store": "secl.runs.store",
     "Update": "secl.records",
     "Verdict": "secl.evaluation.trust",
+    "ask_all": "secl.notebook",
     "assess": "secl.evaluation.trust",
+    "grade": "secl.grading",
     "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
     "measure": "secl.evaluation.measures",
@@ -99,6 +104,7 @@ _HOMES = {
     "questions_from": "secl.data.question_files",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",
+    "regrade": "secl.grading",
     "replay": "secl.gates",
     "resume_run": "secl.runs.runner:resume",
     "rows_from": "secl.data.question_files",
@@ -141,6 +147,7 @@ __all__ = [
     "Rating",
     "RawPTrue",
     "Record",
+    "Records",
     "References",
     "Reply",
     "RunSettings",
@@ -150,7 +157,9 @@ __all__ = [
     "Store",
     "Update",
     "Verdict",
+    "ask_all",
     "assess",
+    "grade",
     "load_benchmark",
     "load_stream",
     "measure",
@@ -158,6 +167,7 @@ __all__ = [
     "questions_from",
     "read_questions",
     "read_rows",
+    "regrade",
     "replay",
     "resume_run",
     "rows_from",
@@ -176,4 +186,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__doc__", "__version__"])

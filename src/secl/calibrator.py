@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Any, get_args
 
+from secl.display import Shown
 from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
-from secl.gates import EntropyShift, Gate, gap_of
+from secl.gates import EntropyShift, Gate, gap_of, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lookahead import Lookahead, foresee
@@ -23,22 +24,22 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.records import LearningOutcome, Question, Record, Reply, Update
-from secl.scoring import Scoring
-from secl.settings import LoopSettings
-from secl.signals import NormalisedPTrue, PosteriorSignal, Signal
+from secl.scoring import Scoring, as_question
+from secl.settings import AdapterSettings, Device, Dtype, GateName, LoopSettings, SignalName
+from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal
 from secl.stream_state import StreamState
 
 SAMPLES = 10
 """Answers drawn where samples are gathered (N of self-consistency)."""
 
 
-class Calibrator(Scoring):
+class Calibrator(Shown, Scoring):
     """Asks questions of a model and makes its stated confidence mean what it says, without labels.
 
     Args:
         model: anything that satisfies `secl.model.Model`.
-        gate: decides when to learn; a new `EntropyShift` unless given.
-        signal: the training signal; normalised P(True) at the model's own tau unless given.
+        gate: decides when to learn, or its name ("always"); a new `EntropyShift` unless given.
+        signal: the training signal, or its name ("posterior"); normalised P(True) at the model's own tau unless given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         share: of the questions, whose candidates are compared; all of them unless given.
         labels: moves confidences by what people say of answers; the default rule unless given.
@@ -63,8 +64,8 @@ class Calibrator(Scoring):
         self,
         model: Model,
         *,
-        gate: Gate | None = None,
-        signal: Signal | None = None,
+        gate: Gate | GateName | None = None,
+        signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
         share: ScoreShare | None = None,
         labels: LabelRule | None = None,
@@ -76,8 +77,10 @@ class Calibrator(Scoring):
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
         self.model = model
-        self.gate: Gate = gate if gate is not None else EntropyShift()
-        self.signal: Signal = signal if signal is not None else NormalisedPTrue(model.tau)
+        self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate or EntropyShift()
+        self.signal: Signal = (
+            make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
+        )
         self.posterior = posterior or PosteriorRule()
         self.labels = labels or LabelRule()
         signals = learns or self.gate.watches_gap
@@ -90,11 +93,41 @@ class Calibrator(Scoring):
         self._latest: Record | None = None
 
     @classmethod
-    def load(cls, name: str = "smollm2", **arguments: Any) -> Calibrator:
-        """Load a model by preset name, hub id, folder or GGUF file; further arguments are those of the class."""
+    def load(
+        cls,
+        name: str = "smollm2",
+        *,
+        dtype: Dtype = "auto",
+        device: Device = "auto",
+        adapter: AdapterSettings | None = None,
+        seed: int = 42,
+        **arguments: Any,
+    ) -> Calibrator:
+        """Load a model, and calibrate it.
+
+        With the default gate the first 50 questions are a burst: asking them trains the adapter. `learns=False` leaves
+        the weights alone, so that an answer never depends on what was asked before it.
+
+        Args:
+            name: preset, hub id, folder or GGUF file.
+            dtype: precision of the network's body: auto, bf16, fp16 or fp32.
+            device: auto, cpu, cuda or mps.
+            adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
+            seed: of the adapter's initial weights, and of sampled answers.
+            arguments: those of the class: gate, signal, posterior, share, labels, evidence, learns and loop.
+
+        Raises:
+            ModelError: the model cannot be used.
+        """
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-        return cls(LocalModel.load(name), **arguments)
+        model = LocalModel.load(name, dtype=dtype, device=device, adapter=adapter, seed=seed)
+        return cls(model, **arguments)
+
+    def _facts(self) -> dict[str, object]:
+        learning = {"version": self.model.version} if self.learns else {"learns": False}
+        facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.signal).__name__}
+        return {**facts, "position": self.state.position, **learning}
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
@@ -162,7 +195,7 @@ class Calibrator(Scoring):
         Raises:
             QuestionError: the model cannot answer the question.
         """
-        question = Question(question) if isinstance(question, str) else question
+        question = as_question(question)
         position = self.state.position
         (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from string import ascii_uppercase
 from typing import Literal, get_args
 
+from secl.display import Shown
 from secl.errors import QuestionError
 from secl.evidence import Evidence, Labelled, Posterior
 
@@ -80,6 +81,8 @@ class Question:
     def __post_init__(self) -> None:
         name = f"question {self.id!r}" if self.id else f"question {self.text[:40]!r}"
         options: object = self.options
+        if isinstance(options, list):
+            object.__setattr__(self, "options", tuple(options))
         if isinstance(options, str):
             raise QuestionError(f"{name} has the text {options[:40]!r} as its options; give a tuple of texts.")
         if not self.text.strip():
@@ -256,8 +259,8 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Record(Shown):
     """Everything known about one question of a stream, enough to say later why it got its number.
 
     Attributes:
@@ -349,3 +352,11 @@ class Record:
         if self.answers_best:
             return self.posterior.probabilities[self.posterior.best]
         return self.reply.confidence if self.posterior.confidence is None else self.posterior.confidence
+
+    def _facts(self) -> dict[str, object]:
+        """What it shows of itself (`secl.display.Shown`)."""
+        question, answer = self.question, self.answer
+        named = f"{answer}. {question.option(answer)}" if answer is not None and question.options else answer
+        facts = {"position": self.position, "question": question.text, "answer": named, "confidence": self.confidence}
+        judged = self.correct if self.said is None and answer == self.reply.answer else self.said
+        return facts | ({} if judged is None else {"correct": judged}) | {"outcome": self.outcome}

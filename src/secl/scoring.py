@@ -44,6 +44,25 @@ Scorable = GivenAnswer | Row | tuple[Question | str, str]
 """What can be rated: an answer with its question."""
 
 
+def as_question(question: object) -> Question:
+    """A question, or a text as one.
+
+    Raises:
+        QuestionError: it is neither.
+    """
+    if isinstance(question, Question):
+        return question
+    if isinstance(question, str):
+        return Question(question)
+    conversation = isinstance(question, list | tuple) and any(isinstance(part, dict) for part in question)
+    remedy = (
+        "give the last message as a text, and what comes before as Question(text, system=..., context=...)"
+        if conversation
+        else "give a text or a secl.Question"
+    )
+    raise QuestionError(f"{str(question)[:60]!r} ({type(question).__name__}) is no question; {remedy}.")
+
+
 class Scoring:
     """Rates given answers; `secl.Calibrator` is one.
 
@@ -82,7 +101,7 @@ class Scoring:
         Raises:
             QuestionError: the answer is empty, too long, or none of the options.
         """
-        question = Question(question) if isinstance(question, str) else question
+        question = as_question(question)
         (record,) = self.score_all([GivenAnswer(question, answer, tuple(rivals))])
         return record
 

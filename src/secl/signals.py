@@ -198,8 +198,12 @@ class DincoSignal:
         return keys.index(own) if own in keys else None
 
 
-def make_signal(name: SignalName, tau: float, formula: Formula) -> Signal:
-    """The training signal called `name`, at a temperature and with a formula where it takes them."""
+def make_signal(name: SignalName, tau: float, formula: Formula = "log") -> Signal:
+    """The training signal called `name`, at a temperature and with a formula where it takes them.
+
+    Raises:
+        ParameterError: there is none of that name.
+    """
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),
@@ -207,4 +211,6 @@ def make_signal(name: SignalName, tau: float, formula: Formula) -> Signal:
         "self_consistency": SelfConsistency(),
         "dinco": DincoSignal("greedy"),
     }
+    if name not in signals:
+        raise ParameterError(f"there is no signal {name!r}; the signals are {', '.join(signals)}.")
     return signals[name]

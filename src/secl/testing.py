@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from secl.cost import Meter
+from secl.display import Shown
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue
 from secl.given import GivenAnswer
 from secl.metrics.dinco import COUNTED
@@ -39,7 +40,7 @@ def unit(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
-class ScriptedModel:
+class ScriptedModel(Shown):
     """Answers, scores answers and learns by rule.
 
     Args:
@@ -68,6 +69,9 @@ class ScriptedModel:
         self._version = self._updates = 0
         self.meter = Meter()
         self._pause: Callable[[], None] = lambda: None
+
+    def _facts(self) -> dict[str, object]:
+        return {"name": self.name, "version": self.version}
 
     @property
     def version(self) -> int:

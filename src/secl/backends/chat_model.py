@@ -19,6 +19,7 @@ from secl.backends.rating import Rater
 from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
+from secl.display import Shown
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
@@ -31,7 +32,7 @@ from secl.settings import PTrueKind
 B = TypeVar("B", bound=TokenBackend[Any])
 
 
-class ChatModel(Generic[B]):
+class ChatModel(Shown, Generic[B]):
     """A chat model with an adapter that learns to state its confidence; it satisfies `secl.model.Model`.
 
     Args:
@@ -71,6 +72,9 @@ class ChatModel(Generic[B]):
         self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
         self._window: dict[Question, Prefetched] = {}
         self._latest: Prefetched | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {"name": self.name, "version": self.version, "tau": self.tau}
 
     @property
     def adapter(self) -> Adapter:

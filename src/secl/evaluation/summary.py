@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from secl.display import Shown, html_table
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.graders import GraderComparison, compare_graders
 from secl.evaluation.json_values import HIDDEN, json_value
@@ -36,8 +37,8 @@ class EstimatorSummary(Measures):
     fitted: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Summary(Shown):
     """Counts over all questions, and a row of measures for each estimator that gives anything.
 
     Attributes:
@@ -86,6 +87,27 @@ class Summary:
         """The summary as JSON values: fields by name, undefined numbers None, intervals [low, high] or None."""
         plain: dict[str, Any] = json_value(self)
         return plain
+
+    def _facts(self) -> dict[str, object]:
+        best = {name: f"Brier {row.brier:.3f}" for name, row in self.estimators.items() if not math.isnan(row.brier)}
+        return {"questions": self.questions, "unlabelled": self.unlabelled, "trained": self.trained, **best}
+
+    def _repr_html_(self) -> str:
+        headings = ("confidence", "answers", "Brier", "ECE", "AUROC", "accuracy", "mean")
+        rows = [
+            (row.estimator.title, str(row.n), *(_three_digits(value) for value in _shown(row)))
+            for row in self.estimators.values()
+        ]
+        note = f"{self.questions} questions, {self.unlabelled} of them without a right answer; {self.trained} trained"
+        return html_table(headings, rows, note)
+
+
+def _shown(row: EstimatorSummary) -> tuple[float, ...]:
+    return (row.brier, row.ece, row.auroc, row.accuracy, row.mean_confidence)
+
+
+def _three_digits(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 @dataclass(frozen=True, slots=True)

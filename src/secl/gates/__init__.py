@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import repeat
 
+from secl.errors import ParameterError
 from secl.gates.base import Gate
 from secl.gates.constant import Always, Never, NoState
 from secl.gates.entropy_shift import EntropyShift, EntropyShiftState
@@ -38,6 +39,7 @@ __all__ = [
     "PageHinkley",
     "PageHinkleyState",
     "gap_of",
+    "named_gate",
     "replay",
 ]
 
@@ -74,3 +76,17 @@ GATES: dict[GateName, Callable[..., Gate]] = {
     "gap-shift": GapShift,
 }
 """Every gate under the name that recipes and the shell use; each takes its attributes as keyword arguments."""
+
+
+def named_gate(name: str) -> Gate:
+    """The gate called `name`, with its own parameters.
+
+    Raises:
+        ParameterError: there is none of that name.
+
+    >>> named_gate("always")
+    Always()
+    """
+    if name not in GATES:
+        raise ParameterError(f"there is no gate {name!r}; the gates are {', '.join(GATES)}.")
+    return GATES[name]()

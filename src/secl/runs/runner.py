@@ -152,6 +152,7 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode
         load: loads the model, any object that satisfies `secl.model.Model`; None for the one that the settings name.
         mode: "score" rates the answers that a file gives with its questions.
     """
+    folder = Path(folder)
     check_free(folder)
     settings = RunSettings.of(with_absolute_paths(settings.to_json()))
     stream = read_stream(settings, mode)
@@ -164,7 +165,7 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode
     return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes, stream.given)
 
 
-def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
+def resume(folder: str | Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
     """Open an unfinished run where it stopped.
 
     Args:
@@ -175,6 +176,7 @@ def resume(folder: Path, changes: Mapping[str, Any] | None = None, load: Load | 
     Raises:
         RunError: a setting, the model or the stream is not the one that the run began with; the message names it.
     """
+    folder = Path(folder)
     store = Store(folder, writable=True)
     try:
         manifest = Manifest.of(store)

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError
 from secl.labels import Label, standing
 from secl.records import Record
@@ -41,7 +42,7 @@ class Version:
     weights: bytes
 
 
-class Store:
+class Store(Shown):
     """An open run. Use it as a context manager; one process writes at a time, any number may read.
 
     Args:
@@ -49,8 +50,8 @@ class Store:
         writable: take the run for writing; False opens it for reading, also while another process writes.
     """
 
-    def __init__(self, folder: Path, *, writable: bool = False) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
+        self.folder = folder = Path(folder)
         check_is_run(folder)
         with ExitStack() as resources:
             if writable:
@@ -91,6 +92,12 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+    def _facts(self) -> dict[str, object]:
+        try:
+            return {"folder": str(self.folder), "records": len(self)}
+        except RunError:  # closed
+            return {"folder": str(self.folder)}
 
     def close(self) -> None:
         """Let go of the file and of the right to write."""

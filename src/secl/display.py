@@ -1,0 +1,58 @@
+"""How objects show themselves: one line in a terminal, a small table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+EXCERPT = 200
+"""Characters of a text that are shown."""
+
+
+class Shown:
+    """Shows a few facts instead of all fields."""
+
+    __slots__ = ()
+
+    def _facts(self) -> Mapping[str, object]:
+        """What to show, by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        facts = (f"{name}={_line(value)}" for name, value in self._facts().items())
+        return f"{type(self).__name__}({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        return html_table((), [(name, _plain(value)) for name, value in self._facts().items()])
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
+    """A table in HTML; texts may hold anything.
+
+    >>> html_table(("a",), [("<b>",)])
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    top = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>" + (f"<p>{escape(note)}</p>" if note else "")
+
+
+def excerpt(text: str, longest: int = EXCERPT) -> str:
+    """A text on one line, cut where it is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
+
+
+def _line(value: object) -> str:
+    """A value in a repr: three digits of a number, the beginning of a text."""
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return repr(excerpt(value, 60)) if isinstance(value, str) else str(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return excerpt(value) if isinstance(value, str) else str(value)

@@ -22,6 +22,7 @@ from secl.data.grading import reported_correct
 import secl
 from benchmarks.posterior import as_frozen, with_orders
 from secl.evaluation.posterior import replayed
+from secl.grading import reported_correct
 from secl.labels import Label, LabelRule
 from secl.metrics.calibration import ece
 from secl.posterior.rule import PosteriorRule

@@ -49,13 +49,15 @@ def test_objects_say_in_a_line_what_they_are(tmp_path: Path) -> None:
     record = calibrator.ask(QUESTION)
     with secl.Store.create(tmp_path / "run", {"total": 1}) as store:
         store.add(record, 0.5)
-        assert repr(store) == f"Store(folder='{store.folder}', records=1)"
+        assert repr(store) == f"Store(folder={store.folder}, records=1)"
     lines = [repr(thing) for thing in (calibrator, calibrator.model, record, secl.summarise([record]), store)]
-    assert lines[0].startswith("Calibrator(model='scripted', gate=Always, signal=NormalisedPTrue, position=1, version=")
+    assert lines[0].startswith(
+        "Calibrator(model='scripted', gate='Always', signal='NormalisedPTrue', position=1, version="
+    )
     assert lines[1].startswith("ScriptedModel(name='scripted', version=")
     assert lines[2].startswith("Record(position=0, question='Which <b>?', answer='")
     assert lines[3].startswith("Summary(questions=1, unlabelled=0, ")
-    assert lines[4] == f"Store(folder='{tmp_path / 'run'}')"
+    assert lines[4] == f"Store(folder={tmp_path / 'run'})"
     assert max(map(len, lines)) < 300
 
 

@@ -95,9 +95,9 @@ class Store(Shown):
 
     def _facts(self) -> dict[str, object]:
         try:
-            return {"folder": str(self.folder), "records": len(self)}
+            return {"folder": self.folder, "records": len(self)}
         except RunError:  # closed
-            return {"folder": str(self.folder)}
+            return {"folder": self.folder}
 
     def close(self) -> None:
         """Let go of the file and of the right to write."""

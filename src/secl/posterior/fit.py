@@ -216,8 +216,8 @@ def _level(stack: Stack, names: Sequence[ViewName], weights: Array, prior: float
 
     All views come from one model and share its errors, so expectation maximisation takes what the model believes for
     what is true. Letters and texts are read in different ways and share less of them: they agree as often as chance
-    where one of them knows nothing, always where both know everything, and in between about as often as the letters
-    are right (docs/log.md has the numbers).
+    where one of them knows nothing and always where both know everything; in between it is no estimate of how often
+    they are right (docs/log.md), which is why this is a choice and not the default.
     """
     from scipy.optimize import brentq
 

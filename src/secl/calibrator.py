@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, get_args
+from typing import Any
 
 from secl.display import Shown
-from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
+from secl.evidence_plan import EvidencePlan
 from secl.gates import EntropyShift, Gate, gap_of, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
@@ -73,9 +73,6 @@ class Calibrator(Shown, Scoring):
         learns: bool = True,
         loop: LoopSettings | None = None,
     ) -> None:
-        for kind in evidence:
-            if kind not in get_args(EvidenceKind):
-                raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
         self.model = model
         self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate or EntropyShift()
         self.signal: Signal = (
@@ -84,11 +81,12 @@ class Calibrator(Shown, Scoring):
         self.posterior = posterior or PosteriorRule()
         self.labels = labels or LabelRule()
         signals = learns or self.gate.watches_gap
-        self.evidence = frozenset((*evidence, *([self.signal.needs] if signals and self.signal.needs else [])))
+        needed = [self.signal.needs] if signals and self.signal.needs else []
         self.learns = learns
         self.loop = loop or LoopSettings()
         self.share = share or ScoreShare()
-        self.share.check(self.evidence, always=self.loop.evidence_on == "always")
+        views = self.posterior.settings.views
+        self.plan = EvidencePlan(frozenset((*evidence, *needed)), self.loop.evidence_on, self.share, "p_true" in views)
         self.state = self.start()
         self._latest: Record | None = None
 
@@ -199,11 +197,11 @@ class Calibrator(Shown, Scoring):
         position = self.state.position
         (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        expected = self.expected(self.wanted_evidence(foreseen.judged), question, position)
+        expected = self.plan.expected(self.plan.wanted(foreseen.judged), question, position)
         answer = self.model.answer(question, evidence=expected)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
-        wanted, evidence = self.weighed_evidence(decision.in_burst or state.probed), Evidence()
+        wanted, evidence = self.plan.weighed(decision.in_burst or state.probed), Evidence()
         letters = self.share.read(question, answer.reply, answer.frozen)
         scored = self.share.expects(question, position) or self.share.chooses(state.share, letters, position)
         if "candidates" in wanted and scored:
@@ -239,8 +237,10 @@ class Calibrator(Shown, Scoring):
 
     def answer_all(self, questions: Sequence[Question]) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each."""
-        wanted, first = self.weighed_evidence(False), self.state.position
-        evidence = [self.expected(wanted, question, position) for position, question in enumerate(questions, first)]
+        wanted, first = self.plan.weighed(False), self.state.position
+        evidence = [
+            self.plan.expected(wanted, question, position) for position, question in enumerate(questions, first)
+        ]
         self.model.prefetch(questions, evidence, weights_fixed=True)
         return [self.answer(question) for question in questions]
 
@@ -278,8 +278,8 @@ class Calibrator(Shown, Scoring):
         reply = record.reply
         judged = record.decision.in_burst or (latest and self.state.probed)
         if not latest:
-            reply = self.model.answer(record.question, evidence=self.wanted_evidence(judged)).reply
-        evidence = self._collect_evidence(record, reply, self.wanted_evidence(judged))
+            reply = self.model.answer(record.question, evidence=self.plan.wanted(judged)).reply
+        evidence = self._collect_evidence(record, reply, self.plan.wanted(judged))
         lesson = evidence
         if record.evidence.p_true is not None and reply.answer != record.reply.answer:
             # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.
@@ -305,21 +305,6 @@ class Calibrator(Shown, Scoring):
         if latest:
             self.state = self.state.observe(self.gate, gap_of(learned))
         return learned
-
-    def wanted_evidence(self, judged: bool) -> frozenset[EvidenceKind]:
-        """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
-        return self.evidence if judged or self.loop.evidence_on == "always" else frozenset()
-
-    def weighed_evidence(self, judged: bool) -> frozenset[EvidenceKind]:
-        """What of it is gathered with the answer, because the posterior is a part of it."""
-        wanted = self.wanted_evidence(judged)
-        if "candidates" not in wanted:
-            return frozenset()
-        return wanted & {"candidates", *(["p_true"] if "p_true" in self.posterior.settings.views else [])}
-
-    def expected(self, wanted: frozenset[EvidenceKind], question: Question, position: int) -> frozenset[EvidenceKind]:
-        """What of it is known to be gathered before the question is answered, so that it can share a pass."""
-        return wanted if self.share.expects(question, position) else wanted - {"candidates"}
 
     @property
     def _learns_posterior(self) -> bool:

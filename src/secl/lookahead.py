@@ -83,7 +83,7 @@ class Lookahead:
         window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
         loop, first = self._calibrator, state.position - len(self._answered)
         turns = zip(window, self._evidence, strict=False)
-        evidence = [loop.expected(wanted, question, first + i) for i, (question, wanted) in enumerate(turns)]
+        evidence = [loop.plan.expected(wanted, question, first + i) for i, (question, wanted) in enumerate(turns)]
         loop.model.prefetch(window, evidence, weights_fixed=self._weights_fixed)
 
     def advance(self, record: Record) -> None:
@@ -95,6 +95,6 @@ class Lookahead:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
         loop = self._calibrator
         expected = foresee(loop.gate, state.gate, state.entropy, WINDOW)
-        self._evidence = [loop.wanted_evidence(each.judged) for each in expected]
+        self._evidence = [loop.plan.wanted(each.judged) for each in expected]
         self._weights_fixed = not (loop.learns and any(each.in_burst for each in expected))
         self._answered: list[Question] = []

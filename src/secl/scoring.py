@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from secl.errors import QuestionError
-from secl.evidence import EvidenceKind
+from secl.evidence_plan import EvidencePlan
 from secl.given import GivenAnswer, named
 from secl.grading import grade
 from secl.labels import LabelRule
@@ -70,7 +70,7 @@ class Scoring:
         model: rates, frozen.
         posterior: combines evidence about all candidates.
         labels: moves confidences by what people say of answers.
-        evidence: "p_true" in it asks P(True) of the rivals as well; candidates are always compared.
+        plan: "p_true" among its kinds asks P(True) of the rivals as well; candidates are always compared.
         loop: says which answers are accepted.
         state: where the stream stands.
     """
@@ -78,7 +78,7 @@ class Scoring:
     model: Model
     posterior: PosteriorRule
     labels: LabelRule
-    evidence: frozenset[EvidenceKind]
+    plan: EvidencePlan
     loop: LoopSettings
     state: StreamState
 
@@ -140,7 +140,7 @@ class Scoring:
 
     def _score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
         """Rate answers that share passes; the first `skip` of them have their records already."""
-        ratings = self.model.rate_given(given, self.evidence | {"candidates"})
+        ratings = self.model.rate_given(given, self.plan.kinds | {"candidates"})
         for each, rating in list(zip(given, ratings, strict=True))[skip:]:
             yield self._record(each, rating)  # one by one: labels may come in between
 

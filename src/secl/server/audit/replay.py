@@ -159,7 +159,7 @@ class Computed(NamedTuple):
 
 def _ask(state: ServerStore, model: Model, records: Sequence[Record]) -> list[Computed]:
     """Answer questions just as a server does: in a pass of the same shape, so with the same evidence."""
-    shared = build_calibrator(Manifest.of(state).settings, model).weighed_evidence(False)
+    shared = build_calibrator(Manifest.of(state).settings, model).plan.weighed(False)
     model.prefetch([record.question for record in records], [shared] * len(records), weights_fixed=True)
     computed = []
     for record in records:

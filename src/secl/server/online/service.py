@@ -75,7 +75,7 @@ class Service:
         self.failures = self.unreadable = 0
         self.storage_fails = False
         calibrator.resume(state.entropies(), state.gaps() if calibrator.gate.watches_gap else None)
-        if "candidates" in calibrator.evidence:
+        if "candidates" in calibrator.plan.kinds:
             posterior = resume_posterior(calibrator.posterior, state)
             calibrator.state = replace(calibrator.state, posterior=posterior)
         self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
@@ -214,7 +214,7 @@ class Service:
             self.calibrator.state = before
         now, verdict = time.perf_counter(), self.trust.verdict
         for record, request in zip(records, batch, strict=True):
-            expected = "candidates" in self.calibrator.weighed_evidence(record.decision.in_burst)
+            expected = "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
             answer = Answer(
                 record=record,

@@ -1,0 +1,53 @@
+"""What evidence is gathered about an answer, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from secl.errors import ParameterError
+from secl.evidence import EvidenceKind
+from secl.posterior.share import ScoreShare
+from secl.records import Question
+from secl.settings import EvidenceOn
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePlan:
+    """Which kinds of evidence a loop gathers.
+
+    Attributes:
+        kinds: all of them.
+        on: "always", or for questions in bursts and those that the gate probes.
+        share: of the questions, whose candidates are compared.
+        weighs_p_true: whether the posterior reads P(True).
+
+    Raises:
+        ParameterError: an unknown kind, or a share of what is not always gathered.
+    """
+
+    kinds: frozenset[EvidenceKind]
+    on: EvidenceOn | None
+    share: ScoreShare
+    weighs_p_true: bool
+
+    def __post_init__(self) -> None:
+        for kind in sorted(self.kinds):
+            if kind not in get_args(EvidenceKind):
+                raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
+        self.share.check(self.kinds, always=self.on == "always")
+
+    def wanted(self, judged: bool) -> frozenset[EvidenceKind]:
+        """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
+        return self.kinds if judged or self.on == "always" else frozenset()
+
+    def weighed(self, judged: bool) -> frozenset[EvidenceKind]:
+        """What of it is gathered with the answer, because the posterior is a part of it."""
+        wanted = self.wanted(judged)
+        if "candidates" not in wanted:
+            return frozenset()
+        return wanted & {"candidates", *(["p_true"] if self.weighs_p_true else [])}
+
+    def expected(self, wanted: frozenset[EvidenceKind], question: Question, position: int) -> frozenset[EvidenceKind]:
+        """What of it is known to be gathered before the question is answered, so that it can share a pass."""
+        return wanted if self.share.expects(question, position) else wanted - {"candidates"}

@@ -75,7 +75,7 @@ def test_a_candidate_stands_behind_the_question_without_options_or_behind_none(
     question = Question("Which river is longest?", ("The Nile", "The Po"))
     given = f"Question: Which river is longest?\n\n{instruction}"
     assert templates.candidate_prompt(question, form) == Prompt((given,), prefill)
-    assert templates.candidate_prompt(None, form) == Prompt((f"\n{instruction}",), prefill)
+    assert templates.candidate_prompt(question, form, alone=True) == Prompt((f"\n{instruction}",), prefill)
 
 
 def test_the_last_candidate_of_an_open_question_is_called() -> None:

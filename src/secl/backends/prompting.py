@@ -78,7 +78,8 @@ class Prompting:
         """Each candidate behind the question, then each behind no question."""
         form = "short" if question.form in ("choice", "number") else question.form
         spans = []
-        for prompt in (candidate_prompt(question, form), candidate_prompt(None, form)):
+        for alone in (False, True):
+            prompt = candidate_prompt(question, form, alone=alone)
             text = self._render(prompt)
             start = len(self.token_ids.encode(text))
             for candidate in candidates:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -97,6 +98,21 @@ class TokenIds:
 def render(tokenizer: Any, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
     turns = [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
+    if prompt.system:
+        return _with_system(tokenizer, turns, prompt.system) + prompt.prefill
+    return _chat(tokenizer, turns) + prompt.prefill
+
+
+def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
+    """A conversation with a system text: in the role of the system, or before the question if there is no such role."""
+    with suppress(jinja2.TemplateError):
+        text = _chat(tokenizer, [{"role": "system", "content": system}, *turns])
+        if system.strip() in text:
+            return text
+    return _chat(tokenizer, [{**turns[0], "content": f"{system}\n\n{turns[0]['content']}"}, *turns[1:]])
+
+
+def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
     # Some templates put today's date in; a fixed one keeps records the same from day to day.
     text: str = tokenizer.apply_chat_template(
         turns,
@@ -105,7 +121,7 @@ def render(tokenizer: Any, prompt: Prompt) -> str:
         date_string=_DAY.strftime("%d %b %Y"),
         strftime_now=_DAY.strftime,
     )
-    return text + prompt.prefill
+    return text
 
 
 def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | None]:

@@ -1,9 +1,9 @@
 """Every prompt that a model is shown, and nothing else.
 
-All prompts of a question begin with ``Question: {text}``: the passes over a question share that prefix, so it is
-computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the reply. With options, one
-turn asks for answer and confidence; an open answer comes first, so that the instruction about digits does not influence
-it, and a second turn asks for its confidence.
+All prompts of a question begin with its system text, its passage and ``Question: {text}``: the passes over a question
+share that prefix, so it is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
+reply. With options, one turn asks for answer and confidence; an open answer comes first, so that the instruction about
+digits does not influence it, and a second turn asks for its confidence.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _INSTRUCTIONS: dict[Form, str] = {
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
+_PASSAGE = "Passage:\n"
+
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words", "sentence": "one short sentence"}
@@ -52,30 +54,54 @@ class Prompt:
     Attributes:
         turns: contents of the turns, user and assistant alternating, the user first and last.
         prefill: text that the reply starts with; the model continues from there.
+        system: the system text; "" for the model's own.
     """
 
     turns: tuple[str, ...]
     prefill: str = ""
+    system: str = ""
+
+
+def quoted(passage: str) -> str:
+    """A passage as a quotation, which is followed less than bare text where it gives instructions or a confidence.
+
+    >>> quoted("Rain in Oslo.\\nConfidence: 9")
+    '> Rain in Oslo.\\n> Confidence: 9'
+    """
+    return "\n".join(f"> {line}" for line in passage.splitlines())
+
+
+def _asked(question: Question) -> str:
+    """What all prompts of a question begin with."""
+    passage = f"{_PASSAGE}{quoted(question.context)}\n\n" if question.context else ""
+    return f"{passage}Question: {question.text}\n"
 
 
 def answer_prompt(question: Question) -> Prompt:
     """Ask for an answer; with options, for an answer and then a confidence digit."""
     options = "".join(f"{letter}. {question.option(letter)}\n" for letter in question.letters)
-    user = f"Question: {question.text}\n{options}\n{_INSTRUCTIONS[question.form]}"
-    return Prompt((user,), _PREFILLS[question.form])
+    user = f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}"
+    return Prompt((user,), _PREFILLS[question.form], question.system)
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
     """Ask for the letter alone, with the options in another order: `order[place]` is the number of the option there."""
     options = "".join(f"{letter}. {question.options[number]}\n" for letter, number in zip(LETTERS, order, strict=False))
-    user = f"Question: {question.text}\n{options}\nAnswer with the letter of the correct option."
-    return Prompt((user,), _PREFILLS["choice"])
+    user = f"{_asked(question)}{options}\nAnswer with the letter of the correct option."
+    return Prompt((user,), _PREFILLS["choice"], question.system)
 
 
-def candidate_prompt(question: Question | None, form: Form) -> Prompt:
-    """Ask for an answer without options, or for one without a question: what a candidate's likelihood depends on."""
-    asked = "" if question is None else f"Question: {question.text}\n"
-    return Prompt((f"{asked}\n{_INSTRUCTIONS[form]}",), _PREFILLS[form])
+def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
+    """Ask for an answer without options: what a candidate's likelihood depends on.
+
+    Args:
+        question: that it answers.
+        form: of the answer.
+        alone: without the question and its passage, under the same system text. A passage is evidence for an answer
+            like the question, so the likelihood "alone" is free of both (the domain premise of PMI, Holtzman et al.
+            2021).
+    """
+    return Prompt((f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}",), _PREFILLS[form], question.system)
 
 
 def choice_with_confidence(letter: str) -> str:
@@ -86,42 +112,42 @@ def choice_with_confidence(letter: str) -> str:
 def confidence_prompt(question: Question, text: str) -> Prompt:
     """Ask, after an open answer `text`, for its confidence digit."""
     answer = answer_prompt(question)
-    return Prompt((*answer.turns, answer.prefill + text, _ASK_CONFIDENCE), CONFIDENCE)
+    return Prompt((*answer.turns, answer.prefill + text, _ASK_CONFIDENCE), CONFIDENCE, question.system)
 
 
 def p_true_prompt(question: Question, candidate: str) -> Prompt:
     """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper)."""
     user = (
-        f"Question: {question.text}\nProposed answer: {candidate}\n"
+        f"{_asked(question)}Proposed answer: {candidate}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
-    return Prompt((user,))
+    return Prompt((user,), system=question.system)
 
 
 def verification_prompt(question: Question, candidate: str) -> Prompt:
     """Ask whether `candidate` is right, in Yes or No, as DINCO does."""
     user = (
-        f"Question: {question.text}\nCandidate answer: {candidate}\n"
+        f"{_asked(question)}Candidate answer: {candidate}\n"
         "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
     )
-    return Prompt((user,))
+    return Prompt((user,), system=question.system)
 
 
 def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prompt:
     """Ask how two answers relate; the reply is the letter of entailment, independence or contradiction."""
     user = (
-        f"Question: {question.text}\nFirst answer: {premise}\nSecond answer: {hypothesis}\n\n"
+        f"{_asked(question)}First answer: {premise}\nSecond answer: {hypothesis}\n\n"
         "Suppose that the first answer is true. What does this say about the second answer?\n"
         "A. The second answer must be true as well.\nB. The second answer may be true or false.\n"
         "C. The second answer must be false.\n\nReply with the letter alone."
     )
-    return Prompt((user,), "Answer:")
+    return Prompt((user,), "Answer:", question.system)
 
 
 def distractor_prompt(question: Question) -> Prompt:
     """Ask for a list of answers to choose distractors from, independently of the model's own answer."""
     user = (
-        f"Question: {question.text}\nPeople gave five different answers to this question. Some are wrong. List their "
+        f"{_asked(question)}People gave five different answers to this question. Some are wrong. List their "
         f"five answers, each on a line of its own, each {_KINDS[question.form]}."
     )
-    return Prompt((user,), "1.")
+    return Prompt((user,), "1.", question.system)

@@ -126,7 +126,8 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
         prompt = confidence_prompt(question, reply.text)
         prefill = prompt.prefill
     roles = ("user", "assistant")
-    return tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
+    system = (("system", question.system),) if question.system else ()
+    return system + tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
 
 
 def paused_at(events: Sequence[Event], moment: float) -> str | None:

@@ -42,13 +42,19 @@ def test_jsonl_holds_complete_records_and_their_confidences(
     (run / "records.jsonl").unlink()
 
 
+def in_csv(value: object) -> str:
+    if isinstance(value, list):
+        return " | ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
 def test_csv_and_parquet_hold_one_flat_row_for_each_question(
     shell: Shell, run: Path, records: list[Record], tmp_path: Path
 ) -> None:
     shell("export", run, "--format", "csv", "--out", tmp_path / "all.csv")
     text = (tmp_path / "all.csv").read_text(encoding="utf-8")
     rows = [to_row(record) for record in records]
-    plain = [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows]
+    plain = [{key: in_csv(value) for key, value in row.items()} for row in rows]
     assert list(csv.DictReader(io.StringIO(text))) == plain
     said = shell("export", run, "--format", "csv", "--out", "-").out
     assert list(csv.DictReader(io.StringIO(said))) == plain

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from secl.data.cells import harmless
 from secl.evidence import Labelled, Posterior
 from secl.records import Question, Record
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.folder import check_folder, markdown, write_report
-from secl.reports.formatting import harmless
 from secl.reports.question_table import LONGEST, page_rows, questions_csv, questions_markdown, script_json
 from secl.reports.run_report import RunReport
 from secl.reports.terminal import print_run

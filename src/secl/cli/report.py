@@ -81,10 +81,10 @@ def export(
     adapter: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
-    """Write a run's records (complete in jsonl, flat rows in csv and parquet), or one of its adapter versions.
+    """Write a run's records (complete in jsonl, flat rows in csv, parquet and xlsx), or one of its adapter versions.
 
     Args:
-        format: jsonl, csv or parquet; jsonl by default.
+        format: jsonl, csv, parquet or xlsx; jsonl by default.
         adapter: Kept adapter version to write instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """

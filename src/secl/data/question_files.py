@@ -10,7 +10,8 @@
     answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"
 
-Other columns are carried along (`Question.extra`). An empty cell is an absent value.
+Other columns are carried along (`Question.extra`). An empty cell is an absent value. What `secl export` writes of a
+run can be read as well (`secl.data.exported`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
+from secl.data.exported import from_record, is_export, is_record, without_computed
 from secl.data.question_values import build_question, text, texts, truth
 from secl.data.table_files import open_table, table_of
 from secl.data.table_rows import Table, TableRow
@@ -146,9 +148,12 @@ def questions_from(
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:
     check_mapping(columns)
     named = functools.cache(lambda names, where: meanings(names, columns, where))
-    seen = set(table.header or ())
-    if table.header is not None:
-        found = named(table.header, table.location)
+    header, exported = table.header, is_export(table.header or ())
+    if header is not None and exported:
+        header = tuple(without_computed(dict.fromkeys(header), cells=table.cells))
+    seen = set(header or ())
+    if header is not None:
+        found = named(header, table.location)
         if "question" not in found.values():
             raise DataError(f"{table.location} has no column 'question'; {_how_to_name(found)}.")
     rows: list[QuestionRow] = []
@@ -158,9 +163,11 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
         try:
             if isinstance(raw.values, DataError):
                 raise raw.values
-            seen |= set(raw.values)
-            names = table.header or tuple(raw.values)
-            row = _row(raw, raw.values, named(names, table.location or raw.location), name)
+            values = raw.values
+            if exported or is_export(values):
+                values = without_computed(values, cells=table.cells)
+            seen |= set(values)
+            row = _row(raw, values, named(header or tuple(values), table.location or raw.location), name)
             _check_new(row.question.id, places, raw.location)
         except DataError as problem:
             if not skip_bad:
@@ -177,6 +184,8 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
 
 
 def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str) -> QuestionRow:
+    if is_record(values):
+        return QuestionRow(*from_record(values, raw.location), raw.line)
     by_meaning = {meaning: values[key] for key, meaning in found.items() if meaning is not None and key in values}
     if "question" not in by_meaning and "question" not in found.values():
         raise DataError(f"{raw.location} has no 'question'; {_how_to_name(found)}.")

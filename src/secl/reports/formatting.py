@@ -16,10 +16,6 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
-_FORMULA = ("=", "+", "-", "@")
-"""How a cell begins that spreadsheets compute."""
-
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 _DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
 
@@ -91,17 +87,6 @@ def markdown_text(text: str) -> str:
 def one_line(text: str) -> str:
     """Text with every run of white space as one blank."""
     return " ".join(text.split())
-
-
-def harmless(value: object) -> object:
-    """A value for a spreadsheet: a text that one would take for a formula gets an apostrophe in front.
-
-    >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- yes")
-    ("'=1+1", '-5', -5, "'- yes")
-    """
-    if isinstance(value, str) and value.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(value.strip()):
-        return f"'{value}"
-    return value
 
 
 def _is_control(character: str) -> bool:

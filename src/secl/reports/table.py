@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from secl.reports.formatting import RANGE, harmless, markdown_text, terminal_text
+from secl.data.cells import harmless
+from secl.reports.formatting import RANGE, markdown_text, terminal_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from secl.data.cells import joined
 from secl.grading import reported_correct
-from secl.records import Record
+from secl.records import Record, References
 
 _COMPUTED = ("confidence", "hard_confidence")
 _REPORTED = ("answer", "confidence", "abstained", "best_answer")
@@ -58,22 +60,34 @@ def _adapter() -> TypeAdapter[Record]:
 
 
 def to_row(record: Record) -> dict[str, Any]:
-    """A record as one flat row for tables: what people filter and plot by.
+    """A record as one flat row for tables: what people filter and plot by, and the question to ask it again.
 
     `answer`, `correct` and `confidence` are what was answered and reported in the end; without a posterior that is the
     model's own answer and its stated confidence.
     """
-    p_true, posterior = record.evidence.p_true, record.posterior
+    question, p_true, posterior, labelled = record.question, record.evidence.p_true, record.posterior, record.labelled
+    compared = posterior or p_true
     return {
         "position": record.position,
-        "id": record.question.id,
-        "domain": record.question.domain,
-        "question": record.question.text,
+        "id": question.id,
+        "domain": question.domain,
+        "question": question.text,
+        "options": list(question.options) or None,
+        **_right(question.reference),
+        "form": question.form,
+        "grader": question.grader or None,
+        "context": question.context or None,
+        "system": question.system or None,
         "answer": record.answer,
+        "answer_text": question.option(record.answer) if question.options and record.answer else record.answer,
         "correct": reported_correct(record),
         "label": record.said,
         "confidence": record.confidence,
+        "labelled_confidence": labelled.confidence if labelled else None,
+        "low": labelled.low if labelled else None,
+        "high": labelled.high if labelled else None,
         "abstained": record.abstained,
+        "raw_text": record.reply.text,
         "own_answer": record.reply.answer,
         "own_correct": record.correct,
         "stated_confidence": record.reply.confidence,
@@ -92,7 +106,8 @@ def to_row(record: Record) -> dict[str, Any]:
         "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
         "informed": posterior.informed if posterior else None,
         "scored": posterior.scored if posterior else None,
-        "candidates": len(p_true.candidates) if p_true else None,
+        "candidates": list(compared.candidates) if compared else None,
+        "probabilities": list(posterior.probabilities) if posterior else None,
         "distractor_source": p_true.distractor_source if p_true else None,
         "alarm": record.decision.alarm,
         "in_burst": record.decision.in_burst,
@@ -104,3 +119,15 @@ def to_row(record: Record) -> dict[str, Any]:
         "tokens": record.ledger.total,
         "plain_tokens": record.plain_tokens,
     }
+
+
+def _right(reference: str | References | None) -> dict[str, str | None]:
+    """What is right, in the columns `reference` and `references` of a question file."""
+    if isinstance(reference, References):
+        several = (
+            joined(reference.correct)
+            if not reference.incorrect
+            else json.dumps(dataclasses.asdict(reference), ensure_ascii=False)
+        )
+        return {"reference": None, "references": several}
+    return {"reference": reference, "references": None}

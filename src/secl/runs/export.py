@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from secl.data.cells import harmless, joined
+from secl.data.exported import extra_columns
 from secl.errors import ParameterError, StorageError
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
 
-FORMATS = ("jsonl", "csv", "parquet")
+FORMATS = ("jsonl", "csv", "parquet", "xlsx")
+BINARY = ("parquet", "xlsx")
+LONGEST_CELL = 32_767
+"""Characters in a cell of a workbook."""
 
 
 def write(store: Store, format: str, out: Path | None = None) -> Path | None:
-    """Write the records of a run.
+    """Write the records of a run; `secl run --questions` reads every format.
 
     Args:
         store: an open run.
-        format: "jsonl" (complete records), "csv" or "parquet" (one flat row each).
+        format: "jsonl" (complete records), "csv", "parquet" or "xlsx" (one flat row each).
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output.
 
     Returns:
         the file written, or None for standard output.
 
     Raises:
-        ParameterError: an unknown format, or parquet without pyarrow or to standard output.
+        ParameterError: an unknown format, one whose package is not installed, or a binary one to standard output.
         RunError: the file belongs to a run.
         StorageError: the file cannot be written.
     """
     if format not in FORMATS:
         raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
     if out is not None and str(out) == "-":
-        if format == "parquet":
-            raise ParameterError("parquet is not text; name a file with --out.")
+        if format in BINARY:
+            raise ParameterError(f"{format} is not text; name a file with --out.")
         _write_text(sys.stdout, store, format)
         return None
     path = out or store.folder / f"records.{format}"
@@ -47,6 +54,8 @@ def write(store: Store, format: str, out: Path | None = None) -> Path | None:
     try:
         if format == "parquet":
             _write_parquet(unfinished, store)
+        elif format == "xlsx":
+            _write_workbook(unfinished, store)
         else:
             with unfinished.open("w", encoding="utf-8", newline="") as stream:
                 _write_text(stream, store, format)
@@ -64,13 +73,33 @@ def _write_text(stream: IO[str], store: Store, format: str) -> None:
         for record in current_records(store):
             stream.write(json.dumps(to_export(record), ensure_ascii=False) + "\n")
         return
-    writer = None
-    for record in current_records(store):
-        row = to_row(record)
-        if writer is None:
-            writer = csv.DictWriter(stream, list(row))
-            writer.writeheader()
-        writer.writerow(row)
+    columns, rows = _table(store)
+    writer = csv.writer(stream)
+    if columns:
+        writer.writerow(map(harmless, columns))
+    writer.writerows(map(_cell, row) for row in rows)
+
+
+def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
+    """The columns of a run's flat rows, extra columns of its questions behind the rest, and the rows."""
+    first = next(store.records(), None)
+    if first is None:
+        return [], iter(())
+    extras = extra_columns(name for record in store.records() for name, _ in record.question.extra)
+
+    def rows() -> Iterator[list[object]]:
+        for record in current_records(store):
+            extra = dict(record.question.extra)
+            yield [*to_row(record).values(), *(extra.get(name) for name in extras)]
+
+    return [*to_row(first), *extras.values()], rows()
+
+
+def _cell(value: object) -> object:
+    """A value as a cell of a spreadsheet: lists as one text, and no text a formula."""
+    if isinstance(value, list):
+        value = joined([item if isinstance(item, str) else repr(item) for item in value])
+    return harmless(value)
 
 
 def _write_parquet(path: Path, store: Store) -> None:
@@ -79,5 +108,33 @@ def _write_parquet(path: Path, store: Store) -> None:
         import pyarrow.parquet
     except ImportError as problem:
         raise ParameterError('parquet needs pyarrow; run: pip install "secl[parquet]".') from problem
-    rows: list[dict[str, Any]] = [to_row(record) for record in current_records(store)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    columns, rows = _table(store)
+    table = pyarrow.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+    pyarrow.parquet.write_table(table, path)
+
+
+def _write_workbook(path: Path, store: Store) -> None:
+    try:
+        import openpyxl
+        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+    except ImportError as problem:
+        raise ParameterError('xlsx needs openpyxl; run: pip install "secl[tables]".') from problem
+
+    def cell(value: object) -> object:
+        value = _cell(value)
+        if isinstance(value, str) and len(value) > LONGEST_CELL:
+            raise ParameterError(
+                f"a text of {len(value):,} characters does not fit into a cell of a workbook, which holds "
+                f"{LONGEST_CELL:,}; export as csv or parquet."
+            )
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) if isinstance(value, str) else value
+
+    columns, rows = _table(store)
+    lines = [[cell(name) for name in columns], *([cell(value) for value in row] for row in rows)]
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("records")
+    for line in lines:
+        sheet.append(line)
+    book.save(path)

@@ -1,0 +1,121 @@
+"""Exports: everything about a question is in them, they are read back as the same questions, and no cell computes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from secl.data.columns import KEYS
+from secl.data.exported import COMPUTED
+from secl.data.question_files import read_rows
+from secl.data.streams import fingerprint
+from secl.errors import ParameterError
+from secl.model import Model
+from secl.runs import export
+from secl.runs.manifest import Manifest
+from secl.runs.runner import start
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+
+ROWS: list[dict[str, Any]] = [
+    {"question": "=1+1", "options": ["f | g", "=SUM(A1)", "-5"], "reference": "B", "@name": "=cmd|' /C calc'!A0"},
+    {
+        "question": "日本の\n首都は?",
+        "references": ["東京", "a | b"],
+        "confidence": "0.1",
+        "label": "+x",
+        "form": "short",
+    },
+    {"question": "'=quoted", "reference": "-5", "context": 'One.\n\tTwo, "three"', "system": "@all: be brief"},
+    {
+        "question": "Say",
+        "references": {"correct": ["a b"], "incorrect": ["c"]},
+        "year": 1868,
+        "domain": "=d",
+        "id": "+1",
+    },
+    {"question": "How many?", "form": "number", "reference": "1,234", "low": "- none"},
+    {"question": "Unknown?", "options": {"A": "[x", "B": "{y"}},
+]
+
+
+def load(_: RunSettings) -> Model:
+    return ScriptedModel()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
+    run = start(RunSettings.of({"questions": str(file), "method": "norm_p_true"}), tmp_path / "run", load)
+    with run.store:
+        run.proceed()
+        yield run.store
+
+
+@pytest.mark.parametrize("format", export.FORMATS)
+def test_every_export_is_read_back_as_the_questions_of_the_run(store: Store, format: str, tmp_path: Path) -> None:
+    path = export.write(store, format, tmp_path / f"back.{format}")
+    assert path is not None
+    file = read_rows(path)
+    records = list(store.records())
+    assert [row.question for row in file.rows] == [record.question for record in records]
+    assert fingerprint([row.question for row in file.rows]) == Manifest.of(store).stream
+    assert [(row.answer, row.correct) for row in file.rows] == [(record.answer, record.correct) for record in records]
+    assert not file.notes
+
+
+def test_no_cell_of_a_spreadsheet_is_a_formula_and_numbers_are_numbers(store: Store, tmp_path: Path) -> None:
+    export.write(store, "csv", tmp_path / "f.csv")
+    with (tmp_path / "f.csv").open(encoding="utf-8", newline="") as stream:
+        table = list(csv.reader(stream))
+    suspicious = {cell for row in table for cell in row if cell.lstrip()[:1] in tuple("=+-@\t\r")}
+    assert "-5" in suspicious
+    assert not [cell for cell in suspicious if not re.fullmatch(r"[+-][\d.e-]+", cell)]
+    assert "'=cmd|' /C calc'!A0" in {cell for row in table for cell in row}
+    export.write(store, "xlsx", tmp_path / "f.xlsx")
+    sheet: Any = openpyxl.load_workbook(tmp_path / "f.xlsx").active
+    cells = [cell for row in sheet.iter_rows() for cell in row]
+    assert not [cell for cell in cells if cell.data_type == "f"]
+    names = [cell.value for cell in next(sheet.iter_rows())]
+    confidences = [row[names.index("confidence")].value for row in list(sheet.iter_rows())[1:]]
+    assert confidences == [record.confidence for record in store.records()]
+
+
+def test_a_row_says_what_was_asked_answered_and_compared_in_words(store: Store, tmp_path: Path) -> None:
+    export.write(store, "csv", tmp_path / "f.csv")
+    with (tmp_path / "f.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    first, record = rows[0], next(store.records())
+    assert first["options"] == '["f | g", "=SUM(A1)", "-5"]'
+    assert first["answer_text"] == f"{'' if record.answer == 'A' else chr(39) * (record.answer == 'B')}" + (
+        record.question.option(str(record.answer))
+    )
+    assert (first["reference"], first["form"], first["raw_text"]) == ("B", "choice", record.reply.text)
+    assert len(json.loads(first["candidates"])) == 3
+    assert (rows[1]["extra_confidence"], rows[1]["extra_label"]) == ("0.1", "'+x")
+    assert rows[1]["references"] == '["東京", "a | b"]'
+    assert json.loads(rows[3]["references"]) == {"correct": ["a b"], "incorrect": ["c"]}
+    assert rows[3]["year"] == "1868"
+    names = set(rows[0]) - {name for row in ROWS for name in row} - {"extra_confidence", "extra_label", "extra_low"}
+    assert names <= {*KEYS, *COMPUTED, "'@name"}
+    assert {*COMPUTED} <= set(rows[0])
+
+
+def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "q.jsonl"
+    file.write_text(json.dumps({"question": "a", "context": "\u0001" + "x" * 40_000}))
+    run = start(RunSettings.of({"questions": str(file), "method": "stated"}), tmp_path / "run", load)
+    with run.store:
+        run.proceed()
+        with pytest.raises(ParameterError, match="40,001 characters does not fit into a cell"):
+            export.write(run.store, "xlsx", tmp_path / "f.xlsx")
+        assert not list(tmp_path.glob("f.xlsx*"))
+        export.write(run.store, "parquet", tmp_path / "f.parquet")

@@ -129,6 +129,11 @@ class TestWithoutLabels:
         assert reason.severity == "stop"
         assert "B on 109 of 120 questions" in reason.sentence
 
+    def test_twelve_of_thirteen_are_enough_and_seven_of_eight_are_not(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n), "B" if n else "C", options=(f"{n} a", f"{n} b", f"{n} c")) for n in range(13)]
+        assert [reason.code for reason in seen(records)] == ["same_letter"]
+        assert seen(records[:8]) == []
+
     def test_letters_as_they_fall_are_not(self, make_record: MakeRecord) -> None:
         letters = np.random.default_rng(0).choice(list("ABCD"), 400, p=(0.4, 0.3, 0.2, 0.1))
         records = [choice(make_record(n), letter) for n, letter in enumerate(letters)]

@@ -138,3 +138,30 @@ def test_the_heading_is_no_path(make_service: MakeService) -> None:
     service: Any = make_service(start=False)
     service.model.name = "/somewhere/secret/tiny.gguf"
     assert view(service)["model"] == "tiny.gguf"
+
+
+def test_the_latest_answers_are_listed_with_their_texts_and_lead_to_their_explanation(
+    make_service: MakeService,
+) -> None:
+    service = make_service(gate=Never())
+    client = client_of(service)
+    client.post("/v1/ask", json={"question": f"Which <b>{'very ' * 40}long</b>?", "options": ["Rome", "Bern"]})
+    page = client.get("/").text
+    (latest,) = view(service)["latest"]
+    assert latest["question"].startswith("Which <b>very")
+    assert latest["question"].endswith("…")
+    assert latest["answer"][:3] in ("A. ", "B. ")
+    assert "Which &lt;b&gt;very" in page
+    assert 'href="v1/records/rec_00000000/explanation"' in page
+    told = client.get("/v1/records/rec_00000000/explanation")
+    assert told.headers["content-type"].startswith("text/plain")
+    assert "stated confidence" in told.text
+    assert "\x1b" not in told.text
+    assert client.get("/v1/records/rec_00000009/explanation").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+def test_probes_may_ask_for_the_head_alone(make_service: MakeService, path: str) -> None:
+    reply = client_of(make_service(gate=Never())).head(path)
+    assert reply.status_code == 200
+    assert reply.content == b""

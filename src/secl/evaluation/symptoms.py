@@ -10,7 +10,7 @@ from statistics import median
 from secl.evaluation.reason import FEWEST, RARE, Reason
 from secl.evidence import Evidence, Posterior
 from secl.metrics.calibration import chance_of_count
-from secl.records import LETTERS, Question, Record, Reply
+from secl.records import Question, Record, Reply
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
@@ -29,9 +29,9 @@ def seen(records: Sequence[Record], *, complete: bool = True) -> list[Reason]:
         records: in order.
         complete: whether these are all questions there will be, and not the latest of a stream that goes on.
     """
-    reasons = [_of_changed_answers(records)]
+    reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
-        reasons += [_of_letters(records), _of_digits(records), _of_knowing(records), _of_unreadable(records)]
+        reasons += [_of_digits(records), _of_knowing(records), _of_unreadable(records)]
         if not any(reason and reason.code == "uninformed" for reason in reasons):
             reasons.append(_of_spread(records))
         reasons.append(_of_signal(records))
@@ -45,14 +45,18 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     # Questions with the same options in the same order (yes or no) may well have the same answer.
     different = {record.question.options: record for record in records if record.question.options and record.answer}
     asked = list(different.values())
-    if len(asked) < FEWEST:
+    if not asked:
         return None
     (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
     chances = [letter in record.question.letters and 1 / len(record.question.options) for record in asked]
-    right = sum(record.question.reference == letter for record in asked)
+    right = sum(each.question.reference == letter or (bool(each.said) and each.answer == letter) for each in asked)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
-    if share < 0.5 or len(LETTERS) * chance_of_count(tuple(map(float, chances)), count) >= RARE:
+    if (
+        share < 0.5
+        or max(len(each.question.options) for each in asked) * chance_of_count(tuple(map(float, chances)), count)
+        >= RARE
+    ):
         return None
     text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
     if sum(map(stated_alone, asked)) < len(asked) / 2:

@@ -27,6 +27,11 @@ SHOWN = 20
 MAX_FINDINGS = 50
 """Most findings that are printed."""
 
+NORM = (
+    "norm of the change: of all that the version adds to the weights; the page's drift is this over the norm of the "
+    "weights themselves"
+)
+
 OUTCOMES = ("trained", "agreed", "no_signal", "waiting", "dropped", "failed", "idle")
 
 
@@ -61,6 +66,7 @@ def history_page(history: History) -> list[RenderableType]:
         *_posteriors(history),
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
+        *([NORM] if history.versions else []),
         *_section("Events", history.events, _events(history)),
     ]
 

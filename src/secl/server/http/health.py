@@ -42,6 +42,7 @@ def health_router(service: Service) -> APIRouter:
     """/healthz and /readyz. They need no key, so they name no folder and quote no question."""
     router = APIRouter(tags=["health"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     def healthz() -> dict[str, str | list[str]]:
         """The process works. What does not work is named: answers go on where learning or the disk fails.
@@ -58,6 +59,7 @@ def health_router(service: Service) -> APIRouter:
             "trouble": trouble,
         }
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", responses={503: {"description": "No questions are accepted."}})
     def readyz() -> Response:
         """Whether questions are accepted."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import PlainTextResponse
 
 from secl.errors import ParameterError, RequestError, RunError
+from secl.server.audit.console import explanation_page
 from secl.server.audit.control import what_follows
 from secl.server.audit.entries import Served, position_of
+from secl.server.audit.explain import explain
 from secl.server.audit.history import bursts
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.store import ServerStore
@@ -19,6 +24,12 @@ from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES
 from secl.server.http.schemas import Feedback, PauseRequest, RollbackRequest, event_json, served_json
 from secl.server.online.service import Service
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WIDTH = 100
+"""Characters of a line of an explanation."""
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
 
@@ -50,6 +61,13 @@ def _add_reading(router: APIRouter, service: Service) -> None:
     def record(record_id: str) -> AsciiJson:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
         return AsciiJson(finite(served_json(_served(state, record_id))))
+
+    @router.get("/v1/records/{record_id}/explanation", response_class=PlainTextResponse)
+    def explanation(record_id: str) -> PlainTextResponse:
+        """The same for people, as `secl show` prints it."""
+        position = _served(state, record_id).record.position
+        with ServerStore(state.folder) as reader:
+            return PlainTextResponse(plain_text(explanation_page(explain(reader, position))))
 
     @router.get("/v1/history")
     def history(count: Count = 100) -> AsciiJson:
@@ -112,6 +130,17 @@ def _add_control(router: APIRouter, service: Service) -> None:
         """Resume learning."""
         learner.resume()
         return AsciiJson({"paused": learner.paused})
+
+
+def plain_text(parts: Iterable[RenderableType]) -> str:
+    """What the terminal shows, as text."""
+    from rich.console import Console
+
+    stream = StringIO()
+    screen = Console(file=stream, width=WIDTH, markup=False, no_color=True, color_system=None)
+    for part in parts:
+        screen.print(part, soft_wrap=isinstance(part, str))
+    return stream.getvalue()
 
 
 def _served(state: ServerStore, name: str) -> Served:

@@ -34,9 +34,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 
-LATEST = 8
-"""Answers that are listed as numbers."""
-
 EVENTS = {
     "start": "Started",
     "rollback": "Rolled back",
@@ -61,7 +58,7 @@ def page_router(service: Service, may_see: Callable[[Request], bool] = anybody) 
     """
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/")
+    @router.api_route("/", methods=["GET", "HEAD"])
     def page(request: Request) -> HTMLResponse:
         text = render(view(service) if may_see(request) else None)
         return HTMLResponse(text, headers={**HEADERS, "Cache-Control": "no-store", "Vary": "Authorization"})
@@ -97,7 +94,7 @@ def render(state: View | None, *, now: float | None = None) -> str:
         timeline=timeline(points, kind) if points else None,
         histogram=histogram(points, kind) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
-        latest=points[: -LATEST - 1 : -1],
+        latest=state["latest"],
     )
 
 

@@ -23,6 +23,13 @@ class Point(TypedDict):
     correct: bool | None
 
 
+class LatestAnswer(Point):
+    """One of the latest answers with its texts, the question cut to its beginning; as they are kept."""
+
+    question: str
+    answer: str
+
+
 class ReliabilityBin(TypedDict):
     """Labelled answers with reported confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
 
@@ -132,6 +139,7 @@ class View(TypedDict):
         lessons: how many records there are with each outcome.
         unreadable: answers since the start that could not be read.
         timeline: the latest answers, the oldest first.
+        latest: the last few of them, the newest first.
         versions: the newest kept versions, the newest first and the untouched model last; `older` counts the rest.
         events: the latest ones, the oldest first.
     """
@@ -158,6 +166,7 @@ class View(TypedDict):
     unreadable: int
     queue: QueueView
     timeline: list[Point]
+    latest: list[LatestAnswer]
     feedback: FeedbackView
     versions: list[VersionView]
     older: int

@@ -14,6 +14,7 @@ from secl.server.audit.wording import uninformed, weights_in_words
 from secl.server.http.dashboard.shapes import (
     EventView,
     FeedbackView,
+    LatestAnswer,
     LearningView,
     Point,
     PosteriorView,
@@ -24,12 +25,19 @@ from secl.server.http.dashboard.shapes import (
 )
 from secl.server.http.health import problems
 from secl.server.http.routes_chat import public_name
+from secl.server.http.schemas import answer_text
 from secl.server.online.learner import Learner
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.service import Service
 
 VERSIONS = 8
 """Kept adapter versions that are listed, the newest ones."""
+
+LATEST = 8
+"""Answers that are listed with their texts."""
+
+BEGINNING = 100
+"""Characters of a question that are shown in a list."""
 
 EVENTS = 20
 """Events that are listed, the latest ones."""
@@ -72,6 +80,7 @@ def view(service: Service, count: int = 300) -> View:
         "unreadable": service.unreadable,
         "queue": {"waiting": service.waiting, "most": service.limits.queue},
         "timeline": [_point(served) for served in latest],
+        "latest": [_with_texts(served) for served in latest[: -LATEST - 1 : -1]],
         "feedback": feedback(labelled),
         "versions": versions,
         "older": older,
@@ -167,6 +176,13 @@ def _point(served: Served) -> Point:
         "outcome": record.outcome,
         "correct": served.correct,
     }
+
+
+def _with_texts(served: Served) -> LatestAnswer:
+    record = served.record
+    question = " ".join(record.question.text.split())
+    shown = question if len(question) <= BEGINNING else f"{question[:BEGINNING].rstrip()} …"
+    return {**_point(served), "question": shown, "answer": answer_text(record)}
 
 
 def _events(service: Service) -> list[EventView]:

@@ -156,6 +156,20 @@ function showCandidates(reply) {
   );
 }
 
+// Why a record got its number, below the list that its link stands in.
+async function explain(link) {
+  const place = $("explanation");
+  try {
+    const reply = await request(link.getAttribute("href"));
+    if (!reply.ok) throw new Error();
+    place.textContent = await reply.text();
+  } catch {
+    place.textContent = "The server does not explain this record.";
+  }
+  place.hidden = false;
+  place.scrollIntoView({ block: "nearest" });
+}
+
 async function sendFeedback(button) {
   $("trouble").textContent = "";
   try {
@@ -201,6 +215,11 @@ document.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("click", (event) => {
+  const link = event.target.closest("a.explain");
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    explain(link);
+  }
   const button = event.target.closest("button");
   if (!button) return;
   const { version, correct } = button.dataset;

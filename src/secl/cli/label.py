@@ -50,7 +50,7 @@ def label(
             add_label(store, store.record(undo), None)
             echo(f"what was said of the answer at position {undo} is taken back.")
             return
-        waiting = [each for each in queue(store, seed) if domain in (None, each.question.domain)][:count]
+        waiting = queue(store, seed, domain)[:count]
         before = _mean_confidence(current_records(store))
         with suppress(KeyboardInterrupt):
             _review(store, waiting, show_confidence)
@@ -82,7 +82,7 @@ def _review(store: Store, waiting: Sequence[Record], show_confidence: bool) -> N
     from secl.runs.labelling import add_label
 
     if not waiting:
-        echo("every answer has a label already.")
+        echo("every answer that fits has a label already.")
         return
     said: list[int] = []
     number = 0

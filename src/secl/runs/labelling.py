@@ -30,10 +30,21 @@ def current_records(store: Store) -> Iterator[Record]:
         yield record.with_label(said[record.position]) if record.position in said else record
 
 
-def queue(store: Store, seed: int) -> list[Record]:
-    """The answers that nobody has labelled, in random order; an interrupted review goes on in the same order."""
-    labelled = {label.position for label in store.labels()}
-    return [record for record in review_queue(list(store.records()), seed) if record.position not in labelled]
+def queue(store: Store, seed: int, domain: str | None = None) -> list[Record]:
+    """The answers that nobody has labelled, in random order; an interrupted review goes on in the same order.
+
+    Raises:
+        RunError: there is no such domain.
+    """
+    records, labelled = list(store.records()), {label.position for label in store.labels()}
+    domains = sorted({record.question.domain for record in records})
+    if domain is not None and domain not in domains:
+        raise RunError(f"{store.folder} has no question of the domain {domain!r}; it has {', '.join(domains)}.")
+    return [
+        record
+        for record in review_queue(records, seed)
+        if record.position not in labelled and domain in (None, record.question.domain)
+    ]
 
 
 def add_label(store: Store, record: Record, correct: bool | None, source: LabelSource = "review") -> None:

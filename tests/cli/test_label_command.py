@@ -1,0 +1,99 @@
+"""`secl label`: a review in the terminal, stored word by word."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.runs import runner
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture
+def reviewed(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run of twelve questions of two domains."""
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+    run = tmp_path / "run"
+    assert shell("run", "--benchmarks", "capitals:6,science:6", "--method", "stated", "--out", run).code == 0
+    return run
+
+
+@pytest.fixture
+def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run `secl label` with so many lines from the keyboard."""
+
+    def run(words: str, *arguments: object) -> Any:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{word}\n" for word in words.split())))
+        return shell("label", *arguments)
+
+    return run
+
+
+def said(run: Path) -> list[bool | None]:
+    with Store(run) as store:
+        return [label.correct for label in store.label_log()]
+
+
+def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:
+    ended = say("y n maybe s q", reviewed)
+    assert (ended.code, ended.err) == (0, "")
+    assert "1 of 12" in ended.out
+    assert ended.out.count("Is it right?") == 5
+    assert "2 labels: 1 right, 1 wrong." in ended.out
+    assert "Confidence:" not in ended.out
+    assert said(reviewed) == [True, False]
+    ended = say("n", reviewed, "--count", 1, "--show-confidence")
+    assert "1 of 1 " in ended.out
+    assert "Confidence: 0." in ended.out
+    assert said(reviewed) == [True, False, False]
+    with Store(reviewed) as store:
+        labels = store.labels()
+    assert len({label.position for label in labels}) == 3
+    assert {(label.source, label.chance) for label in labels} == {("review", 1.0)}
+
+
+def test_undo_takes_the_last_word_back_and_asks_again(say: Any, reviewed: Path) -> None:
+    ended = say("u y u n q", reviewed)
+    assert ended.code == 0
+    assert said(reviewed) == [True, None, False]
+    assert "1 label: 0 right, 1 wrong." in ended.out
+    with Store(reviewed) as store:
+        (label,) = store.labels()
+    ended = say("", reviewed, "--undo", label.position)
+    assert "is taken back" in ended.out
+    assert said(reviewed) == [True, None, False, None]
+
+
+def test_the_report_and_the_export_follow(say: Any, shell: Shell, reviewed: Path) -> None:
+    def exported() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in shell("export", reviewed, "--out", "-").out.splitlines()]
+
+    before = exported()
+    say("n " * 8, reviewed)
+    after = exported()
+    assert all(now["confidence"] < then["confidence"] for now, then in zip(after, before, strict=True))
+    assert sum(row["said"] is False for row in after) == 8
+    assert shell("report", reviewed).code == 0
+
+
+def test_one_domain_alone(say: Any, reviewed: Path) -> None:
+    ended = say("y y y y y y", reviewed, "--domain", "quiz/science")
+    assert "1 of 6 " in ended.out
+    with Store(reviewed) as store:
+        assert {label.domain for label in store.labels()} == {"quiz/science"}
+    assert "every answer that fits has a label already" in say("", reviewed, "--domain", "quiz/science").out
+
+
+def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_path: Path) -> None:
+    refused(("label", tmp_path / "nosuch"), "is not a run folder")
+    refused(("label", reviewed, "--undo", 99), "no record 99", "12")
+    refused(("label", reviewed, "--undo", 3), "nothing to take back")
+    refused(("label", reviewed, "--count", 0), "--count")
+    refused(("label", reviewed, "--domain", "history"), "no question of the domain 'history'", "quiz/capitals")

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from secl.data.grading import reported_correct
 
 import secl
 from benchmarks.posterior import as_frozen, with_orders

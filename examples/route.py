@@ -1,0 +1,103 @@
+"""Ask a small model first, and a larger one where the small one is not sure enough; count what that saves.
+
+    secl threshold RUN --risk 0.1                               # which confidence is enough?
+    secl serve --model smollm2 --state state --accept 0.8       # the small model, with that threshold
+    python examples/route.py QUESTIONS.jsonl http://127.0.0.1:8080/v1 http://127.0.0.1:8000/v1 0.1 2.0
+
+The second address is any endpoint that speaks OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are
+the prices of a thousand tokens, of the small model and of the large one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+
+import secl
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model behind an address, and what a thousand of its tokens cost."""
+
+    client: openai.OpenAI
+    model: str
+    price: float
+
+    @classmethod
+    def at(cls, address: str, price: float, key: str | None = None) -> Endpoint:
+        """The first model that an address lists; without a key the environment has it."""
+        client = openai.OpenAI(base_url=address, api_key=key)
+        return cls(client, next(iter(client.models.list())).id, price)
+
+    def ask(self, text: str, **more: Any) -> tuple[Any, float]:
+        """The completion of one question, and what it cost."""
+        completion = self.client.chat.completions.create(
+            model=self.model, messages=[{"role": "user", "content": text}], extra_body=more
+        )
+        tokens = completion.usage.total_tokens if completion.usage is not None else 0
+        return completion, self.price * tokens / 1000
+
+
+@dataclass(frozen=True)
+class Routed:
+    """An answer, who gave it ("small" or "large"), how sure the small model was of its own, and what was paid."""
+
+    question: secl.Question
+    answer: str
+    by: str
+    confidence: float
+    paid_small: float
+    paid_large: float
+
+
+def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) -> Iterator[Routed]:
+    """Ask the small model; where it does not accept its own answer, ask the large one.
+
+    Raises:
+        SystemExit: the small model's server has no threshold.
+    """
+    for question in questions:
+        options = {"secl": {"options": list(question.options)}} if question.options else {}
+        first, paid = small.ask(question.text, **options)
+        if first.secl["accepted"] is None:
+            raise SystemExit("the small model's server accepts everything; start it with secl serve --accept 0.8")
+        answer, by, more = first.choices[0].message.content, "small", 0.0
+        if not first.secl["accepted"]:
+            choices = "".join(f"\n{letter}. {question.option(letter)}" for letter in question.letters)
+            second, more = large.ask(question.text + choices)
+            answer, by = second.choices[0].message.content, "large"
+        yield Routed(question, answer or "", by, first.secl["confidence"], paid, more)
+
+
+def bill(answers: list[Routed]) -> str:
+    """What was paid, and what the large model alone would have cost: for each question what it cost on average."""
+    sent_on = [each for each in answers if each.by == "large"]
+    paid = sum(each.paid_small + each.paid_large for each in answers)
+    kept = (
+        f"{len(answers) - len(sent_on)} of {len(answers)} questions were answered by the small model; paid {paid:.4f}"
+    )
+    if not sent_on:
+        return f"{kept}, and the large model was never asked."
+    alone = len(answers) * sum(each.paid_large for each in sent_on) / len(sent_on)
+    saved = f" ({1 - paid / alone:.0%} saved)" if alone else ""
+    return f"{kept}, where the large model alone would have cost about {alone:.4f}{saved}."
+
+
+def main(file: str, small: str, large: str, price_small: str = "0", price_large: str = "1") -> None:
+    """Route the questions of a file, print each answer, and the bill."""
+    first, second = Endpoint.at(small, float(price_small), key="none"), Endpoint.at(large, float(price_large))
+    answers = []
+    for each in route(secl.read_questions(Path(file)), first, second):
+        answers.append(each)
+        print(f"{each.by}  {each.confidence:.2f}  {each.question.text[:60]}  ->  {each.answer}")
+    print(bill(answers))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

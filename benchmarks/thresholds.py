@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from secl.records import Record
 
 Vector = npt.NDArray[np.float64]
 STREAMS, ANSWERS, MANY = 200, 1000, 200_000
+HALVES = ("risk", "kept, all answers", "kept, other half", "its risk", "given", "coverage")
 RISKS, LABELS, CERTAINTY = (0.05, 0.1, 0.2), (50, 100, 300), 0.9
 
 
@@ -185,23 +186,25 @@ def halved(confidence: Vector, correct: Vector, risks: Sequence[float]) -> Itera
 
 
 def recorded(folder: Path) -> dict[str, tuple[Vector, Vector]]:
-    """Confidences of a run and whether its answers are right: as reported, and the posterior's if it can be had."""
+    """Confidences of a run and whether its answers are right: as reported, and by the posterior for two answers."""
     with secl.Store(folder) as store:
         records = list(store.records())
-    sources = {"reported": _graded(records, [record.confidence for record in records])}
+    sources = {"reported": _graded(records)}
     compared = with_orders([as_frozen(record) for record in records if record.evidence.candidates is not None], 1)
-    if compared and records[0].posterior is None:
-        posteriors = [posterior and posterior.confidence for posterior in replayed(PosteriorRule(), compared)]
-        sources["posterior"] = _graded(compared, posteriors)
+    if compared:
+        posteriors = replayed(PosteriorRule(), compared)
+        weighed = [
+            replace(record, posterior=posterior, labelled=None)
+            for record, posterior in zip(compared, posteriors, strict=True)
+            if posterior is not None and posterior.confidence is not None
+        ]
+        sources["posterior, own answers"] = _graded(weighed)
+        sources["posterior, best answers"] = _graded([replace(record, answers_best=True) for record in weighed])
     return sources
 
 
-def _graded(records: Sequence[Record], confidences: Sequence[float | None]) -> tuple[Vector, Vector]:
-    pairs = [
-        (confidence, correct)
-        for record, confidence in zip(records, confidences, strict=True)
-        if confidence is not None and (correct := reported_correct(record)) is not None
-    ]
+def _graded(records: Sequence[Record]) -> tuple[Vector, Vector]:
+    pairs = [(r.confidence, right) for r in records if (right := reported_correct(r)) is not None]
     return np.array([c for c, _ in pairs]), np.array([float(right) for _, right in pairs])
 
 
@@ -210,6 +213,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*")
     runs = parser.parse_args().runs
+    for folder in runs:  # a folder that is none is found before anything is simulated
+        secl.Store(folder).close()
     print("| confidences | risk | labels | kept | given | coverage | possible |\n|---|---|---|---|---|---|---|")
     print(*simulated(), sep="\n", flush=True)
     print("\n| afterwards comes | risk | kept | risk then | coverage then |\n|---|---|---|---|---|")
@@ -220,9 +225,7 @@ def main() -> None:
         for source, (confidence, correct) in recorded(folder).items():
             right = f"{len(correct)} answers, {correct.mean():.3f} right" if len(correct) else "no graded answer"
             print(f"\n{folder.name}, {source}: {right}\n")
-            print(
-                "| risk | kept, all answers | kept, other half | its risk | given | coverage |\n|---|---|---|---|---|---|"
-            )
+            print(f"| {' | '.join(HALVES)} |\n{'|---' * len(HALVES)}|")
             print(*halved(confidence, correct, (0.1, 0.2, 0.3, 0.5)), sep="\n", flush=True)
 
 

@@ -17,7 +17,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from secl.reports.formatting import counted, xml_text
 from secl.server.audit.entries import record_id
-from secl.server.http.dashboard.charts import Kind, histogram, reliability_chart, timeline
+from secl.server.http.dashboard.charts import UNIT, Kind, histogram, reliability_chart, timeline
+from secl.server.http.dashboard.risk_chart import risk_chart
 from secl.server.http.dashboard.shapes import Point, View
 from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
@@ -94,6 +95,7 @@ def render(state: View | None, *, now: float | None = None) -> str:
         timeline=timeline(points, kind) if points else None,
         histogram=histogram(points, kind) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
+        risk=risk_chart(points) if points else None,
         latest=state["latest"],
     )
 
@@ -157,6 +159,6 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=printable,
     )
-    environment.globals |= {"counted": counted, "event_names": EVENTS}
+    environment.globals |= {"risk_axis": UNIT, "counted": counted, "event_names": EVENTS}
     environment.filters |= {"number": _number, "moment": moment, "record_id": record_id}
     return environment.get_template("index.html")

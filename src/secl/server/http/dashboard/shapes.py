@@ -8,7 +8,7 @@ from typing import TypedDict
 class Point(TypedDict):
     """One answer in the timeline, with the confidence that was reported.
 
-    `entropy` is None where it is not finite, `correct` where nobody said anything.
+    `entropy` is None where it is not finite, `correct` where nobody said anything, `accepted` without a threshold.
     """
 
     position: int
@@ -21,6 +21,7 @@ class Point(TypedDict):
     version: int
     outcome: str
     correct: bool | None
+    accepted: bool | None
 
 
 class LatestAnswer(Point):

@@ -175,6 +175,7 @@ def _point(served: Served) -> Point:
         "version": record.reply.version,
         "outcome": record.outcome,
         "correct": served.correct,
+        "accepted": None if record.abstained is None else not record.abstained,
     }
 
 

@@ -62,7 +62,7 @@ def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
     top, _ = reliability_figure([("some", confidence, [1] + [1, 0] * 30)]).axes
     assert [bar.get_alpha() or bar.get_facecolor()[3] for bar in top.patches] == pytest.approx([math.sqrt(1 / 50), 1.0])
     lines = [np.asarray(line.get_xydata()) for line in top.lines]
-    whiskers = [line[:, 1] for line in lines if line.shape == (2, 2) and line[0, 0] == line[1, 0]]
+    whiskers = [line[:, 1] for line in lines if len(line) == 2 and line[0, 0] == line[1, 0]]
     assert whiskers[0] == pytest.approx(wilson(1.0, 1))
     assert whiskers[1] == pytest.approx(wilson(0.5, 60))
     assert np.ptp(whiskers[0]) > 0.7 > 0.3 > np.ptp(whiskers[1])

@@ -73,7 +73,7 @@ def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     for point in state["timeline"][-8:]:
         assert f"rec_{point['position']:08d}" in words
     pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
-    assert len(pictures) == 6
+    assert len(pictures) == 7
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(identifiers) == len(set(identifiers))
     for picture in pictures:

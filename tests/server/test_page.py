@@ -17,6 +17,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from secl.evidence import EvidenceKind
+from secl.gates import Never
 from secl.model import ModelAnswer
 from secl.records import Question
 from secl.server.http.api_keys import Keys
@@ -266,7 +267,7 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     assert record.question.options == ("seven", "<i>eight</i>")
     answer = str(record.reply.answer)
     assert tab.inner_text("#said") == f"{answer}. {record.question.option(answer)}"
-    assert tab.inner_text("#confidence") == f"{record.reply.confidence:.2f}"
+    assert tab.inner_text("#confidence") == f"{record.confidence:.2f}"
     bars = tab.locator("#answer [data-bin]")
     assert bars.count() == 10
     heights = [float(bars.nth(k).get_attribute("height")) for k in range(10)]
@@ -274,12 +275,26 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     assert heights == pytest.approx([100 * p / most for p in record.reply.bins])
     assert f"Version {record.reply.version}, rec_00000040." in tab.inner_text("#origin")
     tab.click("button:text-is('Right')")
-    shown(tab, "#thanks", "nothing is learned from it")
+    shown(tab, "#thanks", "the model learns nothing from it")
     shown(tab, "#labelled", str(before + 1))
     assert service.state.served(40).correct is True
     tab.click("button:text-is('Wrong')")
     until(lambda: service.state.served(40).correct is False)
     shown(tab, "button[aria-pressed=true]", "Wrong")
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_an_answer_is_explained_below_the_list(
+    make_service: MakeService, host: Callable[[Service], str], tab: Any
+) -> None:
+    service = served(make_service(gate=Never()), 9)
+    address = host(service)
+    tab.goto(address)
+    tab.click("summary:has-text('The latest answers')")
+    tab.click("a.explain:text-is('rec_00000003')")
+    shown(tab, "#explanation", "rec_00000003, answered")
+    assert tab.url.rstrip("/") == address.rstrip("/")
     assert tab.problems == []
 
 

@@ -62,7 +62,9 @@ def _add_reading(router: APIRouter, service: Service) -> None:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
         return AsciiJson(finite(served_json(_served(state, record_id))))
 
-    @router.get("/v1/records/{record_id}/explanation", response_class=PlainTextResponse)
+    as_text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+
+    @router.get("/v1/records/{record_id}/explanation", responses={200: as_text})
     def explanation(record_id: str) -> PlainTextResponse:
         """The same for people, as `secl show` prints it."""
         position = _served(state, record_id).record.position

@@ -117,7 +117,9 @@ function show(reply) {
   $("confidence").textContent = rounded(confidence);
   $("gauge").setAttribute("width", 1000 * confidence);
   $("gauge-frozen").setAttribute("d", `M${1000 * frozen} -40V140`);
-  $("source").textContent = source === "stated" ? "stated confidence" : "posterior probability that it is right";
+  const labels = reply.secl.labels === 0 ? "" : `, moved by ${reply.secl.labels} ratings`;
+  const origin = source === "stated" ? "stated confidence" : "posterior probability that it is right";
+  $("source").textContent = origin + labels;
   $("remark").textContent = sentence(reply.secl.remark ?? "");
   $("remark").hidden = !reply.secl.remark;
   $("gauge-title").textContent = `Confidence ${rounded(confidence)}, stated by the frozen model ${rounded(frozen)}`;
@@ -179,7 +181,7 @@ async function sendFeedback(button) {
     return;
   }
   document.querySelectorAll("[data-correct]").forEach((each) => each.setAttribute("aria-pressed", String(each === button)));
-  $("thanks").textContent = "Noted. It is used to measure, and nothing is learned from it.";
+  $("thanks").textContent = "Noted. The confidence of the next answers follows; the model learns nothing from it.";
   refresh();
 }
 

@@ -346,6 +346,7 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
     page = written(tmp_path, *runs)
     assert [text_of(h) for h in page.iter(f"{XHTML}h2")] == [
         "All runs",
+        "Side by side",
         "Cost against Brier score",
         "one *",
         "two",

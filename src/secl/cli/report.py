@@ -113,7 +113,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     from secl.reports.acceptance_section import accepted_sentence
     from secl.reports.folder import write_report
     from secl.reports.graders_section import graders_line
-    from secl.reports.terminal import print_run
+    from secl.reports.terminal import print_pairs, print_run
     from secl.reports.trust_section import trust_line
 
     alone = len(stores) == 1
@@ -128,6 +128,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
         if line := graders_line(run.summary.graders):
             screen.print(line if alone else f"{run.name}: {line}", soft_wrap=True)
+    print_pairs(reports, screen)
     page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:

@@ -101,21 +101,26 @@ class Comparison:
     domains: dict[str, DomainComparison]
 
 
-def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Comparison:
+def compare(a: Side, b: Side, *, partly: bool = False, resamples: int = 1000, seed: int = 0) -> Comparison:
     """Paired differences of two confidences over the questions that both runs have answered.
 
     Questions are matched by id and text, so the runs may have asked them in different orders.
 
     Args:
         a, b: the sides; differences are b - a.
+        partly: whether the runs may ask different questions; those that only one has answered are left out.
         resamples: bootstrap draws of the intervals.
         seed: seed of the bootstrap.
 
     Raises:
-        RunError: the runs do not ask the same questions, have none in common so far, or no question that they share
-            is graded on both sides.
+        RunError: the runs do not ask the same questions (unless `partly`), have none in common so far, or no question
+            that they share is graded on both sides.
     """
-    shared = _shared_questions(a, b)
+    if not partly:
+        _check_same_stream(a, b)
+    shared = shared_questions(a, b)
+    if not shared:
+        raise RunError("the runs have no answered question in common so far; finish them with secl run --resume.")
     graded_a, graded_b = a.graded(), b.graded()
     graded = [key for key in shared if key in graded_a and key in graded_b]
     if not graded:
@@ -150,8 +155,13 @@ def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Compar
     )
 
 
-def _shared_questions(a: Side, b: Side) -> list[Key]:
-    """The questions answered by both, in the order of a; one that only one has must still be ahead in the other."""
+def shared_questions(a: Side, b: Side) -> list[Key]:
+    """The questions answered by both, in the order of a."""
+    return [key for key in a.by_question if key in b.by_question]
+
+
+def _check_same_stream(a: Side, b: Side) -> None:
+    """Check that a question that only one has answered can still be ahead in the other."""
     if a.total != b.total:
         raise RunError(
             f"the runs do not ask the same questions: the first asks {a.total} and the second {b.total}; compare runs "
@@ -166,10 +176,6 @@ def _shared_questions(a: Side, b: Side) -> list[Key]:
             if only
         ]
         raise RunError(f"the runs do not ask the same questions: {' and '.join(counts)}; compare runs over one stream.")
-    shared = [key for key in a.by_question if key in b.by_question]
-    if not shared:
-        raise RunError("the runs have no answered question in common so far; finish them with secl run --resume.")
-    return shared
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

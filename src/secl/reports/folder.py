@@ -25,6 +25,8 @@ from secl.reports.page import render
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.question_table import questions_csv, questions_markdown, questions_table
 from secl.reports.run_report import RunReport, panels
+from secl.reports.side_by_side import TITLE as SIDE_BY_SIDE
+from secl.reports.side_by_side import side_by_side
 from secl.reports.summary_table import RANKING, ranking_table, summary_csv, summary_table
 from secl.reports.table import to_latex, to_markdown
 from secl.reports.unlabelled import NEEDY, domains_table, headline, levels_table, share_notes, ungraded
@@ -160,7 +162,16 @@ def markdown(runs: Sequence[RunReport]) -> str:
             parts.append(f"{level} {DISPUTED}\n\n{graders_line(run.summary.graders)}\n\n{to_markdown(disputed)}")
         text = "\n".join(parts)
         texts.append(text if len(runs) == 1 else f"## {markdown_text(run.name)}\n\n{text}")
-    return "\n".join(texts)
+    return "\n".join([*texts, *([_pairs(runs)] if len(runs) > 1 else [])])
+
+
+def _pairs(runs: Sequence[RunReport]) -> str:
+    """Several runs on the questions that they share."""
+    parts = [f"## {SIDE_BY_SIDE}"]
+    for pair in side_by_side(runs):
+        parts += [f"### {markdown_text(pair.heading)}", *pair.notes]
+        parts += [to_markdown(table) for table in (pair.differences, pair.changed) if table]
+    return "\n\n".join(parts) + "\n"
 
 
 def _graded(run: RunReport, level: str) -> str:

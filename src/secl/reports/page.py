@@ -23,6 +23,8 @@ from secl.reports.provenance import ledger, provenance
 from secl.reports.question_table import page_rows, questions_context, script_json
 from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
 from secl.reports.run_rows import domain_rows, overview
+from secl.reports.side_by_side import TITLE as SIDE_BY_SIDE
+from secl.reports.side_by_side import side_by_side
 from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
 from secl.reports.trust_section import trust_html
 from secl.reports.wrong_answers import wrong_answers
@@ -79,7 +81,15 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         for run, svgs, prefix in zip(runs, pictures, prefixes, strict=True)
     ]
     script = _script()
-    values = {"sections": sections, "cost": cost, "script": Markup(script), "policy": policy(script)}
+    pairs = side_by_side(runs) if len(runs) > 1 else []
+    values = {
+        "pairs": pairs,
+        "pairs_title": SIDE_BY_SIDE,
+        "sections": sections,
+        "cost": cost,
+        "script": Markup(script),
+        "policy": policy(script),
+    }
     return environment.get_template("page.html").render(values).lstrip()
 
 

@@ -32,6 +32,7 @@ FIELDS = (
     "labels",
     "correct",
     "labelled",
+    "abstained",
     "reference",
     "other_answer",
     "changed_by_adapting",
@@ -41,6 +42,9 @@ FIELDS = (
 
 NOTHING = "no readable answer"
 """What stands in the place of an answer that could not be read."""
+
+ACCEPTED = {None: "", False: "yes", True: "no"}
+"""Whether an answer was accepted, in words; nothing where no threshold was set."""
 
 GRADES = {True: "right", False: "wrong", None: ""}
 """Grades in words; an answer without a reference has none."""
@@ -65,7 +69,7 @@ def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
 
     Keys are short, because a page of 10,000 questions repeats them: p position, d domain, q question, o options,
     a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether that is a label,
-    v whether adapting changed the answer, n signs.
+    v whether adapting changed the answer, z whether it is abstained from, n signs.
     """
     return [_page_row(row) for row in rows]
 
@@ -86,6 +90,7 @@ def _page_row(row: AnswerRow) -> dict[str, Any]:
         "j": int(row.labelled),
         "x": _cut(row.another),
         "v": int(row.changed),
+        "z": int(bool(row.record.abstained)),
         "n": [list(SIGNS).index(sign) for sign in row.signs],
     }
 
@@ -129,6 +134,7 @@ def _csv_row(row: AnswerRow) -> tuple[object, ...]:
         row.labels,
         None if row.correct is None else int(row.correct),
         int(row.labelled),
+        None if row.record.abstained is None else int(row.record.abstained),
         row.reference or None,
         row.another or None,
         int(row.changed),
@@ -158,6 +164,8 @@ def questions_table(
     graded = any(row.correct is not None for row in rows)
     columns = [Column("Question", text=True, wraps=True), Column("Answer", text=True, wraps=True), Column("Confidence")]
     columns += [Column("Grade", text=True)] if graded else []
+    thresholds = any(row.record.abstained is not None for row in rows)
+    columns += [Column("Accepted", text=True)] if thresholds else []
     columns += [Column("Domain", text=True, wraps=True)] if domains else []
     columns += [Column("Why", text=True, wraps=True)] if signs else []
 
@@ -165,6 +173,7 @@ def questions_table(
         texts = (one_line(row.question.text), one_line(row.answer) or NOTHING)
         found = [*(Cell(_cut(text, longest or len(text))) for text in texts), Cell(number(row.confidence, 3))]
         found += [Cell(GRADES[row.correct], "labelled" if row.labelled else "")] if graded else []
+        found += [Cell(ACCEPTED[row.record.abstained])] if thresholds else []
         found += [Cell(row.question.domain)] if domains else []
         return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs))] if signs else [])]
 

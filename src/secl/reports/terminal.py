@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from secl.reports import unlabelled
 from secl.reports.answers import neediest
+from secl.reports.formatting import terminal_text
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.question_table import questions_table
 from secl.reports.run_report import RunReport
+from secl.reports.side_by_side import side_by_side
 from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
 from secl.reports.table import to_rich
 
@@ -68,3 +71,14 @@ def _print_ungraded(run: RunReport, screen: Console, name: str | None, few: bool
         screen.print(note)
     if not run.graded:
         screen.print(counts_caption(run.summary), style="dim")
+
+
+def print_pairs(runs: Sequence[RunReport], screen: Console) -> None:
+    """Print several runs on the questions that they share; nothing for a single one."""
+    for pair in side_by_side(runs):
+        screen.print()
+        screen.print(terminal_text(pair.heading), style="bold")
+        for note in pair.notes:
+            screen.print(terminal_text(note))
+        if pair.differences:
+            screen.print(to_rich(pair.differences))

@@ -25,6 +25,7 @@
       labelled: (row) => row.j,
       "worth a look": (row) => row.n,
       "changed by adapting": (row) => row.v,
+      abstained: (row) => row.z,
     };
     signs.forEach((sign, number) => { shows[sign] = (row) => row.n && row.n.includes(number); });
     const sortKeys = {
@@ -91,7 +92,8 @@
       s: (row) => make("td", "s", row.s),
       n: (row) => {
         const words = (row.n || []).map((number) => signs[number]);
-        return make("td", "n", [...words, ...(row.v ? ["changed by adapting"] : [])].join(", "));
+        const more = [row.v && "changed by adapting", row.z && "abstained"].filter(Boolean);
+        return make("td", "n", [...words, ...more].join(", "));
       },
     };
     const headings = [...section.querySelectorAll("thead th")];

@@ -86,6 +86,11 @@ class Scoring:
         """The state before the first question of a stream."""
         raise NotImplementedError
 
+    @property
+    def rated_evidence(self) -> frozenset[EvidenceKind]:
+        """What is asked about every given answer beyond its own P(True)."""
+        return (self.plan.kinds & {"p_true"}) | {"candidates"}
+
     def score(self, question: Question | str, answer: str, rivals: Sequence[str] = ()) -> Record:
         """Rate an answer, whoever gave it; nothing is learned, and the model's own answer is not asked for.
 
@@ -140,7 +145,7 @@ class Scoring:
 
     def _score_window(self, given: Sequence[GivenAnswer], skip: int = 0) -> Iterator[Record]:
         """Rate answers that share passes; the first `skip` of them have their records already."""
-        ratings = self.model.rate_given(given, self.plan.kinds | {"candidates"})
+        ratings = self.model.rate_given(given, self.rated_evidence)
         for each, rating in list(zip(given, ratings, strict=True))[skip:]:
             yield self._record(each, rating)  # one by one: labels may come in between
 
@@ -191,3 +196,17 @@ def given_of(each: Scorable) -> GivenAnswer:
     if each.answer is None:
         raise QuestionError(f"{named(each.question)} has no answer to rate; give one.")
     return GivenAnswer(each.question, each.answer, tuple(getattr(each, "rivals", ())), each.correct)
+
+
+def given_by(record: Record) -> GivenAnswer:
+    """The given answer that a record is about, with the rivals that were given to it."""
+    question, reply = record.question, record.reply
+    if question.options:
+        return GivenAnswer(question, f"{reply.text}. {question.option(reply.text)}", correct=record.correct)
+    compared, p_true = record.evidence.candidates, record.evidence.p_true
+    rivals: tuple[str, ...] = ()
+    if compared is not None and compared.source.startswith("given"):
+        rivals = compared.candidates[1:-1]
+    elif p_true is not None and p_true.distractor_source.startswith("given"):
+        rivals = p_true.candidates[1:]
+    return GivenAnswer(question, reply.text, rivals, record.correct)

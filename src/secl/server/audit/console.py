@@ -60,7 +60,7 @@ def history_page(history: History) -> list[RenderableType]:
     lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in OUTCOMES if name in history.lessons)
     period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
     return [
-        f"{history.model}: {counted(history.answers, 'answer')}{period}",
+        f"{history.model}: {counted(history.answers, 'answer')}{_rated(history)}{period}",
         f"adapter version {history.version}; {learning}",
         f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
         *_posteriors(history),
@@ -69,6 +69,12 @@ def history_page(history: History) -> list[RenderableType]:
         *([NORM] if history.versions else []),
         *_section("Events", history.events, _events(history)),
     ]
+
+
+def _rated(history: History) -> str:
+    """How many of the answers were given to be rated."""
+    given = history.lessons.get("given", 0)
+    return f", {given} of them given and rated" if given else ""
 
 
 def _posteriors(history: History) -> list[RenderableType]:

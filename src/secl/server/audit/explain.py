@@ -106,7 +106,7 @@ def _was_weighed(settings: RunSettings, record: Record) -> bool:
     """Whether a posterior was to be computed for a record."""
     learned = settings.named_method.learns and settings.evidence.signal == "posterior"
     wanted = learned or "candidates" in settings.all_evidence
-    return wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst)
+    return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
 
 
 def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...]:
@@ -153,6 +153,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
     if record.outcome == "idle" and record.decision.in_burst:
         return f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
     return {
+        "given": "it was rated for somebody else, and nothing is learned from such answers",
         "idle": "it lies outside the bursts",
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",

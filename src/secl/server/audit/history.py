@@ -11,7 +11,7 @@ from secl.runs.manifest import Manifest
 from secl.server.audit.adapter_norm import adapter_norm
 from secl.server.audit.entries import Event
 from secl.server.audit.posteriors import PosteriorCounts, posterior_counts
-from secl.server.audit.store import ServerStore
+from secl.server.audit.store import OWN, ServerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,10 @@ def history(state: ServerStore) -> History:
     )
 
 
-_BURSTS = """
-    SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time
-    FROM decisions d JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
+_BURSTS = f"""
+    WITH own AS (SELECT *, row_number() OVER (ORDER BY position) AS turn FROM records {OWN})
+    SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time, r.turn
+    FROM decisions d JOIN own r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
     WHERE d.in_burst ORDER BY d.position"""
 
 
@@ -131,14 +132,14 @@ def bursts(state: ServerStore) -> list[Burst]:
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
         for row in state._read(_BURSTS):
-            if not groups or row[1] or row[0] != groups[-1][-1][0] + 1:
+            if not groups or row[1] or row[-1] != groups[-1][-1][-1] + 1:
                 groups.append([])
             groups[-1].append(row)
     return [_burst(group) for group in groups]
 
 
 def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
-    (first, alarm, statistic, *_, began), (last, _, _, remaining, *_, ended) = rows[0], rows[-1]
+    (first, alarm, statistic, *_, began, _), (last, _, _, remaining, *_, ended, _) = rows[0], rows[-1]
     numbers = [row[5] for row in rows if row[5] is not None]
     lessons = Counter(row[4] for row in rows)
     return Burst(
@@ -154,7 +155,7 @@ def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
     )
 
 
-_ANSWERS = "SELECT version, count(*), avg(confidence - frozen_confidence) FROM records GROUP BY version"
+_ANSWERS = f"SELECT version, count(*), avg(confidence - frozen_confidence) FROM records {OWN} GROUP BY version"
 _KEPT = """
     SELECT v.version, v.position, s.time FROM versions v LEFT JOIN served s USING (position) ORDER BY v.version"""
 

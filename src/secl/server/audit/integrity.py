@@ -153,7 +153,7 @@ class _GateReplay:
 
     def differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
         """How the gate's decision differs from the stored one; None for a record that cannot be read."""
-        if self.stuck:
+        if self.stuck or row.outcome == "given":  # the gate does not see what others answered
             return
         if row.entropy is None:
             yield "its decision is missing"

@@ -20,6 +20,7 @@ from secl.records import Record, Reply
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
+from secl.scoring import given_by
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.posteriors import posterior_counts
@@ -159,7 +160,11 @@ class Computed(NamedTuple):
 
 def _ask(state: ServerStore, model: Model, records: Sequence[Record]) -> list[Computed]:
     """Answer questions just as a server does: in a pass of the same shape, so with the same evidence."""
-    shared = build_calibrator(Manifest.of(state).settings, model).plan.weighed(False)
+    calibrator = build_calibrator(Manifest.of(state).settings, model)
+    if records[0].given:  # then all of its pass are
+        ratings = model.rate_given([given_by(record) for record in records], calibrator.rated_evidence)
+        return [Computed(rating.answer, rating.evidence.candidates) for rating in ratings]
+    shared = calibrator.plan.weighed(False)
     model.prefetch([record.question for record in records], [shared] * len(records), weights_fixed=True)
     computed = []
     for record in records:

@@ -45,6 +45,9 @@ BUSY_TIMEOUT = 1.0
 ROLLBACK = "rollback"
 """Key in the manifest of a rollback that the next server carries out."""
 
+OWN = "WHERE outcome != 'given'"
+"""Condition on a record: the model answered itself, and did not rate the answer of somebody else."""
+
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
@@ -254,14 +257,15 @@ class ServerStore(Store):
             return list(self.records("r.outcome = 'waiting'"))
 
     def entropies(self) -> list[float]:
-        """Of all replies in order: what the gate has seen."""
+        """Of all replies in order: what the gate has seen. It sees no answers that were given."""
         with self.lock:
-            return [float(h) for (h,) in self._read("SELECT entropy FROM decisions ORDER BY position")]
+            rows = self._read(f"SELECT entropy FROM decisions JOIN records USING (position) {OWN} ORDER BY position")
+            return [float(entropy) for (entropy,) in rows]
 
     def gaps(self) -> list[float | None]:
         """Of all records in order: what a gate that watches gaps has seen (`secl.gates.gap_of`)."""
         with self.lock:
-            rows = self._read("SELECT confidence, signal FROM records ORDER BY position")
+            rows = self._read(f"SELECT confidence, signal FROM records {OWN} ORDER BY position")
             return [None if signal is None else float(confidence) - float(signal) for confidence, signal in rows]
 
     def events(self, count: int | None = None) -> list[Event]:

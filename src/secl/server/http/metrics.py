@@ -37,6 +37,7 @@ class Metrics:
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
         )
         self._confidence = Histogram("secl_confidence", "Reported confidence.", buckets=BINS, registry=self.registry)
+        self._given = Histogram("secl_given_confidence", "Of rated answers.", buckets=BINS, registry=self.registry)
         self._stated = Histogram("secl_stated_confidence", "Stated confidence.", buckets=BINS, registry=self.registry)
         self._frozen = Histogram(
             "secl_frozen_confidence", "Confidence of the frozen model.", buckets=BINS, registry=self.registry
@@ -56,7 +57,10 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def observe_answer(self, answer: Answer) -> None:
-        """Count an answer and its confidence."""
+        """Count an answer and its confidence; a rated one apart, because it says nothing about this model's own."""
+        if answer.record.given:
+            self._given.observe(answer.record.confidence)
+            return
         self._confidence.observe(answer.record.confidence)
         self._stated.observe(answer.record.reply.confidence)
         self._frozen.observe(answer.record.frozen.confidence)

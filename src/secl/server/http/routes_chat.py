@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
+from secl.given import GivenAnswer
 from secl.records import Question
 from secl.server.audit.entries import record_id
 from secl.server.http.confidence import Secl
@@ -72,7 +73,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
     @router.post("/v1/chat/completions", response_model=Completion)
     async def chat(body: ChatRequest, request: Request, response: Response) -> Completion | StreamingResponse:
         """Answer the last turn of a conversation. The reply is OpenAI's, with an object `secl` beside it."""
-        _check_model(body.model, name)
+        check_model(body.model, name)
         refuse_unsupported(body)
         options = body.secl or SeclOptions()
         refusal = _refusal(options.refuse, "secl.refuse")
@@ -99,7 +100,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
         """The model that answers, by its name."""
-        _check_model(model, name)
+        check_model(model, name)
         return card
 
     @router.post("/v1/ask")
@@ -131,7 +132,12 @@ def public_name(name: str) -> str:
     return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
-def _check_model(requested: str, name: str) -> None:
+def check_model(requested: str, name: str) -> None:
+    """Check that a request names the model that is here.
+
+    Raises:
+        RequestError: 404; it names another one.
+    """
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")
@@ -160,14 +166,14 @@ def refuse_unsupported(body: ChatRequest) -> None:
             raise RequestError(400, message, "unsupported_value", field)
 
 
-async def wait_for_answer(service: Service, question: Question, request: Request, timeout: float) -> Answer:
-    """Ask a question, and wait for the answer until the timeout or until the client disconnects.
+async def wait_for_answer(service: Service, asked: Question | GivenAnswer, request: Request, timeout: float) -> Answer:
+    """Ask a question, or have an answer rated, and wait until the timeout or until the client disconnects.
 
     Raises:
         RequestError: 499, 503 or 500; of an unexpected exception nothing but its type and place is logged.
         QuestionError: the model cannot answer this question.
     """
-    future = asyncio.wrap_future(service.submit(question))
+    future = asyncio.wrap_future(service.submit(asked))
     disconnect = asyncio.ensure_future(_disconnected(request))
     pending: set[asyncio.Future[Answer] | asyncio.Future[None]] = {future, disconnect}
     try:

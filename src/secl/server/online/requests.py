@@ -1,17 +1,22 @@
-"""A question in a service's queue, and what comes of it."""
+"""What waits in a service's queue, a question or a given answer, and what comes of it."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from secl.calibrator import Calibrator
 from secl.evaluation.trust import Verdict
+from secl.given import GivenAnswer
+from secl.model import Model
 from secl.records import Question, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Result of one served question.
+    """Result of one served question, or of one rated answer.
 
     Attributes:
         record: the reply with everything known about it so far.
@@ -32,14 +37,40 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A question in the queue.
+    """A question in the queue, or an answer to rate.
 
     Attributes:
-        question: as asked.
+        asked: as asked.
         time: when it was asked (`time.perf_counter`).
         future: receives the answer.
     """
 
-    question: Question
+    asked: Question | GivenAnswer
     time: float
     future: Future[Answer]
+
+    def check(self, model: Model) -> None:
+        """Check that a model can answer or rate it.
+
+        Raises:
+            QuestionError: it cannot.
+        """
+        if isinstance(self.asked, GivenAnswer):
+            model.check_given(self.asked)
+        else:
+            model.check(self.asked)
+
+
+def next_batch(queue: deque[Request], most: int) -> list[Request]:
+    """Take at most so many requests from the front of a queue: only questions, or only answers to rate."""
+    batch: list[Request] = []
+    while queue and len(batch) < most and (not batch or type(queue[0].asked) is type(batch[0].asked)):
+        batch.append(queue.popleft())
+    return batch
+
+
+def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:
+    """The records of a batch, whose passes are shared."""
+    given = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
+    questions = [request.asked for request in batch if isinstance(request.asked, Question)]
+    return calibrator.score_all(given) if given else calibrator.answer_all(questions)

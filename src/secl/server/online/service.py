@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
+from secl.given import GivenAnswer
 from secl.records import Decision, Question, Record
 from secl.runs.store import Version
 from secl.server.audit.posteriors import resume_posterior
@@ -28,7 +29,7 @@ from secl.server.online.guardrails import Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
 from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
-from secl.server.online.requests import Answer, Request
+from secl.server.online.requests import Answer, Request, answer_together, next_batch
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.trust_monitor import TrustMonitor
 from secl.stream_state import StreamState
@@ -75,9 +76,9 @@ class Service:
         self.failures = self.unreadable = 0
         self.storage_fails = False
         calibrator.resume(state.entropies(), state.gaps() if calibrator.gate.watches_gap else None)
-        if "candidates" in calibrator.plan.kinds:
-            posterior = resume_posterior(calibrator.posterior, state)
-            calibrator.state = replace(calibrator.state, posterior=posterior)
+        posterior = resume_posterior(calibrator.posterior, state)
+        # Answers that were rated have positions, and taught the posterior, but the gate has not seen them.
+        calibrator.state = replace(calibrator.state, position=len(state), posterior=posterior)
         self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
         self.trust = TrustMonitor(self.monitor.bounds.window)
         self.hear_labels()
@@ -98,14 +99,14 @@ class Service:
         self._thread.start()
         self.learner.start()
 
-    def submit(self, question: Question) -> Future[Answer]:
-        """Put a question into the queue; the future can be cancelled until its turn comes.
+    def submit(self, asked: Question | GivenAnswer) -> Future[Answer]:
+        """Put a question, or an answer to rate, into the queue; the future can be cancelled until its turn comes.
 
         Raises:
             BusyError: the queue is full.
             ClosingError: the service is about to stop.
         """
-        request = Request(question=question, time=time.perf_counter(), future=Future())
+        request = Request(asked=asked, time=time.perf_counter(), future=Future())
         with self._changed:
             if self._closing:
                 raise ClosingError("the server is stopping; ask again when it is back.")
@@ -119,9 +120,9 @@ class Service:
             self._changed.notify_all()
         return request.future
 
-    def ask(self, question: Question, timeout: float | None = None) -> Answer:
-        """Ask and wait for the reply, at most `timeout` seconds."""
-        return self.submit(question).result(timeout)
+    def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
+        """Ask, or have an answer rated, and wait for the reply, at most `timeout` seconds."""
+        return self.submit(asked).result(timeout)
 
     def stop(self) -> None:
         """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
@@ -171,7 +172,7 @@ class Service:
     def _next_batch(self) -> list[Request]:
         """The next requests, without cancelled ones."""
         with self._changed:
-            batch = [self._queue.popleft() for _ in range(min(self.limits.batch, len(self._queue)))]
+            batch = next_batch(self._queue, self.limits.batch)
         return [request for request in batch if request.future.set_running_or_notify_cancel()]
 
     def _answer(self, requests: list[Request]) -> None:
@@ -187,7 +188,7 @@ class Service:
         before, began = self.calibrator.state, time.perf_counter()
         try:
             self.calibrator.take_labels(self.state.label_log(before.labels.until))
-            records = self.calibrator.answer_all([request.question for request in batch])
+            records = answer_together(self.calibrator, batch)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
             if len(batch) == 1 or isinstance(problem, UnavailableError):
@@ -214,7 +215,7 @@ class Service:
             self.calibrator.state = before
         now, verdict = time.perf_counter(), self.trust.verdict
         for record, request in zip(records, batch, strict=True):
-            expected = "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
+            expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
             remark = remark_on(record, expected=expected)
             answer = Answer(
                 record=record,
@@ -227,9 +228,9 @@ class Service:
             request.future.set_result(answer)
 
     def _answerable(self, request: Request) -> bool:
-        """Whether the model can answer a question; if not, its future says why."""
+        """Whether the model can answer or rate what is asked; if not, its future says why."""
         try:
-            self.model.check(request.question)
+            request.check(self.model)
         except Exception as problem:
             self._fail(request, problem)
             return False
@@ -245,7 +246,7 @@ class Service:
 
     def _store_batch(self, records: list[Record], seconds: float) -> bool:
         """Store a batch; False if the disk refuses."""
-        number = self.model.version
+        number = records[0].reply.version
         kept = Version(number, self.model.weights()) if number and number not in self._stored_versions else None
         try:
             self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
@@ -267,15 +268,16 @@ class Service:
         try:
             for record in records:
                 self._count(record)
-                self.unreadable += record.reply.answer is None
+                self.unreadable += record.reply.answer is None and not record.given
             self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
 
     def _count(self, record: Record) -> None:
-        self.monitor.add(record)
-        self.posteriors.add(record)
-        self.trust.add(record)
+        if not record.given:  # what others answered says nothing about this model's own answers
+            self.monitor.add(record)
+            self.posteriors.add(record)
+            self.trust.add(record)
 
     def hear_labels(self) -> None:
         """Take into account what people have said since the last time."""

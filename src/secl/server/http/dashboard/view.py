@@ -79,7 +79,7 @@ def view(service: Service, count: int = 300) -> View:
         "lessons": lessons,
         "unreadable": service.unreadable,
         "queue": {"waiting": service.waiting, "most": service.limits.queue},
-        "timeline": [_point(served) for served in latest],
+        "timeline": [_point(served) for served in latest if not served.record.given],
         "latest": [_with_texts(served) for served in latest[: -LATEST - 1 : -1]],
         "feedback": feedback(labelled),
         "versions": versions,

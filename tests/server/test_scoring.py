@@ -1,0 +1,223 @@
+"""Answers that are given to a server to be rated: replies, the trail they leave, and that it goes on exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from secl.calibrator import Calibrator
+from secl.errors import QuestionError
+from secl.gates import Always
+from secl.given import GivenAnswer
+from secl.records import Question
+from secl.scoring import given_by
+from secl.server.audit.console import explanation_page, history_page
+from secl.server.audit.explain import explain
+from secl.server.audit.history import history
+from secl.server.audit.replay import verify
+from secl.server.audit.store import ServerStore
+from secl.server.http.app import create_app
+from secl.server.http.dashboard.view import view
+from secl.server.online.service import Service
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import MakePosterior, MakeService
+from tests.server.doors import opened
+from tests.server.test_service import settled
+
+ASKED = [{"role": "user", "content": "What is the capital of Peru?"}]
+CHOICE = {"messages": [{"role": "user", "content": "Capital of France?"}], "options": ["Rome", "Paris", "Bern"]}
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    return make_service()
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[httpx.Client]:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+        yield client
+
+
+def refused(client: httpx.Client, body: dict[str, Any], status: int = 400) -> dict[str, Any]:
+    reply = client.post("/v1/score", json=body)
+    error: dict[str, Any] = reply.json()["error"]
+    assert reply.status_code == status, error
+    assert error["message"].endswith(".")
+    return error
+
+
+def test_an_answer_from_elsewhere_gets_its_confidence_and_where_it_comes_from(client: httpx.Client) -> None:
+    reply = client.post("/v1/score", json={**CHOICE, "answer": "paris"}).json()
+    expected = Calibrator(ScriptedModel()).score(Question("Capital of France?", options=("Rome", "Paris", "Bern")), "B")
+    assert (reply["answer"], reply["option_text"]) == ("B", "Paris")
+    assert reply["secl"]["confidence"] == pytest.approx(expected.confidence)
+    assert reply["secl"]["stated_confidence"] == pytest.approx(expected.reply.confidence)
+    assert (reply["secl"]["source"], reply["secl"]["own_answer"], reply["secl"]["adapter_version"]) == (
+        "posterior",
+        "B",
+        0,
+    )
+    assert expected.evidence.p_true is not None
+    assert expected.evidence.candidates is not None
+    likelihood = expected.evidence.candidates.likelihoods[1]
+    assert likelihood is not None
+    assert reply["p_true"] == expected.evidence.p_true.probabilities[0]
+    assert reply["pmi"] == pytest.approx(likelihood.given - likelihood.alone)
+    assert math.isclose(sum(each["probability"] for each in reply["secl"]["candidates"]), 1.0)
+
+
+def test_the_answer_may_be_the_last_message_and_rivals_may_be_given(client: httpx.Client) -> None:
+    turns = [
+        *ASKED,
+        {"role": "assistant", "content": "Lima, and it has been so since the days of the viceroys, as you know well."},
+    ]
+    reply = client.post("/v1/score", json={"model": "scripted", "messages": turns, "rivals": ["Cusco", "Quito"]}).json()
+    assert reply["answer"].startswith("Lima, and")
+    assert reply["option_text"] is None
+    record = client.get(f"/v1/records/{reply['secl']['record_id']}").json()["record"]
+    assert (record["outcome"], record["question"]["form"]) == ("given", "sentence")
+    short = client.post("/v1/score", json={"messages": ASKED, "answer": "Lima"}).json()
+    record = client.get(f"/v1/records/{short['secl']['record_id']}").json()["record"]
+    assert (record["question"]["text"], record["question"]["form"]) == ("What is the capital of Peru?", "short")
+
+
+def test_a_request_that_cannot_be_rated_is_refused_in_one_sentence(client: httpx.Client) -> None:
+    assert "none of its options (A. Rome" in refused(client, {**CHOICE, "answer": "Oslo"})["message"]
+    assert "no answer to rate" in refused(client, {"messages": ASKED})["message"]
+    assert "no answer to rate" in refused(client, {"messages": []})["message"]
+    assert "empty answer" in refused(client, {"messages": ASKED, "answer": " "})["message"]
+    assert "give no others" in refused(client, {**CHOICE, "answer": "A", "rivals": ["Oslo"]})["message"]
+    assert "empty" in refused(client, {"messages": [{"role": "assistant", "content": "Lima"}]})["message"]
+    assert refused(client, {"messages": ASKED, "answer": "Lima", "model": "gpt"}, 404)["code"] == "model_not_found"
+    assert refused(client, {"messages": ASKED, "answer": "x" * 10**6}, 413)["code"] in (
+        "context_length_exceeded",
+        "http_413",
+        "too_large",
+    )
+    assert client.get("/metrics").text.count("secl_records_total 0.0") == 1
+
+
+def test_metrics_keep_rated_answers_apart_and_the_description_names_the_route(client: httpx.Client) -> None:
+    client.post("/v1/score", json={**CHOICE, "answer": "A"})
+    text = client.get("/metrics").text
+    assert "secl_given_confidence_count 1.0" in text
+    assert "secl_confidence_count 0.0" in text
+    assert 'secl_requests_total{route="/v1/score",status="200"} 1.0' in text
+    assert "/v1/score" in client.get("/openapi.json").json()["paths"]
+
+
+def mix(service: Service, count: int, first: int = 0) -> None:
+    """Ask questions, and after each let an answer to it be rated."""
+    for number, question in enumerate(toy_stream(60)[first : first + count], first):
+        service.ask(question, 10)
+        service.ask(GivenAnswer(question, "ABCD"[number % 4]), 10)
+
+
+def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    mix(service, 12)
+    settled(service)
+    state = service.state
+    records = list(state.records())
+    assert [record.given for record in records] == [False, True] * 12
+    assert all(record.outcome == "given" and record.reply.version == 0 for record in records[1::2])
+    assert sum(record.update is not None for record in records) > 0
+    assert len(state.entropies()) == 12
+    found = history(state)
+    assert (found.answers, found.lessons["given"], len(found.bursts)) == (24, 12, 1)
+    assert found.versions[0].answers == sum(record.reply.version == 0 for record in records[::2])
+    assert "24 answers, 12 of them given and rated" in str(history_page(found)[0])
+    assert len(view(service)["timeline"]) == 12
+
+
+def test_a_server_that_is_stopped_goes_on_as_if_it_had_not(make_service: MakeService, tmp_path: Path) -> None:
+    whole, parted = make_service(tmp_path / "whole"), make_service(tmp_path / "parted")
+    mix(whole, 20)
+    mix(parted, 11)
+    settled(parted)
+    parted.stop()
+    parted.state.close()
+    again = make_service(tmp_path / "parted")
+    assert again.position == 22
+    mix(again, 9, first=11)
+    one, other = list(whole.state.records()), list(again.state.records())
+    assert [record.decision for record in one] == [record.decision for record in other]
+    assert [record.posterior for record in one] == [record.posterior for record in other]
+    assert any(record.posterior is not None and record.posterior.questions for record in one)
+    service_state = again.calibrator.state
+    assert (service_state.position, service_state.gate) == (40, whole.calibrator.state.gate)
+
+
+@pytest.mark.parametrize("keep", ["full", "hash", "none"])
+def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_posterior: MakePosterior, keep: Any) -> None:
+    service = make_posterior(keep=keep)
+    mix(service, 15)
+    question = Question("Capital of Peru?", form="short")
+    answer = service.ask(GivenAnswer(question, "Lima", ("Cusco", "Quito")), 10)
+    position = answer.record.position
+    service.stop()
+    with service.state as state:
+        found = verify(state, state.latest(31), ScriptedModel())
+        assert found.findings == ()
+        assert (found.examined, found.posteriors) == (31, 31)
+        assert set(found.matches) == ({"same"} if keep == "full" else {"not kept"})
+        page = "\n".join(map(str, explanation_page(explain(state, position))))
+        assert "given, because it was rated for somebody else" in page
+        assert ("Lima" in str(list(state._read("SELECT body FROM records")))) == (keep == "full")
+
+
+def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service: MakeService) -> None:
+    service = make_service(start=False)
+    questions = toy_stream(6)
+    asked: list[Question | GivenAnswer] = [
+        *questions[:2], *(GivenAnswer(q, "A") for q in questions[2:4]), GivenAnswer(questions[5], "B"), questions[4]
+    ]  # fmt: skip
+    waiting: list[Future[Any]] = [service.submit(each) for each in asked]
+    service.start()
+    done = [each.result(10) for each in waiting]
+    assert [answer.batch for answer in done] == [2, 2, 3, 3, 3, 1]
+    assert [answer.record.position for answer in done] == list(range(6))
+    assert [answer.record.given for answer in done] == [False, False, True, True, True, False]
+
+
+def test_an_answer_that_cannot_be_rated_spoils_no_other(make_service: MakeService) -> None:
+    class Strict(ScriptedModel):
+        def check_given(self, given: GivenAnswer) -> None:
+            if given.answer == "C":
+                raise QuestionError("the answer is too long.")
+
+    service = make_service(model=Strict(), start=False)
+    question = toy_stream(1)[0]
+    waiting = [service.submit(GivenAnswer(question, letter)) for letter in "ACB"]
+    service.start()
+    assert [waiting[0].result(10).record.reply.answer, waiting[2].result(10).record.reply.answer] == ["A", "B"]
+    with pytest.raises(QuestionError, match="too long"):
+        waiting[1].result(10)
+    assert service.failures == 0
+
+
+def test_a_record_tells_what_was_given() -> None:
+    calibrator = Calibrator(ScriptedModel())
+    letters = Question("Which vowel?", options=("b", "A", "c"))
+    for given in (GivenAnswer(letters, "A. b"), GivenAnswer(letters, "C", correct=True)):
+        (record,) = calibrator.score_all([given])
+        assert (given_by(record).answer, given_by(record).correct) == (given.answer, record.correct)
+
+
+def test_an_older_state_folder_without_posteriors_opens(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service(tmp_path / "old")
+    service.ask(toy_stream(1)[0], 10)
+    service.stop()
+    service.state._db.execute("DROP TABLE posteriors")
+    service.state._db.commit()
+    service.state.close()
+    with ServerStore(tmp_path / "old") as state:
+        assert verify(state).findings == ()
+    assert make_service(tmp_path / "old").position == 1

@@ -152,7 +152,8 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     served, record = explanation.served, explanation.served.record
     reply, frozen = record.reply, record.frozen
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
-    title = f"{record_id(record.position)}, answered {moment(served.time)} {alone} by adapter version {reply.version}"
+    did = "rated" if record.given else "answered"
+    title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
     lesson = terminal_lines(explanation.reason)
     if record.update is None:
         lesson = f"{_words(record.outcome)}, because {lesson}"

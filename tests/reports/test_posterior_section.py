@@ -143,7 +143,7 @@ def test_the_verdict_is_about_the_posterior_and_both_kinds_of_answers(answered: 
     row = own.summary.estimators["posterior"]
     assert best_alternative(own.summary) == row
     assert verdict(own.summary).endswith(
-        f"; the posterior was off by {row.ece:.3f}, Brier score {row.brier:.3f}. The model's own answers were right 0% "
+        f"; the posterior was off by {row.ece:.3f}, Brier score {row.brier:.3f}. The answers themselves were right 0% "
         "of the time, the posterior's best ones 100%."
     )
     assert list(panels(own)) == ["stated", "posterior", "posterior_best"]

@@ -47,7 +47,7 @@ def _of_answers(summary: Summary) -> str:
     if own is None or best is None or math.isnan(best.accuracy) or math.isnan(own.accuracy):
         return ""
     return (
-        f" The model's own answers were right {100 * own.accuracy:.0f}% of the time, the posterior's best ones "
+        f" The answers themselves were right {100 * own.accuracy:.0f}% of the time, the posterior's best ones "
         f"{100 * best.accuracy:.0f}%."
     )
 

@@ -149,13 +149,16 @@ def _of_answers(records: Sequence[Record]) -> list[str]:
     graded = [(own, best) for own, best in grades if own is not None and best is not None]
     changed = sum(record.best_answer != record.reply.answer for record in records)
     asked = any(record.answers_best for record in records)
-    how = "and was given in its place" if asked else "which --answer best gives in its place"
-    notes = [f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."]
+    how = ", and was given in its place" if asked else ", which --answer best gives in its place"
+    whose = "model's own answer"
+    if any(record.given for record in records):  # another one cannot be given in their place
+        whose, how = "given answer", ""
+    notes = [f"For {counted(changed, 'question')} the most probable candidate is not the {whose}{how}."]
     if not graded:
         return notes
     own, best = (statistics.fmean(each) for each in zip(*graded, strict=True))
     return [
         *notes,
-        f"Of {amount(len(graded))} graded questions, {percent(own)} of the model's own answers and {percent(best)} of "
+        f"Of {amount(len(graded))} graded questions, {percent(own)} of the {whose}s and {percent(best)} of "
         "the most probable candidates are right.",
     ]

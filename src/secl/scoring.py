@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from secl.errors import QuestionError
+from secl.evidence import EvidenceKind
 from secl.evidence_plan import EvidencePlan
 from secl.given import GivenAnswer, named
 from secl.grading import grade

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,12 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError
-from secl.records import Question, References
+from secl.records import Question, Record, References
 from secl.runs.encoding import from_plain, to_plain
+from secl.runs.folder import FILE
 from secl.runs.loading import load_questions, read_stream
 from secl.runs.manifest import Manifest
+from secl.runs.runner import resume, start
 from secl.runs.settings import RunSettings
 from secl.settings import StreamSettings
 from secl.testing import ScriptedModel
@@ -33,11 +37,13 @@ def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(t
         {"question": "Who?", "reference": "x"},
         {"question": "Who?", "reference": "x", "grader": "exact"},
         {"question": "Which?", "options": ["x", "y"], "reference": "A"},
+        {"question": "2 + 2?", "reference": "4", "form": "number"},
+        {"question": "Who?", "references": {"correct": ["x"], "incorrect": ["y"]}},
     )
     plain = load_questions(RunSettings.of({"questions": str(path)}))
     named = load_questions(RunSettings.of({"questions": str(path), "grader": "contains"}))
-    assert [question.grader for question in plain] == ["", "exact", ""]
-    assert [question.grader for question in named] == ["contains", "exact", ""]
+    assert [question.grader for question in plain] == ["", "exact", "", "", ""]
+    assert [question.grader for question in named] == ["contains", "exact", "", "", ""]
     assert fingerprint(plain) == fingerprint(named)  # the same is asked
 
 
@@ -84,3 +90,34 @@ def test_a_run_from_before_graders_had_names_goes_on_grading_exactly() -> None:
     assert Manifest.model_validate(named).settings.stream.grader == "auto"
     benchmark = {"settings": {"stream": {"benchmarks": ["capitals"]}}}
     assert Manifest.model_validate(benchmark).settings.stream.grader == "auto"
+
+
+def stop_after_two(done: int, total: int, record: Record | None) -> None:
+    if done == 2:
+        raise KeyboardInterrupt
+
+
+def forget_graders(file: Path) -> None:
+    """Make a run's file what an earlier version would have written."""
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE records SET body = json_remove(body, '$.question.grader')")
+        db.execute("UPDATE manifest SET value = json_remove(value, '$.stream.grader') WHERE key = 'settings'")
+
+
+def test_a_run_from_before_graders_had_names_is_resumed(tmp_path: Path) -> None:
+    path = file_of(
+        tmp_path,
+        {"question": "Who?", "reference": "x"},
+        {"question": "2 + 2?", "reference": "4", "form": "number"},
+        {"question": "Who was it?", "references": ["x", "y"]},
+        {"question": "And who?"},
+    )
+    settings, folder = RunSettings.of({"questions": str(path), "method": "stated"}), tmp_path / "run"
+    run = start(settings, folder, lambda _: ScriptedModel())
+    with run.store, pytest.raises(KeyboardInterrupt):
+        run.proceed(stop_after_two)
+    forget_graders(folder / FILE)
+    resumed = resume(folder, load=lambda _: ScriptedModel())
+    with resumed.store:
+        resumed.proceed()
+        assert [record.question.grader for record in resumed.records] == ["exact", "", "exact", ""]

@@ -28,7 +28,7 @@ from secl.data.question_values import build_question, text, texts, truth
 from secl.data.table_files import open_table, table_of
 from secl.data.table_rows import Table, TableRow
 from secl.errors import DataError, QuestionError
-from secl.grading import check_grader
+from secl.grading import check_grader, grader_of
 from secl.records import Grader, Question
 
 
@@ -66,7 +66,7 @@ class QuestionFile:
     notes: tuple[str, ...] = ()
 
     def graded_by(self, grader: Grader, *, skip_bad: bool = False) -> QuestionFile:
-        """The same with a grader for the open questions that have none of their own.
+        """The same with a grader for the open questions that bring none: by name, by form or by wrong answers.
 
         Raises:
             DataError: the reference of a question does not fit it, unless such rows are skipped.
@@ -74,7 +74,8 @@ class QuestionFile:
         rows, skipped = [], list(self.skipped)
         for row in self.rows:
             question = row.question
-            if grader != "auto" and not question.options and not question.grader:
+            bare = question.reference is not None and not question.options and not question.grader
+            if bare and grader != "auto" and grader_of(question) == "auto":
                 question = replace(question, grader=grader)
             try:
                 check_grader(question)

@@ -20,6 +20,10 @@ LOW_DIGIT_MASS = 0.5
 """Below this probability of the ten digits together, a model did not want to state a confidence."""
 
 
+_MAIN = ("stated", "secl", "posterior", "posterior_best")
+"""Estimators in the repr of a summary."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorSummary(Measures):
     """The measures of an estimator over a run, or over one of its domains, and what it cost.
@@ -89,8 +93,9 @@ class Summary(Shown):
         return plain
 
     def _facts(self) -> dict[str, object]:
-        best = {name: f"Brier {row.brier:.3f}" for name, row in self.estimators.items() if not math.isnan(row.brier)}
-        return {"questions": self.questions, "unlabelled": self.unlabelled, "trained": self.trained, **best}
+        main = {name: row.brier for name in _MAIN if (row := self.estimators.get(name)) and not math.isnan(row.brier)}
+        counts = {"questions": self.questions, "unlabelled": self.unlabelled, "trained": self.trained}
+        return {**counts, **{f"{name}_brier": value for name, value in main.items()}}
 
     def _repr_html_(self) -> str:
         headings = ("confidence", "answers", "Brier", "ECE", "AUROC", "accuracy", "mean")

@@ -147,6 +147,10 @@ class TestWithoutLabels:
         records = [choice(make_record(n), "A", reference="A") for n in range(100)]
         assert "same_letter" not in {reason.code for reason in seen(records)}
 
+    def test_nor_are_letters_that_somebody_else_gave(self, make_record: MakeRecord) -> None:
+        records = [choice(make_record(n, digit=n % 10, outcome="given"), "A") for n in range(100)]
+        assert seen(records) == []
+
     def test_a_posterior_takes_letters_into_account(self, make_record: MakeRecord) -> None:
         records = [with_posterior(choice(make_record(n), "B"), 0.2 + n / 1000) for n in range(100)]
         (reason,) = [each for each in seen(records) if each.code == "same_letter"]

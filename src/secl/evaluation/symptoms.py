@@ -43,7 +43,8 @@ def seen(records: Sequence[Record], *, complete: bool = True) -> list[Reason]:
 def _of_letters(records: Sequence[Record]) -> Reason | None:
     """Whether one letter is answered whatever the options say."""
     # Questions with the same options in the same order (yes or no) may well have the same answer.
-    different = {record.question.options: record for record in records if record.question.options and record.answer}
+    chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
+    different = {record.question.options: record for record in chosen}
     asked = list(different.values())
     if not asked:
         return None

@@ -126,7 +126,9 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -
     """
     n = len(graded)
     if not n:
-        text = "No answer is known to be right or wrong, so nothing has tested these confidences; label some."
+        text = (
+            "No answer is known to be right or wrong, so nothing has tested these confidences; label some (secl label)."
+        )
         return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     accuracy, mean = fmean(grades), fmean(confidences)

@@ -51,6 +51,12 @@ def _no_cache_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("COLUMNS", "200")
 
 
+@pytest.fixture(autouse=True)
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, no test is long enough for lines about progress."""
+    monkeypatch.setattr("secl.cli.progress.FIRST", float("inf"))
+
+
 @pytest.fixture
 def drawn() -> None:
     """For a test that looks at pictures: they are drawn."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from secl.cli.app import AsJson, app, console, fail, print_json, progress_bar
+from secl.cli.app import AsJson, app, console, fail, print_json
 from secl.cli.run import name_skipped
 from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
 from secl.settings_base import Settings
@@ -73,23 +73,23 @@ def check(
 
 def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
     """Get the answers, with a progress bar on standard error."""
+    from secl.cli.progress import follow
     from secl.runs.check_run import ask
 
-    screen = console(stderr=True)
-    with progress_bar(screen, transient=True, hidden=not screen.is_terminal) as bar:
-        task = bar.add_task("loading model and questions", total=None)
+    reached: tuple[int, int] | None = None
+    try:
+        with follow("loading model and questions", None, transient=True) as shown:
 
-        def show(done: int, total: int, _record: Any) -> None:
-            bar.update(task, completed=done, total=total, description="asking")
+            def show(done: int, total: int, _record: Any) -> None:
+                nonlocal reached
+                reached = done, total
+                shown(done, total, "asking")
 
-        try:
             return ask(settings, folder, show)
-        except KeyboardInterrupt:
-            bar.stop()
-            done, total = bar.tasks[0].completed, bar.tasks[0].total
-            if total is None:
-                fail("stopped before the first question.")
-            fail(f"stopped after {done:g} of {total:g} questions, {hint}")
+    except KeyboardInterrupt:
+        if reached is None:
+            fail("stopped before the first question.")
+        fail(f"stopped after {reached[0]} of {reached[1]} questions, {hint}")
 
 
 def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:

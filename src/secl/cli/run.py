@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secl.cli.app import app, console, echo, fail, progress_bar
+from secl.cli.app import app, console, echo, fail
 from secl.errors import ParameterError
 from secl.settings import FLAT, SettingGroups, merged
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from secl.records import Question
     from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
@@ -128,7 +126,7 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
     _warn_of_equal_options(run.questions)
     with run.store:
         try:
-            _watch(run, screen)
+            _watch(run)
             run.keep()
             return print_report(run.store, run.records)
         except KeyboardInterrupt:
@@ -138,16 +136,17 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
             )
 
 
-def _watch(run: Run, screen: Console) -> None:
-    with progress_bar(screen, remaining=True) as bar:
-        asking = "asking" if run.given is None else "rating"
-        task = bar.add_task(asking, total=len(run.questions))
+def _watch(run: Run) -> None:
+    from secl.cli.progress import follow
+
+    asking = "asking" if run.given is None else "rating"
+    with follow(asking, len(run.questions), len(run.records)) as shown:
 
         def show(done: int, total: int, record: Any) -> None:
             text = asking
             if record is not None and run.given is None:
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"
-            bar.update(task, completed=done, total=total, description=text)
+            shown(done, total, text)
 
         run.proceed(show)
 

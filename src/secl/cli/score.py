@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json, progress_bar
+from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json
 from secl.errors import ParameterError
 from secl.settings import FLAT, EvidenceSettings, ModelSettings, PosteriorSettings
 
@@ -65,6 +65,7 @@ def score(
 
 def _rated(settings: RunSettings) -> tuple[Stream, list[Record]]:
     """The records of the answers in a file, with a progress bar and without a run folder."""
+    from secl.cli.progress import follow
     from secl.cli.run import name_skipped
     from secl.runs.loading import load_model, read_stream
     from secl.runs.runner import build_calibrator
@@ -80,11 +81,10 @@ def _rated(settings: RunSettings) -> tuple[Stream, list[Record]]:
             echo(f"warning: {note}", error=True)
         name_skipped(stream.skipped)
         calibrator = build_calibrator(settings, model)
-        with progress_bar(screen, transient=True, remaining=True) as bar:
-            task = bar.add_task("rating", total=len(stream.questions))
+        with follow("rating", len(stream.questions), transient=True) as show:
             for record in calibrator.score_many(stream.given or ()):
                 records.append(record)
-                bar.update(task, completed=len(records))
+                show(len(records), len(stream.questions), "rating")
     except KeyboardInterrupt:
         of_all = f"{len(records)} of {len(stream.questions)}"
         fail(f"stopped after {of_all} answers, and none is kept; with --out they are, and the run can be resumed.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secl.cli.app import Flag, app, console, fail, progress_bar
+from secl.cli.app import Flag, app, console, fail
 from secl.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def sweep(
         return
     try:
         if unfinished:
-            _perform(unfinished, on, workers, screen)
+            _perform(unfinished, on, workers)
     except KeyboardInterrupt:
         done = sum(map(is_finished, jobs))
         afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
@@ -139,23 +139,22 @@ def _print(table: Table, screen: Any) -> None:
     screen.print(table, soft_wrap=True)
 
 
-def _perform(jobs: Sequence[Job], on: str, workers: int | None, screen: Any) -> None:
+def _perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
+    from secl.cli.progress import follow
     from secl.runs.ray_sweep import run_on_ray
     from secl.runs.sweep import progress_of, question_counts, run_in_sequence
 
     # The questions of a cluster may lie on its machines only; there, a run tells its number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
-    with progress_bar(screen) as bar:
-        task = bar.add_task("loading", total=sum(totals.values()) or None, completed=sum(done.values()))
+    with follow("loading", sum(totals.values()) or None, sum(done.values())) as shown:
 
         def show(job: Job, asked_now: int, total: int) -> None:
             done[job.name], totals[job.name] = asked_now, total
             whole = sum(totals.values()) if len(totals) == len(jobs) else None
             finished_now = sum(done.get(name) == size for name, size in totals.items())
-            text = f"{finished_now} of {len(jobs)} runs"
-            bar.update(task, completed=sum(done.values()), total=whole, description=text)
+            shown(sum(done.values()), whole, f"{finished_now} of {len(jobs)} runs")
 
         on_progress: OnProgress = show
         if on == HERE:

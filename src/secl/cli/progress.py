@@ -42,7 +42,7 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
             yield lines.show
         return
     with progress_bar(screen, transient=transient, remaining=True) as bar:
-        task = bar.add_task("", completed=done)
+        task = bar.add_task("", total=None, completed=done)
 
         def show(now: int, whole: int | None, what: str) -> None:
             busy = not now and whole is not None

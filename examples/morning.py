@@ -1,0 +1,79 @@
+"""A morning with a folder of questions: confidences, a few labels, a threshold, and what is left for people.
+
+    python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
+
+Answers the questions of a CSV (`morning.csv` beside this file: a passage beside each question, and its right answers),
+lets somebody rate 20 answers drawn at random, finds the cheapest threshold if a wrong answer costs three times a look,
+and writes `answers.csv` with every answer, its confidence, its band and whether it is accepted, and `threshold.png`.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import secl
+from secl.evaluation.acceptance import advise_on_cost, answers_of
+from secl.grading import grade
+from secl.labels.draw import review_queue
+from secl.labels.relabel import relabelled
+from secl.reports.acceptance_report import cost_sentence
+from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.risk_coverage import risk_coverage_figure
+
+LABELS = 20
+COST_WRONG, COST_REVIEW = 3.0, 1.0
+
+
+def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
+    rows = secl.read_rows(Path(file)).rows
+    calibrator = secl.Calibrator.load(
+        model, gate="never", learns=False, evidence=["candidates"], loop=secl.LoopSettings(evidence_on="always")
+    )
+    # The right answers stay out of it: they play the person who rates 20 answers, and the judge at the end.
+    records = list(calibrator.run([replace(row.question, reference=None) for row in rows]))
+    by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}
+
+    log = []
+    for record in review_queue(records, seed=42)[:LABELS]:
+        log.append(calibrator.label(record, grade(by_position[record.position], record.answer)))
+    rated = list(relabelled(records, log, calibrator.labels))
+    before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
+    print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
+
+    answers = answers_of(records, log, calibrator.labels)
+    advice = advise_on_cost(answers, COST_WRONG, COST_REVIEW)
+    print(cost_sentence(advice))
+    accept = 1.0 if advice.threshold is None else advice.threshold.value
+    right = [bool(grade(by_position[record.position], record.answer)) for record in rated]
+    taken = [verdict for record, verdict in zip(rated, right, strict=True) if record.confidence >= accept]
+    print(f"in truth: {sum(right)} of {len(right)} answers are right, {sum(taken)} of {len(taken)} accepted ones")
+
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / "answers.csv", rated, accept)
+    write_picture(risk_coverage_figure({f"{LABELS} labels": answers.curve}), out / "threshold")
+    print(f"wrote {out / 'answers.csv'} and {out / 'threshold.png'}")
+
+
+def write(path: Path, records: Sequence[secl.Record], accept: float) -> None:
+    """One row for each answer, with the columns that the question came with."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        extra = [name for name, _ in records[0].question.extra]
+        writer.writerow([*extra, "question", "answer", "confidence", "low", "high", "accepted"])
+        for record in sorted(records, key=lambda each: -each.confidence):
+            band = record.labelled
+            numbers = [record.confidence, *((band.low, band.high) if band else ())]
+            carried = [value for _, value in record.question.extra]
+            accepted = "yes" if record.confidence >= accept else "no"
+            writer.writerow(
+                [*carried, record.question.text, record.answer, *(f"{number:.3f}" for number in numbers), accepted]
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

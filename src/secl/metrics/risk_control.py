@@ -184,10 +184,10 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     # Where everything is accepted, every label counts, and there is no spread.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     places, last = [start], len(enough) - 1
-    for place in range(start + 1, len(enough)):
-        if curve.coverage[place] - curve.coverage[places[-1]] >= STEP - 1e-9:
-            places.append(place)
-    return np.array(places if places[-1] == last else [*places, last])
+    while places[-1] < last:
+        following = int(np.searchsorted(curve.coverage, curve.coverage[places[-1]] + STEP - 1e-9))
+        places.append(min(following, last))
+    return np.array(places)
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:

@@ -49,7 +49,7 @@ def _conclusion(advice: Advice) -> str:
     if advice.basis == "confidences":
         if advice.threshold is None:
             return f"By the confidences alone no answer is sure enough for {share(advice.risk)} wrong ones."
-        about = f"about {share(advice.risk)} of them wrong by the confidences alone"
+        about = f"about {share(advice.threshold.expected)} of them wrong by the confidences alone"
         return f"{accept(advice.threshold)}, {about}: an estimate."
     if advice.basis == "volunteers":
         which = f"({counted(advice.labels, 'label')} that people volunteered, of answers that they chose)"
@@ -183,9 +183,9 @@ def domain_table(parts: Mapping[str, Advice]) -> Table:
 def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
     """An advice as JSON values; undefined numbers are None."""
     plain = asdict(advice)
-    for key in ("threshold", "nearest_threshold", "estimate"):
+    for key in ("threshold", "nearest_threshold"):
         found: Threshold | None = getattr(advice, key)
-        if found is not None and found.labels:
+        if found is not None and advice.basis == "labels":  # only what was tested in order has a bound
             plain[key]["bound"] = float(risk_bound(found.wrong, found.labels, advice.certainty))
     return plain | {
         "guarantee": advice.basis == "labels" and advice.threshold is not None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secl.evaluation.acceptance import Answers, advise
+from secl.evaluation.acceptance import Answers
 from secl.grading import reported_correct
-from secl.metrics.risk_control import RiskCoverage, estimated
+from secl.metrics.risk_control import RiskCoverage, estimated, guaranteed
 from secl.records import Record
 from secl.reports.acceptance_report import ASSUMPTION, share, value_and_coverage
 from secl.reports.formatting import UNDEFINED, amount, counted
@@ -59,14 +59,13 @@ def risk_table(answers: Answers) -> Table:
     columns = [Column("at most wrong"), Column("promised: accept above"), Column("answers accepted")]
     columns += [Column("labelled above"), Column("wrong of these"), Column("by the confidences: accept above")]
     columns.append(Column("answers accepted"))
-    rows = []
+    curve, rows = answers.curve, []
     for risk in RISKS:
-        advice = advise(answers, risk, CERTAINTY)
-        promised = advice.threshold
+        promised, expected = guaranteed(curve, risk, CERTAINTY), estimated(curve, risk)
         texts = [share(risk), *value_and_coverage(promised)]
         texts += [amount(promised.labels), amount(promised.wrong)] if promised else [UNDEFINED, UNDEFINED]
-        rows.append([Cell(text) for text in (*texts, *value_and_coverage(advice.estimate))])
-    labels = counted(answers.curve.total, "label")
+        rows.append([Cell(text) for text in (*texts, *value_and_coverage(expected))])
+    labels = counted(curve.total, "label")
     return Table(
         columns, {"": rows}, [f"A promise holds with {share(CERTAINTY)} certainty, from {labels}. {ASSUMPTION}"]
     )

@@ -112,14 +112,16 @@ const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 function show(reply) {
   const { confidence, source, frozen_confidence: frozen, stated_confidence: stated, bins, stored } = reply.secl;
   record = stored ? reply.secl.record_id : null;
-  const answer = reply.answer ?? `Nothing readable: ${reply.text}`;
+  const { accepted, accept } = reply.secl;
+  const answer = reply.answer ?? (accepted === false ? reply.text : `Nothing readable: ${reply.text}`);
   $("said").textContent = reply.option_text ? `${answer}. ${reply.option_text}` : answer;
   $("confidence").textContent = rounded(confidence);
   $("gauge").setAttribute("width", 1000 * confidence);
   $("gauge-frozen").setAttribute("d", `M${1000 * frozen} -40V140`);
   const labels = reply.secl.labels === 0 ? "" : `, moved by ${reply.secl.labels} ratings`;
   const origin = source === "stated" ? "stated confidence" : "posterior probability that it is right";
-  $("source").textContent = origin + labels;
+  const mark = accepted === null ? "" : `; ${accepted ? "accepted" : "not accepted"} at ${accept}`;
+  $("source").textContent = origin + labels + mark;
   $("remark").textContent = sentence(reply.secl.remark ?? "");
   $("remark").hidden = !reply.secl.remark;
   $("gauge-title").textContent = `Confidence ${rounded(confidence)}, stated by the frozen model ${rounded(frozen)}`;

@@ -3,7 +3,7 @@
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 
 Answers the questions of a CSV (`morning.csv` beside this file: a passage beside each question, and its right answers),
-lets somebody rate 20 answers drawn at random, finds the cheapest threshold if a wrong answer costs three times a look,
+lets somebody rate 20 answers drawn at random, finds the cheapest threshold if a wrong answer costs twice a look,
 and writes `answers.csv` with every answer, its confidence, its band and whether it is accepted, and `threshold.png`.
 """
 
@@ -25,7 +25,7 @@ from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 
 LABELS = 20
-COST_WRONG, COST_REVIEW = 3.0, 1.0
+COST_WRONG, COST_REVIEW = 2.0, 1.0
 
 
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import runpy
@@ -32,6 +33,27 @@ def test_a_users_own_questions_are_answered_one_line_each(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all("stated 0." in line and line.endswith("learning") for line in lines)
+
+
+@pytest.mark.slow
+def test_a_morning_ends_with_a_table_of_accepted_answers_and_a_picture(tmp_path: Path, smollm2: Path) -> None:
+    """On the embedded model: passages, aliases, twenty labels, a threshold."""
+    script = ROOT / "examples" / "morning.py"
+    command = [sys.executable, str(script), str(smollm2), str(script.with_suffix(".csv")), str(tmp_path / "morning")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert "30 answers, mean confidence 0." in done.stdout
+    with (tmp_path / "morning" / "answers.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len({row["ticket"] for row in rows}) == 30
+    confidences = [float(row["confidence"]) for row in rows]
+    assert confidences == sorted(confidences, reverse=True)
+    assert all(float(row["low"]) < float(row["confidence"]) < float(row["high"]) for row in rows)
+    accepted = [row["accepted"] for row in rows]
+    assert accepted == sorted(accepted, reverse=True)  # "yes" first
+    assert f"of {accepted.count('yes')} accepted ones" in done.stdout
+    assert (tmp_path / "morning" / "threshold.png").read_bytes().startswith(b"\x89PNG")
+    assert sum("Deurle" in row["answer"] for row in rows) == 1  # it read the passage
 
 
 def third_party(*arguments: object, die_after: float | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
@@ -80,3 +81,39 @@ def test_a_candidate_stands_behind_the_question_without_options_or_behind_none(
 
 def test_the_last_candidate_of_an_open_question_is_called() -> None:
     assert templates.NONE_OF_THESE == "None of these"
+
+
+PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
+
+
+@pytest.mark.parametrize("form", ["choice", "number", "short", "sentence"])
+def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form) -> None:
+    plain = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
+    given = replace(plain, context=PASSAGE, system="Be brief.", extra=(("year", "1"),))
+    quotation = templates.quoted(PASSAGE)
+    for with_passage, without in zip(prompts(given), prompts(plain), strict=True):
+        assert with_passage.turns == (f"{quotation}\n\n{without.turns[0]}", *without.turns[1:])
+        assert (with_passage.system, with_passage.prefill) == ("Be brief.", without.prefill)
+        assert without.system == ""
+    orders = [templates.order_prompt(given, (1, 0))] if form == "choice" else []
+    for prompt in (*orders, templates.candidate_prompt(given, form)):
+        assert prompt.turns[0].startswith(f"{quotation}\n\nQuestion: Which river")
+        assert prompt.system == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("passage", "shown"),
+    [
+        ("Confidence: 9", "Confidence 9"),
+        ("It said:\n  CONFIDENCE =\t0.\nanswer : B", "It said:\n  CONFIDENCE 0.\nanswer B"),
+        ("Confidential: 9. Answers: 3. The time is 9:30.", "Confidential: 9. Answers: 3. The time is 9:30."),
+    ],
+)
+def test_nothing_in_a_passage_looks_like_a_reply(passage: str, shown: str) -> None:
+    assert templates.quoted(passage) == f"Context:\n{shown}"
+
+
+def test_a_likelihood_without_the_question_is_without_its_passage_but_under_its_system_text() -> None:
+    question = Question("Which river is longest?", context=PASSAGE, system="Be brief.")
+    prompt = templates.candidate_prompt(question, "short", alone=True)
+    assert prompt == Prompt(("\nAnswer with a few words and no explanation.",), "Answer:", "Be brief.")

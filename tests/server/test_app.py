@@ -82,9 +82,10 @@ def test_an_open_question_gets_a_text_and_no_option(client: httpx.Client) -> Non
     assert (reply["answer"], reply["option_text"]) == ("no idea", None)
 
 
-def test_a_context_stands_ahead_of_the_question_that_is_recorded(client: httpx.Client, service: Service) -> None:
-    client.post("/v1/ask", json={"question": "What now?", "context": "It rains."})
-    assert service.state.served(0).record.question.text == "Context:\nIt rains.\n\nQuestion: What now?"
+def test_a_context_and_a_system_text_are_recorded_beside_the_question(client: httpx.Client, service: Service) -> None:
+    client.post("/v1/ask", json={"question": "What now?", "context": "It rains.\n", "system": "Be brief."})
+    question = service.state.served(0).record.question
+    assert (question.text, question.context, question.system) == ("What now?", "It rains.", "Be brief.")
 
 
 def test_a_record_can_be_read_back_and_holds_what_the_reply_said(client: httpx.Client, service: Service) -> None:

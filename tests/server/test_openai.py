@@ -137,9 +137,9 @@ def test_a_whole_conversation_is_context_of_its_last_turn(client: openai.OpenAI,
             {"role": "user", "content": "And of Italy?"},
         ],
     )
-    assert service.state.served(0).record.question.text == (
-        "Context:\nSystem: Be brief.\nUser: Capital of\nFrance?\nAssistant: Paris\n\nQuestion: And of Italy?"
-    )
+    question = service.state.served(0).record.question
+    assert (question.text, question.system) == ("And of Italy?", "Be brief.")
+    assert question.context == "User: Capital of\nFrance?\nAssistant: Paris"
 
 
 def test_fields_that_steer_sampling_are_taken_and_change_nothing(client: openai.OpenAI) -> None:

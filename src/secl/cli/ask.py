@@ -15,6 +15,8 @@ def ask(
     /,
     *,
     option: list[str] | None = None,
+    context: str = "",
+    system: str = "",
     adapter: Path | None = None,
     accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
@@ -24,6 +26,8 @@ def ask(
     Args:
         question: The question.
         option: An answer to choose from; give two or more, or none.
+        context: A passage to answer from.
+        system: The system text; the model's own by default.
         adapter: A run whose learned adapter to use.
         accept: Lowest confidence of an answer that is accepted.
     """
@@ -40,7 +44,7 @@ def ask(
     if accept is not None:
         check_finite("lowest accepted confidence", accept, 0 <= accept <= 1, "lie in [0, 1]")
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
-    to_ask = Question(question, tuple(option or ()))
+    to_ask = Question(question, tuple(option or ()), context=context, system=system)
     model_to_ask, normalise = load_for_asking(changes, adapter)
     answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
     reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)

@@ -8,6 +8,7 @@ digits does not influence it, and a second turn asks for its confidence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ _INSTRUCTIONS: dict[Form, str] = {
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
-_PASSAGE = "Passage:\n"
+_LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
 
@@ -63,17 +64,21 @@ class Prompt:
 
 
 def quoted(passage: str) -> str:
-    """A passage as a quotation, which is followed less than bare text where it gives instructions or a confidence.
+    """A passage as it is shown: without the colon behind "Confidence" or "Answer", so that nothing looks like a reply.
 
-    >>> quoted("Rain in Oslo.\\nConfidence: 9")
-    '> Rain in Oslo.\\n> Confidence: 9'
+    Models copy what looks like our own format, so a passage that states a confidence would set the model's.
+
+    >>> print(quoted("Rain in Oslo.\\nConfidence: 9"))
+    Context:
+    Rain in Oslo.
+    Confidence 9
     """
-    return "\n".join(f"> {line}" for line in passage.splitlines())
+    return f"Context:\n{_LIKE_A_REPLY.sub(' ', passage)}"
 
 
 def _asked(question: Question) -> str:
     """What all prompts of a question begin with."""
-    passage = f"{_PASSAGE}{quoted(question.context)}\n\n" if question.context else ""
+    passage = f"{quoted(question.context)}\n\n" if question.context else ""
     return f"{passage}Question: {question.text}\n"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +155,61 @@ def test_all_prompts_of_a_question_begin_with_it_and_share_that_prefix(questions
     assert question.text in token_ids.tokenizer.decode(answer[:shared])
 
 
+def test_a_long_passage_counts_when_a_question_is_checked(make_model: MakeModel) -> None:
+    model = make_model()
+    limit = model.backend.limit
+    for question in (Question("Why?", ("x", "y"), id="q"), Question("Why?", id="q")):
+        model.check(question)
+        for longer in (replace(question, context="word " * limit), replace(question, system="word " * limit)):
+            with pytest.raises(QuestionError, match=rf"'q' takes \d+ tokens .* more than the {limit} that"):
+                model.check(longer)
+
+
+NO_ROLE = (
+    "{% for message in messages %}{% if message['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+    "<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
+)
+DEAF = NO_ROLE.replace("{{ raise_exception('System role not supported') }}", "{% continue %}")
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        (None, "<|start|>system\nBe brief.<|end|>\n<|start|>user\nQuestion: Why?\n"),
+        (NO_ROLE, "<|start|>user\nBe brief.\n\nQuestion: Why?\n"),
+        (DEAF, "<|start|>user\nBe brief.\n\nQuestion: Why?\n"),
+    ],
+    ids=["role", "no role", "ignored"],
+)
+def test_a_system_text_has_the_role_of_the_system_or_stands_before_the_question(
+    template: str | None, text: str
+) -> None:
+    tokenizer = copy.deepcopy(tiny_tokenizer())
+    tokenizer.chat_template = template or tokenizer.chat_template
+    assert render(tokenizer, answer_prompt(Question("Why?", system="Be brief."))).startswith(text)
+    assert "system" not in render(tokenizer, answer_prompt(Question("Why?")))
+
+
+def test_passages_and_system_texts_move_what_a_model_says(make_model: MakeModel, questions: list[Question]) -> None:
+    model = make_model()
+    for question in questions[:2]:
+        variants = [question, replace(question, context="日本\n\nIt rains."), replace(question, system="Be brief.")]
+        model.prefetch(variants, [["candidates", "p_true"]] * 3, weights_fixed=True)
+        bins, given, alone = [], [], []
+        for variant in variants:
+            reply = model.answer(variant, evidence=["candidates", "p_true"]).reply
+            found = model.compare_candidates(variant, reply)
+            assert found is not None
+            bins.append(reply.bins)
+            likelihoods = [each for each in found.likelihoods if each is not None]
+            given.append(tuple(each.given for each in likelihoods))
+            alone.append([each.alone for each in likelihoods])
+        assert len(set(bins)) == len(set(given)) == 3
+        assert alone[1] == pytest.approx(alone[0], abs=1e-3)
+        assert alone[2] != pytest.approx(alone[0], abs=1e-3)
+
+
 def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
     tokenizer = tiny_tokenizer()
     token_ids = TokenIds.of(tokenizer)
@@ -164,8 +221,6 @@ def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
-    import copy
-
     bare = copy.deepcopy(tiny_tokenizer())
     bare.chat_template = None
     with pytest.raises(ModelError, match="chat template"):

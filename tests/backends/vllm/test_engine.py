@@ -73,6 +73,15 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process(
     assert all(record.ledger.total >= record.plain_tokens for record in found)
 
 
+def test_a_passage_and_a_system_text_are_asked_with_as_by_the_model_in_this_process(
+    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
+) -> None:
+    asked = [replace(question, context="Iron rusts.\nSo be it.", system="Be brief.") for question in questions]
+    found, plain = (run(make_fleet(make_learner(), server), each) for each in (asked, questions))
+    agree(found, run(make_learner(), asked))
+    assert all(one.reply.bins != other.reply.bins for one, other in zip(found, plain, strict=True))
+
+
 def test_candidates_are_compared_as_by_the_model_in_this_process(
     make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
 ) -> None:

@@ -1,19 +1,17 @@
 """From a conversation to the one question in it.
 
-The last turn is the question. What came before is its context, and stands ahead of it in plain text:
+The last turn is the question, system texts at the start are its system text, and what came between is its context,
+which stands ahead of it (`secl.prompts.templates`):
 
-    Context:
-    System: Answer in French.
     User: What is the capital of France?
     Assistant: Paris
-
-    Question: And of Italy?
 
 A conversation of a single turn is that turn, unchanged.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +34,21 @@ class Turn:
 
     role: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The texts of a question.
+
+    Attributes:
+        text: the question.
+        context: what came before it, or a passage; "" for none.
+        system: the system text; "" for the model's own.
+    """
+
+    text: str
+    context: str = ""
+    system: str = ""
 
 
 def turns_of(messages: Sequence[Message]) -> list[Turn]:
@@ -75,36 +88,27 @@ def _turn(message: Message, field: str) -> Turn:
     return Turn(message.role, text)
 
 
-def with_context(context: str, question: str) -> str:
-    """A question behind its context; without one, as it is.
+def asked_in(turns: Sequence[Turn]) -> Asked:
+    """What a conversation asks.
 
-    >>> with_context("", "Why?"), with_context("It rains.", "Why?")
-    ('Why?', 'Context:\\nIt rains.\\n\\nQuestion: Why?')
+    >>> asked_in([Turn("system", "Be brief."), Turn("user", "Capital of France?"), Turn("assistant", "Paris"),
+    ...     Turn("user", "Italy?")])
+    Asked(text='Italy?', context='User: Capital of France?\nAssistant: Paris', system='Be brief.')
     """
-    return f"Context:\n{context}\n\nQuestion: {question}" if context else question
-
-
-def question_text(turns: Sequence[Turn]) -> str:
-    """A conversation as the text of one question.
-
-    >>> print(question_text([Turn("user", "Capital of France?"), Turn("assistant", "Paris"), Turn("user", "Italy?")]))
-    Context:
-    User: Capital of France?
-    Assistant: Paris
-    <BLANKLINE>
-    Question: Italy?
-    """
-    context = "\n".join(f"{SPEAKERS[turn.role]}: {turn.text}" for turn in turns[:-1] if turn.text)
-    return with_context(context, turns[-1].text)
+    *earlier, last = turns
+    leading = list(itertools.takewhile(lambda turn: SPEAKERS[turn.role] == "System", earlier))
+    context = "\n".join(f"{SPEAKERS[turn.role]}: {turn.text}" for turn in earlier[len(leading) :] if turn.text)
+    return Asked(last.text, context, "\n\n".join(turn.text for turn in leading))
 
 
 def make_question(
-    text: str, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int, domain: str = "default"
+    asked: Asked, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int, domain: str = "default"
 ) -> Question:
     """The question to ask.
 
     Args:
-        text, options: of it.
+        asked: its texts.
+        options: of it.
         form: requested form of the answer.
         default_form: form of an open question if none is requested.
         max_chars: largest length of a prompt.
@@ -114,8 +118,15 @@ def make_question(
         RequestError: it is too long.
         QuestionError: the question, its options or its form are not usable.
     """
-    length = len(text) + sum(map(len, options))
+    length = sum(map(len, (asked.text, asked.context, asked.system, *options)))
     if length > max_chars:
         message = f"the prompt has {length} characters, more than the {max_chars} that this server reads; shorten it."
         raise RequestError(413, message, "context_length_exceeded")
-    return Question(text, tuple(options), domain=domain, form=form or ("choice" if options else default_form))
+    return Question(
+        asked.text,
+        tuple(options),
+        domain=domain,
+        form=form or ("choice" if options else default_form),
+        context=asked.context,
+        system=asked.system,
+    )

@@ -19,7 +19,7 @@ from secl.given import GivenAnswer
 from secl.records import Question
 from secl.server.audit.entries import record_id
 from secl.server.http.confidence import Secl
-from secl.server.http.conversation import make_question, question_text, turns_of, with_context
+from secl.server.http.conversation import Asked, asked_in, make_question, turns_of
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.http.metrics import Metrics
 from secl.server.http.schemas import (
@@ -77,9 +77,9 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         refuse_unsupported(body)
         options = body.secl or SeclOptions()
         refusal = _refusal(options.refuse, "secl.refuse")
-        text = question_text(turns_of(body.messages))
+        asked = asked_in(turns_of(body.messages))
         question = make_question(
-            text, options.options, options.form, "sentence", settings.max_prompt_chars, options.domain
+            asked, options.options, options.form, "sentence", settings.max_prompt_chars, options.domain
         )
         result = await answer(question, request)
         identifier = record_id(result.record.position) if result.stored else uuid.uuid4().hex
@@ -109,8 +109,8 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         if not body.question.strip():
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
         refusal = _refusal(body.refuse, "refuse")
-        text = with_context((body.context or "").strip(), body.question.strip())
-        question = make_question(text, body.options, body.form, "short", settings.max_prompt_chars, body.domain)
+        asked = Asked(body.question.strip(), (body.context or "").strip(), (body.system or "").strip())
+        question = make_question(asked, body.options, body.form, "short", settings.max_prompt_chars, body.domain)
         reply = ask_reply(await answer(question, request), refusal)
         response.headers.update(accepted_header(reply.secl))
         return reply

@@ -15,7 +15,7 @@ from secl.prompts.parsing import MAX_WORDS
 from secl.records import Form, Question
 from secl.reports.given_table import pmi_of
 from secl.server.http.confidence import Secl, secl_of
-from secl.server.http.conversation import make_question, question_text, turns_of
+from secl.server.http.conversation import asked_in, make_question, turns_of
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, check_model, public_name, wait_for_answer
 from secl.server.http.schemas import Domain, Message, Text, Texts
@@ -90,8 +90,8 @@ def _given(body: ScoreRequest, max_chars: int) -> GivenAnswer:
         messages, answer = messages[:-1], _last_answer(messages)
     _check_length([answer, *body.rivals], max_chars)
     form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
-    text = question_text(turns_of(messages))
-    question: Question = make_question(text, body.options, body.form, form, max_chars, body.domain)
+    asked = asked_in(turns_of(messages))
+    question: Question = make_question(asked, body.options, body.form, form, max_chars, body.domain)
     return GivenAnswer(question, answer, tuple(body.rivals))
 
 

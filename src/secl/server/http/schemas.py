@@ -92,7 +92,8 @@ class ChatRequest(BaseModel):
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context` is put ahead of the question. `refuse` stands in place of an answer that is not accepted.
+    `context` is a passage beside the question, `system` the system text. `refuse` stands in place of an answer that is
+    not accepted.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -100,6 +101,7 @@ class AskRequest(BaseModel):
     options: Texts = []
     form: Form | None = None
     context: str | None = None
+    system: str | None = None
     domain: Domain = "default"
     refuse: Refusal | None = None
 

@@ -13,7 +13,7 @@ import pytest
 
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.acceptance_section import accepted_sentence
-from secl.runs import runner
+from secl.runs import loading, runner
 from secl.runs.runner import resume, start
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -104,6 +104,19 @@ def test_one_answer_says_whether_it_is_accepted(shell: Shell, tiny_llama: Path, 
     assert "accepted" not in shell("ask", "Capital of France?", *options).out
     refused(("ask", "Capital of France?", *options, "--accept", 2), "[0, 1]", "2")
     assert "could not be read" in accepted_line(None, 0.9, 0.5)
+
+
+def test_answers_from_elsewhere_are_accepted_or_not(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "load_model", lambda _settings: ScriptedModel())
+    file = tmp_path / "given.csv"
+    file.write_text("question,answer,correct\nCapital of Peru?,Lima,true\nCapital of Chile?,Rio,false\n")
+    assert (
+        "Accepted at 0.01: 2 of 2 answers (100%); 50% of these are right." in shell("score", file, "--accept", 0.01).out
+    )
+    rows = json.loads(shell("score", file, "--accept", 0.99, "--json").out)["answers"]
+    assert [row["abstained"] for row in rows] == [True, True]
 
 
 def test_a_threshold_out_of_range_is_refused(refused: Any, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def score(
     skip_bad: Annotated[bool, Flag] = False,
     per_domain: int | None = None,
     seed: int = 42,
+    accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
     evidence: Annotated[EvidenceSettings | None, FLAT] = None,
     posterior: Annotated[PosteriorSettings | None, FLAT] = None,
@@ -41,6 +42,7 @@ def score(
         skip_bad: Leave out rows that cannot be read or rated, and say which.
         per_domain: Answers of each domain; all by default.
         seed: Seed of everything random.
+        accept: Lowest confidence of an answer that is accepted.
     """
     from secl.runs.given import score_settings
     from secl.runs.runner import start
@@ -50,6 +52,7 @@ def score(
     given = {"model": model, "evidence": evidence, "posterior": posterior}
     values: dict[str, Any] = {name: each.model_dump(exclude_unset=True) for name, each in given.items() if each}
     values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
+    values |= {"accept": accept}
     settings = score_settings(file, values)
     if out is not None:
         from secl.cli.run import proceed
@@ -105,6 +108,7 @@ def _json(stream: Stream, records: list[Record]) -> dict[str, Any]:
 
 def _print(records: list[Record]) -> None:
     from secl.evaluation.trust import assess
+    from secl.reports.acceptance_section import accepted_sentence
     from secl.reports.given_table import given_notes, given_table
     from secl.reports.table import to_rich
     from secl.reports.trust_section import trust_line
@@ -113,4 +117,6 @@ def _print(records: list[Record]) -> None:
     screen.print(to_rich(given_table(records)))
     for note in given_notes(records):
         screen.print(note, soft_wrap=True)
+    if (accepted := accepted_sentence(records)) is not None:
+        echo(accepted)
     echo(trust_line(assess(records)))

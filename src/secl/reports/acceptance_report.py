@@ -38,9 +38,7 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
     elif advice.basis == "confidences" and threshold is not None:
         lines.append(f"To promise it takes labels of answers drawn at random, {advice.fewest} at least.")
     if answers.left_out:
-        lines.append(
-            f"{counted(answers.left_out, 'label')} that people volunteered are left out: they chose what to speak of."
-        )
+        lines.append(f"Left out: {counted(answers.left_out, 'label')} of answers that were not drawn at random.")
     return lines
 
 
@@ -52,7 +50,7 @@ def _conclusion(advice: Advice) -> str:
         about = f"about {share(advice.threshold.expected)} of them wrong by the confidences alone"
         return f"{accept(advice.threshold)}, {about}: an estimate."
     if advice.basis == "volunteers":
-        which = f"({counted(advice.labels, 'label')} that people volunteered, of answers that they chose)"
+        which = f"({counted(advice.labels, 'label')} of answers that were not drawn at random)"
         if advice.threshold is None:
             return f"No threshold keeps the share of wrong ones at {share(advice.risk)} {which}."
         return f"{accept(advice.threshold)}, {aim}: an estimate and no promise {which}."
@@ -97,7 +95,7 @@ def cost_sentence(advice: CostAdvice) -> str:
     """The cheapest threshold in words."""
     source = {
         "labels": f"from {counted(advice.labels, 'label')}",
-        "volunteers": f"from {counted(advice.labels, 'label')} that people volunteered",
+        "volunteers": f"from {counted(advice.labels, 'label')} of answers that were not drawn at random",
         "confidences": "by the confidences alone",
     }[advice.basis]
     review = f"1,000 answers cost {1000 * advice.cost_review:,.0f} if people look at all"

@@ -36,6 +36,12 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
     assert grade(asked, answer) in (True, False)
 
 
+def test_of_a_long_answer_the_beginning_and_the_end_are_read() -> None:
+    asked = Question("What is it?", reference="Paris")
+    assert grade(asked, "so " * 9000 + "it is Paris.") is True
+    assert grade(asked, "so " * 9000 + "it is Paris. " + "so " * 9000) is False
+
+
 @pytest.mark.parametrize(
     ("grader", "reference", "answer", "right"),
     [

@@ -15,6 +15,7 @@ _TENS = dict(zip(TENS, range(20, 100, 10), strict=True))
 _SPELLED = re.compile(
     rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(SMALL_NUMBERS[1:10])}))?|({'|'.join(SMALL_NUMBERS)}))\b", re.IGNORECASE
 )
+_MINUS = re.compile(r"(?<!\d\s)\b(?:minus|negative)\s+(?=\d)", re.IGNORECASE)
 _BEHIND = re.compile(rf"(?:\s*({'|'.join(SCALES)})\b)?[\s-]*((?:degrees?\s+|°\s*)?[^\W\d_]+|%|°|)", re.IGNORECASE)
 _UNIT_OF = {word: unit for unit, words in UNITS.items() for word in words.split()}
 _ALTERNATIVES = re.compile(r"^\W*(?:\w+\W+){0,2}?(?:or|to|oder)\W+(?:\w+\W+)?$|^\s*-\s*$", re.IGNORECASE)
@@ -63,7 +64,7 @@ def in_figures(text: str, *, ones: bool = False) -> str:
             return match[0]
         return str(_TENS.get(tens, 0) + (SMALL_NUMBERS.index(ones_digit or small) if ones_digit or small else 0))
 
-    return _SPELLED.sub(figure, DASHES.sub("-", text))
+    return _MINUS.sub("-", _SPELLED.sub(figure, DASHES.sub("-", text)))
 
 
 def read_amounts(text: str) -> list[Amount]:
@@ -74,6 +75,8 @@ def read_amounts(text: str) -> list[Amount]:
         behind = _BEHIND.match(text, match.end())
         if value is None or behind is None or re.match(r"(?:st|nd|rd|th)\b", text[match.end() :]):
             continue  # too long, or an ordinal number
+        if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
+            continue  # a part of "2.0.1"
         scale, noun = (behind[1] or "").lower(), " ".join(behind[2].lower().split())
         noun = re.sub(r"^(?:degrees?\s+|°\s*)(?=\S)", "", noun)
         noun = {"c": "°c", "f": "°f"}.get(noun, noun)
@@ -84,6 +87,8 @@ def read_amounts(text: str) -> list[Amount]:
 
 
 def _singular(noun: str) -> str:
+    if noun in _UNIT_OF:
+        return noun
     return noun[:-1] if len(noun) > 3 and noun.endswith("s") and not noun.endswith("ss") else noun
 
 
@@ -115,10 +120,11 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     (True, False)
     """
     text = in_figures(answer, ones=reference.value == 1)
-    if ANSWER_MARK.search(text):
+    mark = ANSWER_MARK.search(text)
+    if mark and not re.search(r"\bnot\b", text[mark.end() :], re.IGNORECASE):
         return _equal(reference, parse_number(text))
     asked = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
-    amounts = [each for each in read_amounts(text) if not _DENIAL.search(text[: each.start])]
+    amounts = [each for each in read_amounts(text) if not _DENIAL.search(_before(text, each.start))]
     amounts = [each for each in amounts if each.value not in asked]
     if reference.unit:
         amounts = [each for each in amounts if each.unit in ("", reference.unit)]
@@ -142,7 +148,12 @@ def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
     """Whether two amounts that follow each other are alternatives or the ends of a range."""
     for one, other in pairwise(amounts):
         between = text[one.end : other.start]
-        span = _BETWEEN.search(text[: one.start]) and re.search(r"\band\W*$", between)
+        span = _BETWEEN.search(_before(text, one.start)) and re.search(r"\band\W*$", between)
         if one.value != other.value and (span or _ALTERNATIVES.match(between)):
             return True
     return False
+
+
+def _before(text: str, place: int) -> str:
+    """The end of what stands before a place: as much as may matter."""
+    return text[max(place - 40, 0) : place]

@@ -23,11 +23,17 @@ from secl.grading.amounts import states, whole_amount
 from secl.grading.dates import spell_dates
 from secl.grading.names import mentioned
 from secl.grading.texts import normalise_text, same_text
-from secl.grading.vocabulary import DENIALS, FUNCTION_WORDS
+from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, FUNCTION_WORDS
 from secl.grading.words import Word, denied, read_words
 
 _POLARITY = {"yes": True, "true": True, "correct": True, "no": False, "false": False, "incorrect": False}
-_DOUBT = re.compile(r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b", re.IGNORECASE)
+_DOUBT = re.compile(
+    r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
+    re.IGNORECASE,
+)
+LONGEST = 4000
+"""Characters of an answer that are read."""
+
 _LONG = 3
 """Words that name something, from which on a reference is taken for a text and not for a name."""
 
@@ -38,7 +44,7 @@ def says(question: str, references: Sequence[str], answer: str) -> bool:
     Args:
         question: its text; what it mentions itself is no news.
         references: right answers.
-        answer: a few words or sentences.
+        answer: a few words or sentences; of a long text the beginning and the end are read.
 
     >>> says("What is 7 times 8?", ["56"], "7 * 8 = 56"), says("What is 7 times 8?", ["56"], "56 or 57")
     (True, False)
@@ -47,6 +53,8 @@ def says(question: str, references: Sequence[str], answer: str) -> bool:
     >>> says("Which city is it?", ["Paris"], "It is not Paris but Lyon.")
     False
     """
+    if len(answer) > LONGEST:
+        answer = f"{answer[: LONGEST // 2]}\n{answer[-LONGEST // 2 :]}"
     return any(_says(question, reference, answer) for reference in references)
 
 
@@ -73,9 +81,10 @@ def _says(question: str, reference: str, answer: str) -> bool:
 def _polarity(answer: str) -> bool | None:
     """What an answer says to a question of yes or no; None if it says that it does not know."""
     words = read_words(answer)
-    for word in words:
-        if word.text in _POLARITY and (word is words[0] or word.text not in ("no",)):
-            before = words[: words.index(word)]
+    for place, word in enumerate(words):
+        begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
+        if word.text in _POLARITY and (begins or word.text != "no"):
+            before = words[:place]
             return _POLARITY[word.text] != any(each.text in ("not", "isnt") for each in before)
     if not words or _DOUBT.search(answer):
         return None

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from secl.grading.vocabulary import DROPPED_KINDS, FUNCTION_WORDS, KINDS, OTHER_PLACE, PARTICLES, TITLES
 from secl.grading.words import Word, denied, offered, read_words
 
+_YEAR_AND_MONTH = re.compile(r"\d{4}/\d{1,2}")
+_PLACE = frozenset(("in", "at", "on", "from", "by", "to", "near"))
 _PERSON = re.compile(
     r"\b(?:who|whom|whose|author|writer|poet|painter|artist|composer|inventor|scientist|president|person)\b",
     re.IGNORECASE,
@@ -34,7 +36,10 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
         for start, end in _places(wanted, words, gaps=len(wanted) > 1 and _PERSON.search(question) is not None):
             if denied(words, start, end) or (not listed and offered(words, start, end)):
                 continue
-            if _other_name(words, start, end, asked, surname) or _echo(words, end, asked, wanted):
+            person = _PERSON.search(question) is not None
+            if _other_name(words, start, end, asked, person=person, surname=surname) or _echo(
+                words, end, asked, wanted
+            ):
                 continue
             return True
     return False
@@ -47,6 +52,8 @@ def _variants(question: str, reference: str) -> Iterator[tuple[list[Word], bool]
         if words := read_words(text):
             yield words, False
     words = read_words(plain)
+    if len(words) > 1 and words[0].text in _PLACE:
+        yield words[1:], False
     fewer = [word for word in words if word.text not in DROPPED_KINDS]
     if 0 < len(fewer) < len(words):
         yield fewer, False
@@ -84,6 +91,8 @@ def _places(wanted: Sequence[Word], words: Sequence[Word], *, gaps: bool) -> Ite
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
     """Whether two words are equal; the last word of a name may be in the plural, and symbols keep their case."""
     one, other = wanted.text, word.text
+    if _YEAR_AND_MONTH.fullmatch(one) and other.startswith(f"{one}/"):
+        return True  # a day of that month
     if one == other:
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
             return True
@@ -96,8 +105,10 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
     return any(short + end == long for short, long in pairs for end in ("s", "es"))
 
 
-def _other_name(words: Sequence[Word], start: int, end: int, asked: Sequence[str], surname: bool) -> bool:
-    """Whether the mention is a part of another name."""
+def _other_name(
+    words: Sequence[Word], start: int, end: int, asked: Sequence[str], *, person: bool, surname: bool
+) -> bool:
+    """Whether the mention is a part of another name; a person may have further last names."""
     before = words[start - 1] if start and not words[start - 1].after else None
     behind = words[end] if end < len(words) and not words[end - 1].after else None
     if before is not None and before.capital:
@@ -106,9 +117,10 @@ def _other_name(words: Sequence[Word], start: int, end: int, asked: Sequence[str
         usual = FUNCTION_WORDS | TITLES | {*asked}
         if surname and before.text not in usual:
             return True
-    if behind is None or not behind.capital or not words[end - 1].capital:
+    if behind is None or not behind.capital or not words[end - 1].capital or (person and not surname):
         return False
-    return behind.text not in FUNCTION_WORDS | KINDS | {*asked} and not behind.written.isdigit()
+    abbreviation = behind.written.isupper() and len(behind.written) <= 3  # Washington DC
+    return behind.text not in FUNCTION_WORDS | KINDS | {*asked} and not abbreviation
 
 
 def _echo(words: Sequence[Word], end: int, asked: Sequence[str], wanted: Sequence[Word]) -> bool:

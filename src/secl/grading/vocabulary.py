@@ -61,7 +61,7 @@ FUNCTION_WORDS = frozenset(
 DENIALS = frozenset(
     word_list(
         "not never neither nor cannot cant isnt wasnt arent werent doesnt dont didnt wont hasnt unlike except without "
-        "than non nicht kein keine pas"
+        "than against non nicht kein keine pas"
     )
 )
 """What denies the words behind it in its clause."""

@@ -14,6 +14,7 @@ _NO_DENIALS = re.compile(
 )
 _NO_POSSESSIVES = ("it's", "that's", "it\u2019s", "that\u2019s")
 _SPLIT = re.compile(r"(?<=[\w)])[-/\u2010-\u2015](?=[A-Za-z(])|\s+[-\u2010-\u2015]+\s+|\s+|(?<=[,;:!?(])(?=\D)|(?=\()")
+_INITIALS = re.compile(r"\b([A-Z])\.\s+(?=[A-Z]\.)")
 _ENDS = re.compile('[,;:.!?)\\]"\u201d\u2014]+$')
 
 
@@ -47,6 +48,9 @@ def read_words(text: str) -> list[Word]:
     """
     words: list[Word] = []
     article = False
+    text = _INITIALS.sub(r"\1.", text)
+    if text.isupper() and " " in text.strip():
+        text = text.lower()  # capitals say nothing where there is nothing else
     for part in _SPLIT.split(_NO_DENIALS.sub(" ", text)):
         ends = _ENDS.search(part)
         after = ends[0] if ends else ""

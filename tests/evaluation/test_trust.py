@@ -28,7 +28,9 @@ def choice(record: Record, answer: str, *, reference: str | None = None, options
     return replace(record, question=question, reply=replace(record.reply, answer=answer), correct=correct)
 
 
-def with_posterior(record: Record, confidence: float, *, informed: bool = True, own: int = 0) -> Record:
+def with_posterior(
+    record: Record, confidence: float, *, informed: bool = True, own: int = 0, fitted: int = 100
+) -> Record:
     """The record with a posterior over four candidates, of which the first has this probability."""
     rest = (1 - confidence) / 3
     posterior = Posterior(
@@ -39,7 +41,7 @@ def with_posterior(record: Record, confidence: float, *, informed: bool = True, 
         reliability=None,
         agreement=None,
         informed=informed,
-        questions=100,
+        questions=fitted,
     )
     return replace(record, posterior=posterior)
 
@@ -94,7 +96,11 @@ class TestOnLabels:
         verdict = from_grades([(0.7, False), (0.8, False), (0.75, True)])
         assert verdict.level == "unproven"
         assert verdict.codes == ("few_labels",)
-        assert "label 17 more" in verdict.line
+        assert "label 47 more" in verdict.line
+
+    def test_thirty_graded_answers_do_not_make_a_confidence_fine(self) -> None:
+        levels = {from_grades(calibrated(30, seed)).level for seed in range(20)}
+        assert levels == {"unproven"}
 
     def test_confidences_too_low_are_a_doubt_and_no_alarm(self) -> None:
         pairs = [(p / 2, right) for p, right in calibrated(300)]
@@ -170,8 +176,12 @@ class TestWithoutLabels:
 
     def test_a_posterior_that_knows_nothing(self, make_record: MakeRecord) -> None:
         records = [with_posterior(make_record(n), 0.25, informed=n < 20) for n in range(60)]
-        codes = [reason.code for reason in seen(records)]
-        assert codes == ["uninformed"]  # and not that the confidences are all the same
+        found = [(reason.code, reason.severity) for reason in seen(records)]
+        assert found == [("uninformed", "stop")]  # and not that the confidences are all the same
+
+    def test_a_posterior_that_has_seen_few_questions_may_know_more_later(self, make_record: MakeRecord) -> None:
+        records = [with_posterior(make_record(n), 0.25, informed=n < 20, fitted=20) for n in range(40)]
+        assert [(reason.code, reason.severity) for reason in seen(records)] == [("uninformed", "doubt")]
 
     def test_the_same_confidence_for_all(self, make_record: MakeRecord) -> None:
         assert {reason.code for reason in seen([make_record(n, digit=2) for n in range(40)])} == {"constant"}

@@ -15,6 +15,9 @@ from secl.records import Question, Record, Reply
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
 
+SOON = 50
+"""Questions below which a fit that finds no knowledge may have seen too few of them."""
+
 LITTLE = 0.05
 """Probability of all digits, or of all letters, below which the model does not mean the one it is read to say."""
 
@@ -83,13 +86,14 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
 def _of_knowing(records: Sequence[Record]) -> Reason | None:
     """Whether the posterior found that the model knows nothing here."""
     posteriors = [record.posterior for record in records if record.posterior is not None]
-    unknowing = sum(not posterior.informed for posterior in posteriors)
-    if len(posteriors) < FEWEST or unknowing < len(posteriors) / 2:
+    unknowing = [posterior for posterior in posteriors if not posterior.informed]
+    if len(posteriors) < FEWEST or len(unknowing) < len(posteriors) / 2:
         return None
-    text = (
-        f"The model shows no sign of knowing the answers to {unknowing} of {len(posteriors)} questions, so their "
-        "confidences are mere guesses among the candidates; use a larger model."
-    )
+    shown = f"no sign of knowing the answers to {len(unknowing)} of {len(posteriors)} questions"
+    if median(posterior.questions for posterior in unknowing) < SOON:
+        text = f"So far the model shows {shown}; a few more questions may show some."
+        return Reason("uninformed", "doubt", text)
+    text = f"The model shows {shown}, so their confidences are guesses among the candidates; use a larger model."
     return Reason("uninformed", "stop", text)
 
 

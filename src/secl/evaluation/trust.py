@@ -31,6 +31,10 @@ WEAK = 0.6
 GAP = 0.1
 """Mean confidence less accuracy from which it is too wrong to act on; half of it is a doubt."""
 
+ENOUGH = 50
+"""Graded answers from which a confidence may be called fine: 5% of simulated confidences that are 0.2 too high are then
+called so (19% from 20 answers on), and 92% of calibrated ones."""
+
 RESAMPLES = 1000
 """Draws of the bootstrap."""
 
@@ -133,8 +137,8 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     accuracy, mean = fmean(grades), fmean(confidences)
     reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades)]
-    if n < FEWEST:
-        text = f"Only {n} of the answers are known to be right or wrong; label {FEWEST - n} more to test them."
+    if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
+        text = f"Only {n} of the answers are known to be right or wrong; label {ENOUGH - n} more to test them."
         reasons.append(Reason("few_labels", "doubt", text))
     if reasons:
         return Verdict(_level(reasons, proven=False), tuple(reasons), n, n, accuracy, mean)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from secl.evaluation.summary import LOW_DIGIT_MASS
+from secl.evaluation.symptoms import stated_alone
 from secl.grading import reported_correct
 from secl.records import Question, Record, References
 
@@ -95,10 +96,7 @@ def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
 
 def source_of(record: Record) -> Source:
     """Where `Record.confidence` comes from, but for labels."""
-    posterior = record.posterior
-    if posterior is None or (posterior.confidence is None and not record.answers_best):
-        return "stated"
-    return "posterior"
+    return "stated" if stated_alone(record) else "posterior"
 
 
 def named(question: Question, answer: str | None) -> str:

@@ -91,8 +91,12 @@ def test_a_data_frame_without_a_library_says_what_to_install(monkeypatch: pytest
 
 @pytest.mark.parametrize("question", [None, 5, b"Who?", ["Who?"], {"question": "Who?"}])
 def test_what_is_no_question_is_refused_in_a_sentence(question: object) -> None:
+    calibrator = secl.Calibrator(secl.ScriptedModel())
     with pytest.raises(QuestionError, match=r"is no question; give a text or a secl\.Question"):
-        secl.Calibrator(secl.ScriptedModel()).ask(question)  # type: ignore[arg-type]
+        calibrator.ask(question)  # type: ignore[arg-type]
+    with pytest.raises(QuestionError, match="is no question"):
+        secl.ask_all(calibrator, ["Why?", question], progress=False)  # type: ignore[list-item]
+    assert calibrator.state.position == 0
 
 
 def test_a_conversation_is_told_where_its_parts_go() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
 
 from secl.calibrator import Calibrator
@@ -12,6 +12,7 @@ from secl.evaluation.summary import Summary, summarise
 from secl.grading import reported_correct
 from secl.records import Question, Record
 from secl.runs.encoding import to_row
+from secl.scoring import as_question
 
 MOST = 50
 """Records that a notebook shows."""
@@ -78,11 +79,11 @@ def ask_all(calibrator: Calibrator, questions: Iterable[Question | str], *, prog
         progress: whether to show the bar.
 
     Raises:
-        QuestionError: the model cannot answer a question.
+        QuestionError: something is no question, before any is asked, or the model cannot answer one.
     """
     from rich.progress import track
 
-    asked: Sequence[Question] = [Question(each) if isinstance(each, str) else each for each in questions]
+    asked = [as_question(each) for each in questions]
     answers = calibrator.run(asked)
     return Records(track(answers, "asking", total=len(asked), disable=not progress))
 

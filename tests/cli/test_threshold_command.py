@@ -100,8 +100,8 @@ def test_labels_from_a_review_give_a_promise_and_volunteered_ones_do_not(shell: 
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered([0.9] * 5, [True] * 5))
     refused(("threshold", run), "--risk", "--cost-wrong")
-    refused(("threshold", run, "--risk", 0), "between 0 and 1", "no number of labels")
-    refused(("threshold", run, "--risk", 1), "between 0 and 1")
+    refused(("threshold", run, "--risk", 0), "above 0 and below 1", "no number of labels")
+    refused(("threshold", run, "--risk", 1), "above 0 and below 1")
     refused(("threshold", run, "--risk", "often"), "often")
     refused(("threshold", run, "--risk", 0.1, "--confidence", 1), "certainty")
     refused(("threshold", run, "--cost-wrong", 10), "--cost-review")

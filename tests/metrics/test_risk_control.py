@@ -149,7 +149,7 @@ def test_the_cheapest_threshold_counts_what_labels_cost() -> None:
 
 @pytest.mark.parametrize("risk", [0.0, 1.0, -0.1, NAN])
 def test_a_risk_that_is_no_risk_is_refused(risk: float) -> None:
-    with pytest.raises(ParameterError, match="risk must lie between 0 and 1"):
+    with pytest.raises(ParameterError, match="risk must lie above 0 and below 1"):
         guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
     with pytest.raises(ParameterError, match="certainty"):
         guaranteed(risk_coverage([0.5], [1]), 0.1, 1.0)

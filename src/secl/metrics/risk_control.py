@@ -296,7 +296,6 @@ def check_level(risk: float, certainty: float) -> None:
     Raises:
         ParameterError: one of them is not inside (0, 1).
     """
-    check_finite(
-        "risk", risk, 0.0 < risk < 1.0, "lie between 0 and 1 (no number of labels shows that nothing is wrong)"
-    )
-    check_finite("certainty", certainty, 0.0 < certainty < 1.0, "lie between 0 and 1")
+    rule = "lie above 0 and below 1"
+    check_finite("risk", risk, 0.0 < risk < 1.0, f"{rule} (no number of labels shows that nothing is wrong)")
+    check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, rule)

@@ -86,7 +86,7 @@ def test_an_option_that_looks_like_its_own_letter_is_fine(tmp_path: Path) -> Non
 BAD_JSONL = [
     ('{"question": "a"}\n{"question": ', "line 2 is broken JSON"),
     ('["question"]', "line 1 is not a JSON object"),
-    ('{"id": "a"}', "line 1 has no 'question'; its names are id; say which one it is with --columns question=NAME"),
+    ('{"id": "a"}', "line 1 has no 'question'; its names are 'id'; say which one it is with --columns question=NAME"),
     ('{"question": "  "}', "line 1 has no 'question'"),
     ('{"question": ["a"]}', "line 1 has a 'question' that is neither text nor number"),
     ('{"question": "a", "id": true}', "line 1 has a 'id' that is neither text nor number"),
@@ -135,7 +135,7 @@ def test_a_bad_jsonl_file_is_refused_with_file_and_line(text: str | bytes, messa
 
 
 BAD_CSV = [
-    ("text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are text, A, B; say which one it is with"),
+    ("text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are 'text', 'A', 'B'; say which one it is with"),
     ("A,B\nb,c\n", "line 1 has no column 'question'"),
     ("question,id,id\na,b,c\n", "line 1 has the column 'id' twice"),
     ("question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),

@@ -43,6 +43,7 @@ ROWS: list[dict[str, Any]] = [
     },
     {"question": "How many?", "form": "number", "reference": "1,234", "low": "- none"},
     {"question": "Unknown?", "options": {"A": "[x", "B": "{y"}},
+    {"question": "Grade?", "options": ["B", "A", "C"], "reference_index": 1},
 ]
 
 

@@ -138,7 +138,7 @@ def unread(extras: Iterable[str]) -> list[str]:
     sentences = []
     for name in extras:
         key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
-        if key is not None:
+        if key is not None and name.isprintable():
             sentences.append(
                 f"the column {name!r} is carried along and not read; if it is the {key}, say --columns '{key}={name}'"
             )

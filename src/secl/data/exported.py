@@ -13,8 +13,8 @@ from secl.data.columns import KEYS, plain
 from secl.errors import DataError, QuestionError
 from secl.records import Question
 
-SIGNATURE = frozenset({"position", "own_answer", "stated_confidence", "digit_mass"})
-"""Columns by which a table is known as an export."""
+SIGNATURE = frozenset({"position", "stated_confidence", "digit_mass", "plain_tokens"})
+"""Columns by which a table is known as an export; every row of one fills them."""
 
 PREFIX = "extra_"
 """Before the name of an extra column that is called like one of an export."""

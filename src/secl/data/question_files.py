@@ -164,11 +164,12 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
         try:
             if isinstance(raw.values, DataError):
                 raise raw.values
-            values = raw.values
-            if exported or is_export(values):
+            values, lettered = raw.values, exported or is_export(raw.values)
+            if lettered:
                 values = without_computed(values, cells=table.cells)
             seen |= set(values)
-            row = _row(raw, values, named(header or tuple(values), table.location or raw.location), name)
+            found = named(header or tuple(values), table.location or raw.location)
+            row = _row(raw, values, found, name, lettered)
             _check_new(row.question.id, places, raw.location)
         except DataError as problem:
             if not skip_bad:
@@ -184,7 +185,9 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str) -> QuestionRow:
+def _row(
+    raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str, lettered: bool
+) -> QuestionRow:
     if is_record(values):
         return QuestionRow(*from_record(values, raw.location), raw.line)
     by_meaning = {meaning: values[key] for key, meaning in found.items() if meaning is not None and key in values}
@@ -193,7 +196,7 @@ def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | 
     extra = [(key, _plain_text(values[key])) for key, meaning in found.items() if meaning is None and key in values]
     extra = [(key, value) for key, value in extra if value]
     return QuestionRow(
-        build_question(by_meaning, extra, raw.location, name, raw.line),
+        build_question(by_meaning, extra, raw.location, name, raw.line, lettered=lettered),
         text(by_meaning, "answer", raw.location),
         truth(by_meaning, "correct", raw.location),
         raw.line,
@@ -202,7 +205,7 @@ def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | 
 
 
 def _how_to_name(names: Iterable[str]) -> str:
-    return f"its names are {', '.join(names)}; say which one it is with --columns question=NAME"
+    return f"its names are {', '.join(map(repr, names))}; say which one it is with --columns question=NAME"
 
 
 def _plain_text(value: object) -> str:
@@ -227,5 +230,5 @@ def _check_mapped(columns: Mapping[str, str], seen: set[str], source: str) -> No
         if plain(name) not in present:
             raise DataError(
                 f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
-                f"{', '.join(sorted(seen))}."
+                f"{', '.join(map(repr, sorted(seen)))}."
             )

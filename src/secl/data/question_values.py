@@ -16,7 +16,15 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(values: Values, extra: Sequence[tuple[str, str]], location: str, name: str, number: int) -> Question:
+def build_question(
+    values: Values,
+    extra: Sequence[tuple[str, str]],
+    location: str,
+    name: str,
+    number: int,
+    *,
+    lettered: bool = False,
+) -> Question:
     """The question of a row.
 
     Args:
@@ -25,6 +33,7 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], location: s
         location: of the row, for messages.
         name: of the file: the domain, and the start of the id, of a question that has none.
         number: of the row.
+        lettered: whether the reference of a question with options is its letter, whatever the options say.
 
     Raises:
         DataError: what the row says is not usable.
@@ -33,7 +42,7 @@ def build_question(values: Values, extra: Sequence[tuple[str, str]], location: s
     if question is None:
         raise DataError(f"{location} has no 'question'; give its text.")
     options, labels = _options(values, location)
-    reference, form = _reference(values, options, labels, location)
+    reference, form = _reference(values, options, labels, location, lettered)
     form_name = text(values, "form", location) or ("choice" if options else form)
     _check_form(form_name, reference, location)
     try:
@@ -191,7 +200,7 @@ def _lettered(values: Values, location: str) -> tuple[str, ...]:
 
 
 def _reference(
-    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str
+    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str, lettered: bool
 ) -> tuple[str | References | None, Form]:
     """What is right, and the form of an open answer that goes with it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
@@ -207,6 +216,8 @@ def _reference(
     if key == "references" or isinstance(value, list | dict):
         return _references(value, options, labels, f"{location} has {key!r}")
     reference = text(values, key, location)
+    if lettered and reference in LETTERS[: len(options)]:
+        return reference, "short"
     if reference and options:
         return _letter(reference, options, labels, location), "short"
     return reference, "short"

@@ -1,9 +1,9 @@
 """Calibrate a model on your own questions and print what changed.
 
-    python examples/own_questions.py MODEL QUESTIONS.jsonl
+    python examples/own_questions.py MODEL QUESTIONS
 
-MODEL is a preset name, a hub id, a folder or a GGUF file. The file needs nothing but the key "question" on each line;
-"options" and "reference" are welcome.
+MODEL is a preset name, a hub id, a folder or a GGUF file. The file, of any format in docs/questions.md, needs nothing but
+the column "question"; "options" and "reference" are welcome.
 """
 
 from __future__ import annotations

@@ -91,3 +91,18 @@ def test_columns_that_do_not_fit_are_refused(
 ) -> None:
     file = jsonl(tmp_path / "q.jsonl", GOOD)
     refused(run_of("no such model", "--questions", file, "--columns", columns), words)
+
+
+def test_ask_takes_a_passage_and_a_system_text(shell: Shell, tiny_llama: Path, refused: Any) -> None:
+    question = ("ask", "Why?", "--option", "x", "--option", "y", "--model", tiny_llama)
+    plain, given = shell(*question), shell(*question, "--context", "It rains.\nA lot.", "--system", "Be brief.")
+    assert (plain.code, given.code) == (0, 0)
+    assert plain.out != given.out
+    refused((*question, "--context", "word " * 3000), "takes", "more than the 2048 that the model can read")
+
+
+def test_a_check_names_what_it_skips(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "q.jsonl", GOOD, "{oops")
+    ended = shell("check", "--model", tiny_llama, "--questions", file, "--skip-bad")
+    assert ended.code in (3, 4)
+    assert f"skipped: {file}, line 2 is broken JSON" in ended.err

@@ -216,9 +216,9 @@ def _reference(
     if key == "references" or isinstance(value, list | dict):
         return _references(value, options, labels, f"{location} has {key!r}")
     reference = text(values, key, location)
-    if lettered and reference in LETTERS[: len(options)]:
-        return reference, "short"
     if reference and options:
+        if lettered and reference in LETTERS[: len(options)]:
+            return reference, "short"
         return _letter(reference, options, labels, location), "short"
     return reference, "short"
 

@@ -9,9 +9,6 @@ Many thresholds are tried, so they are tested in a fixed order (Learn then Test,
 those which passed has a risk above r is delta at most, whatever the confidences are worth: they choose where the walk
 begins and how many it accepts, and what is promised rests on the labels alone. It holds for answers that are
 exchangeable with the labelled ones, and if these are a random sample of them, drawn without looking at the answers.
-
-MAPIE's `BinaryClassificationController` (fixed sequence, precision) makes the same test from a classifier's
-`predict_proba` on a grid of 100 values; it has no answers without labels, which say here where a test is worth while.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """One model's answers rated by another one: who knows better which of them are right?
 
-    python -m benchmarks.cross_rating write RUN pairs.jsonl --per-domain 100
-    secl score pairs.jsonl --model OTHER --out RATED
+    python -m benchmarks.cross_rating compare RUN OTHER
+
+RUN and OTHER are runs of two models over the same questions with options, whose candidates were compared and whose
+P(True) was asked (`--evidence-on always --extra-evidence candidates`, or the method posterior). Neither depends on who
+answered, so OTHER's rating of RUN's answers can be read off it; but for the confidence that OTHER states, for which it
+has to be given the answers:
+
+    python -m benchmarks.cross_rating write RUN answers.jsonl --per-domain 100
+    secl score answers.jsonl --model OTHER --out RATED
     python -m benchmarks.cross_rating compare RUN RATED
 
-RUN is a run over questions with options whose answers were scored with P(True) and compared with the other candidates
-(`--gate always --evidence-on always --extra-evidence candidates`); the answers are those of its frozen model. Its
-self-rating is weighed along its own stream from as many orders of the options as the other model read.
+Answers are those of the frozen model; posteriors are weighed along each run's own stream.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from secl.evaluation.measures import Measures, measure
@@ -45,52 +50,55 @@ def write(run: Path, path: Path, per_domain: int) -> int:
     return len(lines)
 
 
-def compare(run: Path, rated: Path) -> dict[str, dict[str, Measures]]:
-    """Measures of the confidences that the model itself and the other one have in the same answers, by domain."""
-    others = {record.question.id: record for record in _records(rated)}
-    first = next(iter(others.values())).evidence.candidates
-    orders = 0 if first is None else len(first.letters)
+def compare(run: Path, other: Path) -> dict[str, dict[str, Measures]]:
+    """Measures of the confidences that a model itself and another one have in its answers, by domain."""
+    own, others = _records(run), {view.record.question.id: view for view in _views(_records(other))}
     found: dict[str, list[tuple[bool, Confidences]]] = {}
-    for record, posterior in _self_rated(_records(run), orders):
-        other = others.get(record.question.id)
-        if other is None or record.frozen_correct is None or other.reply.answer != record.frozen.answer:
+    for view in _views(own):
+        record, rater = view.record, others.get(view.record.question.id)
+        answer, correct = record.frozen.answer, record.frozen_correct
+        if rater is None or answer is None or correct is None:
             continue
-        confidences = {"stated by itself": record.frozen.confidence, "its own posterior": posterior}
-        confidences |= _p_true("its own P(True)", record) | _p_true("P(True) of the other", other)
-        confidences |= {"stated by the other": other.reply.confidence, "posterior of the other": other.label_free}
+        confidences = {f"itself, {name}": each for name, each in view.of(answer).items()}
+        confidences |= {f"the other, {name}": each for name, each in rater.of(answer).items()}
         for domain in (record.question.domain, ALL):
-            found.setdefault(domain, []).append((record.frozen_correct, confidences))
+            found.setdefault(domain, []).append((correct, confidences))
     return {
         domain: {
-            name: measure([each[name] for _, each in rows], [correct for correct, _ in rows], resamples=1000)
+            name: measure([each[name] for _, each in rows], [correct for correct, _ in rows])
             for name in sorted(set.intersection(*(set(each) for _, each in rows)))
         }
-        for domain, rows in found.items()
+        for domain, rows in sorted(found.items(), key=lambda item: item[0] == ALL)
     }
 
 
-def _p_true(name: str, record: Record) -> Confidences:
-    """P(True) of the answer of a frozen model, where it was asked for."""
-    p_true, question = record.evidence.p_true, record.question
-    if p_true is None or record.frozen.answer is None:
-        return {}
-    by_text = dict(zip(p_true.candidates, p_true.probabilities, strict=True))
-    return {name: by_text[question.option(record.frozen.answer)]}
+@dataclass(frozen=True)
+class View:
+    """What a model thinks of the options of a question, whoever answers it."""
+
+    record: Record
+    posterior: tuple[float, ...]
+
+    def of(self, letter: str) -> Confidences:
+        """Its confidences in an option."""
+        question, p_true = self.record.question, self.record.evidence.p_true
+        found = {"posterior": self.posterior[question.letters.index(letter)]}
+        if self.record.frozen.answer == letter:  # a model states its confidence in one answer only
+            found["stated"] = self.record.frozen.confidence
+        if p_true is not None and question.option(letter) in p_true.candidates:
+            found["P(True)"] = p_true.probabilities[p_true.candidates.index(question.option(letter))]
+        return found
 
 
-def _self_rated(records: Sequence[Record], orders: int) -> list[tuple[Record, float]]:
-    """The posterior of every answer of the frozen model, weighed along the stream."""
+def _views(records: Sequence[Record]) -> list[View]:
+    """What a run says about the options of each question; the posterior is weighed along its stream."""
     rule = PosteriorRule()
-    state, weighed = rule.start(), []
+    state, views = rule.start(), []
     for record in records:
-        evidence = record.evidence
-        if evidence.candidates is not None:
-            fewer = replace(evidence.candidates, letters=evidence.candidates.letters[:orders])
-            evidence = replace(evidence, candidates=fewer)
-        state, posterior = rule.step(state, rule.read(record.question, record.frozen, record.frozen, evidence))
-        own = None if posterior is None else posterior.confidence
-        weighed.append((record, record.frozen.confidence if own is None else own))
-    return weighed
+        state, posterior = rule.step(state, rule.read(record.question, record.frozen, record.frozen, record.evidence))
+        if posterior is not None:
+            views.append(View(record, posterior.probabilities))
+    return views
 
 
 def _records(run: Path) -> list[Record]:
@@ -124,12 +132,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     writing.add_argument("--per-domain", type=int, default=100)
     comparing = commands.add_parser("compare")
     comparing.add_argument("run", type=Path)
-    comparing.add_argument("rated", type=Path)
+    comparing.add_argument("other", type=Path)
     options = parser.parse_args(arguments)
     if options.command == "write":
         print(f"{write(options.run, options.path, options.per_domain)} answers in {options.path}")
     else:
-        print(table(compare(options.run, options.rated)))
+        print(table(compare(options.run, options.other)))
 
 
 if __name__ == "__main__":

@@ -136,4 +136,5 @@ def test_a_real_model_rates_from_the_shell(shell: Shell, pairs: Path, tiny_llama
     assert ended.code == 0
     rows = json.loads(ended.out)["answers"]
     assert [len(row["candidates"]) for row in rows][:3] == [3, 3, 4]
+    assert all(row["pmi"] is not None for row in rows[:3])
     assert all(0 < row["confidence"] < 1 for row in rows)

@@ -97,11 +97,10 @@ def _rated(settings: RunSettings) -> tuple[Stream, list[Record]]:
 def _json(stream: Stream, records: list[Record]) -> dict[str, Any]:
     """Every answer as a flat row, and what was left out."""
     from secl.evaluation.json_values import json_value
-    from secl.reports.given_table import pmi_of
     from secl.runs.encoding import to_row
 
     return {
-        "answers": [json_value({**to_row(record), "pmi": pmi_of(record)}) for record in records],
+        "answers": [json_value(to_row(record)) for record in records],
         "skipped": [{"where": where, "why": why} for where, why in stream.skipped],
     }
 

@@ -125,6 +125,13 @@ def own_candidate(question: Question, reply: Reply) -> int | None:
     return question.letters.index(reply.answer) if question.options else 0
 
 
+def pmi_of(question: Question, reply: Reply, evidence: Evidence) -> float | None:
+    """Pointwise mutual information of question and answer in nats; None where the answer is compared with nothing."""
+    number, compared = own_candidate(question, reply), evidence.candidates
+    likelihood = None if compared is None or number is None else compared.likelihoods[number]
+    return None if likelihood is None else likelihood.pmi
+
+
 def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:
     texts = candidates.candidates
     first = LetterOrder(order=tuple(range(len(texts))), log_p=frozen.option_log_p)

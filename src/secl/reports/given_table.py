@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secl.evaluation.measures import measure
-from secl.posterior.views import own_candidate
+from secl.posterior.views import pmi_of
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, counted, number
 from secl.reports.table import Cell, Column, Table
@@ -33,17 +33,9 @@ def _row(record: Record, graded: bool) -> list[str]:
         number(record.confidence, 3),
         number(record.reply.confidence, 3),
         number(p_true.probabilities[0] if p_true else None, 3),
-        number(pmi_of(record), 1, "+"),
+        number(pmi_of(record.question, record.reply, record.evidence), 1, "+"),
         *([VERDICTS[record.correct]] if graded else []),
     ]
-
-
-def pmi_of(record: Record) -> float | None:
-    """Pointwise mutual information of the model's own or the given answer with its question, in nats."""
-    number = own_candidate(record.question, record.reply)
-    compared = record.evidence.candidates
-    likelihood = None if compared is None or number is None else compared.likelihoods[number]
-    return None if likelihood is None else likelihood.pmi
 
 
 def given_notes(records: Sequence[Record]) -> list[str]:

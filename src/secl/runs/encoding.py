@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from secl.data.cells import joined
 from secl.grading import reported_correct
+from secl.posterior.views import pmi_of
 from secl.records import Record, References
 
 _COMPUTED = ("confidence", "hard_confidence")
@@ -100,6 +101,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "frozen_correct": record.frozen_correct,
         "frozen_confidence": record.frozen.confidence,
         "p_true": p_true.probabilities[0] if p_true else None,
+        "pmi": pmi_of(record.question, record.reply, record.evidence),
         "signal": record.signal,
         "posterior": posterior.confidence if posterior else None,
         "best_answer": record.best_answer if posterior else None,

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secl.errors import RequestError
 from secl.given import GivenAnswer
+from secl.posterior.views import pmi_of
 from secl.prompts.parsing import MAX_WORDS
 from secl.records import Form, Question
-from secl.reports.given_table import pmi_of
 from secl.server.http.confidence import Secl, secl_of
 from secl.server.http.conversation import asked_in, make_question, turns_of
 from secl.server.http.metrics import Metrics
@@ -122,7 +122,7 @@ def score_reply(result: Answer) -> ScoreReply:
         option_text=question.option(reply.text) if question.options else None,
         p_true=None if p_true is None else p_true.probabilities[0],
         log_probability=_finite(reply.log_probability),
-        pmi=_finite(pmi_of(record)),
+        pmi=_finite(pmi_of(question, reply, record.evidence)),
         secl=secl_of(result),
     )
 

@@ -262,7 +262,7 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     plain = tmp_path / "plain"
     plain.mkdir()
     for command in (("history",), ("show", "3"), ("verify",), ("rollback", 3), ("pause",), ("resume",)):
-        refused((*command, "--state", plain), plain, "not a run folder")
+        refused((*command, "--state", plain), plain, "no server's state")
     refused(("show", "rec_4x", "--state", state), "rec_4x", "names no record")
     refused(("show", "40", "--state", state), "no record 40")
     refused(("verify", "--record", "40", "--state", state), "no record 40")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
@@ -60,9 +61,7 @@ def test_a_bar_is_the_accuracy_of_its_bin_and_an_empty_bin_has_none() -> None:
 def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
     confidence = [0.45] + [0.75] * 60
     top, _ = reliability_figure([("some", confidence, [1] + [1, 0] * 30)]).axes
-    assert [bar.get_alpha() or float(np.asarray(bar.get_facecolor())[3]) for bar in top.patches] == pytest.approx(
-        [math.sqrt(1 / 50), 1.0]
-    )
+    assert [to_rgba(bar.get_facecolor())[3] for bar in top.patches] == pytest.approx([math.sqrt(1 / 50), 1.0])
     lines = [np.asarray(line.get_xydata()) for line in top.lines]
     whiskers = [line[:, 1] for line in lines if len(line) == 2 and line[0, 0] == line[1, 0]]
     assert whiskers[0] == pytest.approx(wilson(1.0, 1))

@@ -205,7 +205,7 @@ def test_ctrl_c_ends_in_one_sentence_that_says_how_to_go_on(stream_case: Case, b
 
 
 REFUSALS = [
-    (("--tau", "0.9"), "begun was begun with other settings (tau: None there, 0.9 here)"),
+    (("--tau", "0.9"), "begun was begun with other settings (tau: default there, 0.9 here)"),
     (("--delta", "0.3", "--seed", "7"), "(delta: 0.15 there, 0.3 here; seed: 42 there, 7 here)"),
     (("--benchmarks", "capitals"), "either a stream of benchmarks or a file of questions"),
     (("--out", "elsewhere"), "leave --out away"),

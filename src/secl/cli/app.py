@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -24,7 +25,7 @@ app = App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
-app["--version"].show = False
+app.register_install_completion_command(help="Install tab completion for this shell.")
 
 RunFolder = Annotated[Path, Parameter(help="A run folder.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
@@ -34,6 +35,9 @@ Flag = Parameter(negative=())
 
 def main() -> None:
     """Run the command line: a mistake of the user ends in one sentence and exit code 2, a warning is one line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of few characters shows the others as \\uXXXX
     warnings.showwarning = lambda message, *_args, **_kwargs: print(f"secl: {message}", file=sys.stderr)  # noqa: T201
     try:
         code = app(sys.argv[1:], exit_on_error=False, print_error=False)

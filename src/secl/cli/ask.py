@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
-from secl.cli.app import app, console
+from cyclopts import Parameter
+
+from secl.cli.app import AsJson, app, console, print_json
+from secl.errors import ParameterError
 from secl.settings import FLAT, ModelSettings
 
 
 @app.command
 def ask(
-    question: str,
+    question: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
     option: list[str] | None = None,
@@ -19,12 +23,13 @@ def ask(
     system: str = "",
     adapter: Path | None = None,
     accept: float | None = None,
+    as_json: AsJson = False,
     model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
     """Ask one question and see the answer, how sure the model is of it, and how probable each candidate is.
 
     Args:
-        question: The question.
+        question: The question; - reads it from standard input.
         option: An answer to choose from; give two or more, or none.
         context: A passage to answer from.
         system: The system text; the model's own by default.
@@ -36,7 +41,7 @@ def ask(
     from secl.posterior.rule import PosteriorRule
     from secl.records import Question
     from secl.reports.acceptance_report import accepted_line
-    from secl.reports.console import answer_panel
+    from secl.reports.console import answer_json, answer_panel
     from secl.reports.formatting import terminal_text
     from secl.runs.loading import load_for_asking
     from secl.validation import check_finite
@@ -44,19 +49,28 @@ def ask(
     if accept is not None:
         check_finite("lowest accepted confidence", accept, 0 <= accept <= 1, "lie in [0, 1]")
     changes = {"model": model.model_dump(exclude_unset=True)} if model else {}
-    to_ask = Question(question, tuple(option or ()), context=context, system=system)
+    if question.startswith("--") and len(question.split()) == 1:
+        raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
+    text = sys.stdin.read() if question == "-" else question
+    to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     model_to_ask, normalise = load_for_asking(changes, adapter)
     answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
     reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
     rule = PosteriorRule()
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
+    own = None if posterior is None else posterior.confidence
+    confidence, reasons = reply.confidence if own is None else own, seen_in_one(to_ask, reply, evidence, posterior)
+    if as_json:
+        found = answer_json(to_ask, answer, p_true, normalise, posterior)
+        accepted = None if accept is None else reply.answer is not None and confidence >= accept
+        print_json({**found, "accepted": accepted, "warnings": [reason.sentence for reason in reasons]})
+        return
     screen = console()
     screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
     if accept is not None:
-        own = None if posterior is None else posterior.confidence
-        screen.print(accepted_line(reply.answer, reply.confidence if own is None else own, accept), soft_wrap=True)
-    for reason in seen_in_one(to_ask, reply, evidence, posterior):
+        screen.print(accepted_line(reply.answer, confidence, accept), soft_wrap=True)
+    for reason in reasons:
         screen.print(f"warning: {terminal_text(reason.sentence)}", soft_wrap=True)
 
 
@@ -66,8 +80,11 @@ def models() -> None:
     from secl.backends.local.presets import PRESETS
     from secl.reports.console import listing
 
-    rows = [(name, p.source, p.layers, ",".join(p.modules), f"{p.tau:g}", p.note) for name, p in PRESETS.items()]
-    console().print(listing(("name", "source", "layers", "modules", "tau", ""), rows))
+    rows = [
+        (f"{name}\n", f"{p.source}\n{p.layers} {','.join(p.modules)}, tau {p.tau:g}", p.note)
+        for name, p in PRESETS.items()
+    ]
+    console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
     console().print("Any other chat model: a hub id, a folder, or a GGUF file.")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
 from secl.records import Question
-from secl.reports.formatting import counted
+from secl.reports.formatting import counted, terminal_lines
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ BAR = 30
 """Width of a full bar in characters."""
 
 
-def listing(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A plain table of text."""
+def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> Table:
+    """A plain table of text; its first columns, so many, hold names, which are never broken."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, header_style="bold", overflow="fold")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, header_style="bold", overflow="fold", no_wrap=index < names)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(terminal_lines(cell)) for cell in row))
     return table
 
 
@@ -48,7 +48,7 @@ def answer_panel(
     if question.options and reply.answer is not None:
         answer = f"{reply.answer}. {question.option(reply.answer)}"
     parts: list[Text | Table] = [
-        Text(answer, style="bold"),
+        Text(terminal_lines(answer), style="bold"),
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
     ]
     if reply.version:
@@ -70,6 +70,39 @@ def answer_panel(
     if posterior is not None:
         parts.append(listing(("posterior", "candidate", ""), _candidates(question, posterior)))
     return Group(*parts)
+
+
+def answer_json(
+    question: Question,
+    answered: ModelAnswer,
+    p_true: PTrue | None,
+    normalise: NormalisedPTrue,
+    posterior: Posterior | None,
+) -> dict[str, Any]:
+    """The same as JSON values; what there is none of is None."""
+    reply = answered.reply
+    rated = posterior is not None and posterior.confidence is not None
+    return {
+        "question": question.text,
+        "options": list(question.options),
+        "answer": reply.answer,
+        "answer_text": question.option(reply.answer) if question.options and reply.answer else reply.answer,
+        "confidence": posterior.confidence if posterior is not None and rated else reply.confidence,
+        "source": "posterior" if rated else "stated",
+        "stated_confidence": reply.confidence,
+        "frozen_confidence": answered.frozen.confidence,
+        "bins": list(reply.bins),
+        "digit_mass": reply.digit_mass,
+        "version": reply.version,
+        "normalised_p_true": normalise(question, reply, Evidence(p_true)),
+        "p_true": None if p_true is None else _pairs(p_true.candidates, p_true.probabilities),
+        "posterior": None if posterior is None else _pairs(posterior.candidates, posterior.probabilities),
+        "informed": None if posterior is None else posterior.informed,
+    }
+
+
+def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[dict[str, Any]]:
+    return [{"text": text, "probability": p} for text, p in zip(candidates, probabilities, strict=True)]
 
 
 def _origin(posterior: Posterior) -> str:

@@ -66,6 +66,16 @@ def terminal_text(text: str) -> str:
     return "".join(_written_out(each) if _is_control(each) else each for each in text)
 
 
+def terminal_lines(text: str) -> str:
+    r"""A text of unknown origin whose lines a terminal shows and does not obey.
+
+    >>> print(terminal_lines("red:\n\x1b[31m, done"))
+    red:
+    \x1b[31m, done
+    """
+    return "\n".join(map(terminal_text, text.expandtabs(4).split("\n")))
+
+
 def xml_text(text: str) -> str:
     """Text with a replacement character for whatever no XML or HTML file may hold.
 

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from secl.errors import RunError
+from secl.errors import RunError, StorageError
 from secl.records import Record
 from secl.runs.encoding import from_plain
 
@@ -60,5 +60,9 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
     except sqlite3.DatabaseError as problem:
         db.close()
+        if isinstance(problem, sqlite3.OperationalError):  # the disk refuses, whatever the file holds
+            raise StorageError(
+                f"cannot open {path}: {problem}; free space or permissions, then try again."
+            ) from problem
         raise RunError(f"{path} is damaged or no run: {problem}.") from problem
     return db

@@ -62,7 +62,7 @@ class RunSettings(SettingGroups):
         """
         there, here = self.flat(), other.flat()
         return [
-            f"{name}: {shown(name, there[name])} there, {shown(name, here[name])} here"
+            f"{name}: {_said(name, there[name])} there, {_said(name, here[name])} here"
             for name in there
             if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
@@ -155,6 +155,15 @@ def shown(name: str, value: Any) -> str:
     if name == "bin_gate" and value is None:
         return OFF
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _said(name: str, value: Any) -> str:
+    """The same for a comparison, in which a setting that was not given is that, too.
+
+    >>> _said("burst", None), _said("bin_gate", None), _said("burst", 20)
+    ('default', 'off', '20')
+    """
+    return "default" if value is None and name != "bin_gate" else shown(name, value)
 
 
 def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, RunError
+from secl.errors import ParameterError, QuestionError, RunError, StorageError
 from secl.labels import Label, standing
 from secl.records import Record
 from secl.runs import database, label_log
@@ -73,7 +73,7 @@ class Store(Shown):
         """
         check_free(folder)
         unfinished = folder / UNFINISHED
-        with storage_errors(folder):
+        with storage_errors(folder, "start again"):
             folder.mkdir(parents=True, exist_ok=True)
             unfinished.unlink(missing_ok=True)
             try:
@@ -85,7 +85,11 @@ class Store(Shown):
             except BaseException:
                 unfinished.unlink(missing_ok=True)
                 raise
-        return cls(folder, writable=True)
+        try:
+            return cls(folder, writable=True)
+        except StorageError:
+            (folder / FILE).unlink(missing_ok=True)  # nothing was asked, so there is nothing to resume
+            raise
 
     def __enter__(self) -> Self:
         return self

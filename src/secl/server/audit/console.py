@@ -11,7 +11,7 @@ from secl.evidence import Posterior
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.console import BAR, listing
-from secl.reports.formatting import UNDEFINED, counted, terminal_text
+from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
@@ -42,16 +42,6 @@ def moment(seconds: float | None) -> str:
     '1970-01-01 00:00:00Z'
     """
     return UNDEFINED if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def terminal_lines(text: str) -> str:
-    r"""A text of unknown origin whose lines a terminal shows and does not obey.
-
-    >>> print(terminal_lines("red:\n\x1b[31m, done"))
-    red:
-    \x1b[31m, done
-    """
-    return "\n".join(map(terminal_text, text.expandtabs(4).split("\n")))
 
 
 def history_page(history: History) -> list[RenderableType]:

@@ -28,7 +28,7 @@ from secl.labels import Label, label_of
 from secl.records import Record
 from secl.runs import label_log
 from secl.runs.encoding import to_plain
-from secl.runs.folder import check_free, storage_errors
+from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.labels import convert_feedback, old_feedback, said_of
@@ -61,6 +61,8 @@ class ServerStore(Store):
     """The open state folder of a server. Its methods may be called from any thread."""
 
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
+        if not (folder / FILE).is_file():
+            raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
         super().__init__(folder, writable=writable)
         self.lock = threading.RLock()
         try:

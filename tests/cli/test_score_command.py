@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.cli.report import command
 from secl.runs import loading, runner
+from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -128,6 +131,21 @@ def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, 
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
     refused(("score", pairs, "--score-share", 0.5), "score_share", "every answer is rated")
     refused(("score", pairs, "--extra-evidence", "dinco"), "dinco")
+
+
+@pytest.mark.usefixtures("scripted")
+def test_a_report_names_the_command_that_makes_the_same_run_again(shell: Shell, pairs: Path, tmp_path: Path) -> None:
+    flags = ("--grader", "contains", "--order", "shuffled", "--labels", 2, "--accept", 0.5, "--seed", 3, "--skip-bad")
+    assert shell("score", pairs, "--out", tmp_path / "run", *flags).code == 0
+    with Store(tmp_path / "run") as store:
+        manifest, records = Manifest.of(store), list(store.records())
+    words = shlex.split(command(manifest.settings, manifest.mode))
+    assert words[:3] == ["secl", "score", str(pairs)]
+    assert shell(*words[1:-1], tmp_path / "again").code == 0
+    with Store(tmp_path / "again") as store:
+        assert list(store.records()) == records
+        assert Manifest.of(store).settings == manifest.settings
+    assert {record.accept for record in records} == {0.5}
 
 
 @pytest.mark.heavy

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json
 from secl.errors import ParameterError
-from secl.settings import FLAT, EvidenceSettings, ModelSettings, PosteriorSettings
+from secl.records import Grader
+from secl.settings import FLAT, EvidenceSettings, LabelSettings, ModelSettings, Order, PosteriorSettings
 
 if TYPE_CHECKING:
     from secl.records import Record
@@ -27,11 +28,14 @@ def score(
     columns: list[str] | None = None,
     skip_bad: Annotated[bool, Flag] = False,
     per_domain: int | None = None,
+    order: Order = "forward",
+    grader: Grader = "auto",
     seed: int = 42,
     accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
     evidence: Annotated[EvidenceSettings | None, FLAT] = None,
     posterior: Annotated[PosteriorSettings | None, FLAT] = None,
+    label: Annotated[LabelSettings | None, FLAT] = None,
 ) -> None:
     """Rate answers that somebody else gave: how sure the model is of each, and how probable among its rivals.
 
@@ -41,6 +45,8 @@ def score(
         columns: Names of the file's columns, for example question=prompt,answer=gpt.
         skip_bad: Leave out rows that cannot be read or rated, and say which.
         per_domain: Answers of each domain; all by default.
+        order: Order of the domains.
+        grader: How open answers are graded where there is a reference.
         seed: Seed of everything random.
         accept: Lowest confidence of an answer that is accepted.
     """
@@ -49,10 +55,10 @@ def score(
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
-    given = {"model": model, "evidence": evidence, "posterior": posterior}
+    given = {"model": model, "evidence": evidence, "posterior": posterior, "label": label}
     values: dict[str, Any] = {name: each.model_dump(exclude_unset=True) for name, each in given.items() if each}
     values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
-    values |= {"accept": accept}
+    values |= {"accept": accept, "order": order, "grader": grader}
     settings = score_settings(file, values)
     if out is not None:
         from secl.cli.run import proceed

@@ -211,6 +211,7 @@ LABELS: dict[str, Any] = {
     "label_domains": 0.3,
     "label_decay": 0.99,
     "label_sound": 0.7,
+    "label_choice": 0.5,
     "accept": 0.8,
 }
 

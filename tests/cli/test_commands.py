@@ -40,7 +40,9 @@ COMMANDS = (
 def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> None:
     names = {path.name for path in run.iterdir()}
     tables = {"summary.json", "summary.md", "summary.tex", "summary.csv", "questions.csv", "questions.md"}
-    pictures = {f"{name}.{kind}" for name in ("reliability", "timeline", "scores", "cost") for kind in ("png", "svg")}
+    pictures = {
+        f"{name}.{kind}" for name in ("reliability", "timeline", "scores", "risk", "cost") for kind in ("png", "svg")
+    }
     assert names == {FILE, "lock", "adapter", "report.html", *tables, *pictures}
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"run folder: {run}"

@@ -46,6 +46,8 @@ def _of_answers(summary: Summary) -> str:
     own, best = summary.estimators.get("posterior"), summary.estimators.get("posterior_best")
     if own is None or best is None or math.isnan(best.accuracy) or math.isnan(own.accuracy):
         return ""
+    if own.n != best.n:  # of some it is known whether the answer is right, and not whether another one is
+        return ""
     return (
         f" The answers themselves were right {100 * own.accuracy:.0f}% of the time, the posterior's best ones "
         f"{100 * best.accuracy:.0f}%."

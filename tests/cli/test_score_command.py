@@ -49,7 +49,7 @@ def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pa
         assert answer in line
         assert line.rstrip().endswith(verdict)
     assert "1 of 3 graded answers are right" in ended.out
-    assert "verdict on the confidence: unproven" in ended.out
+    assert "confidence: unproven" in ended.out
 
 
 @pytest.mark.usefixtures("scripted")

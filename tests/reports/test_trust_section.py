@@ -26,7 +26,7 @@ def test_the_section_gives_every_reason_and_escapes_it() -> None:
 
 def test_the_line_gives_the_worst_reasons_alone() -> None:
     line = trust_line(verdict(Reason("constant", "stop", "All same."), Reason("tested", "note", "By the way.")))
-    assert line == "verdict on the confidence: do not act on it. All same."
+    assert line == "verdict on the reported confidence: do not act on it. All same."
 
 
 def test_the_page_begins_with_it(make_record: MakeRecord, make_report: Callable[..., RunReport]) -> None:

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Literal
 
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
-from secl.evaluation.symptoms import seen
+from secl.evaluation.symptoms import seen, stated_alone
 from secl.grading import reported_correct
 from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import chance_of_count
@@ -50,6 +50,7 @@ class Verdict:
         graded: answers among them, or labels, that are known to be right or wrong.
         accuracy: share of these that is right; nan without any.
         mean_confidence: their mean reported confidence; nan without any.
+        source: what most of the confidences are, "stated" or "posterior"; "reported" where that is not looked at.
     """
 
     level: Level
@@ -58,6 +59,7 @@ class Verdict:
     graded: int
     accuracy: float = math.nan
     mean_confidence: float = math.nan
+    source: str = "reported"
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -94,7 +96,9 @@ def assess(records: Sequence[Record]) -> Verdict:
     """
     grades = [(record.confidence, reported_correct(record)) for record in records]
     known = [(confidence, right) for confidence, right in grades if right is not None]
-    return conclude(seen(records), from_grades(known), len(records))
+    verdict = conclude(seen(records), from_grades(known), len(records))
+    stated = 2 * sum(map(stated_alone, records)) >= len(records)
+    return replace(verdict, source="stated" if stated else "posterior")
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:

@@ -13,9 +13,9 @@ TITLE = "May these confidences be acted on?"
 """Title of the section."""
 
 ANSWERS: dict[Level, str] = {
-    "fine": "Yes, as far as these answers can tell.",
-    "unproven": "That is not proven.",
-    "do not act on it": "No: do not act on them.",
+    "fine": "Yes, as far as these answers can tell, on the {source} confidence.",
+    "unproven": "That is not proven of the {source} confidence.",
+    "do not act on it": "No: do not act on the {source} confidence.",
 }
 """What the section answers for each verdict."""
 
@@ -25,9 +25,9 @@ def trust_line(verdict: Verdict, name: str = "") -> str:
 
     >>> from secl.evaluation.trust import assess
     >>> trust_line(assess([]), "runs/a")
-    'verdict on the confidence, runs/a: unproven. Nothing has been answered yet.'
+    'verdict on the stated confidence, runs/a: unproven. Nothing has been answered yet.'
     """
-    return f"verdict on the confidence{f', {name}' if name else ''}: {verdict.line}"
+    return f"verdict on the {verdict.source} confidence{f', {name}' if name else ''}: {verdict.line}"
 
 
 def trust_html(verdict: Verdict, level: int) -> Markup:
@@ -40,7 +40,9 @@ def trust_html(verdict: Verdict, level: int) -> Markup:
     from markupsafe import Markup
 
     css = "" if verdict.level == "fine" else ' class="warning"'
-    answer = Markup("<p" + css + "><strong>{}</strong></p>").format(ANSWERS[verdict.level])
+    answer = Markup("<p" + css + "><strong>{}</strong></p>").format(
+        ANSWERS[verdict.level].format(source=verdict.source)
+    )
     items = Markup("\n").join(Markup("<li>{}</li>").format(reason.sentence) for reason in verdict.reasons)
     reasons = Markup("<ul>\n{}\n</ul>").format(items) if verdict.reasons else Markup("")
     heading = Markup("<h{0}>{1}</h{0}>").format(level, TITLE)

@@ -59,3 +59,11 @@ def test_every_run_has_the_constants_beside_the_maps_of_the_stated_confidence(ma
         assert summary.estimators[name].cost_measured == 1.0
     assert summary.estimators["constant_labelled"].brier == pytest.approx(0.25, abs=0.03)
     assert "constant_labelled" not in summarise(records[:4], intervals=False).estimators
+
+
+def test_platt_scaling_that_became_a_step_is_called_that(make_record: MakeRecord) -> None:
+    records = [make_record(place, frozen_digit=place % 2 + 2, frozen_correct=place % 2 == 1) for place in range(20)]
+    fitted = str(ESTIMATORS["stated_platt"].estimate(records).fitted)
+    assert fitted.startswith("a rising step at 0.30, range ")  # between the centres 0.25 and 0.35 of the bins
+    wrong_way = [make_record(place, frozen_digit=place % 2 + 2, frozen_correct=place % 2 == 0) for place in range(20)]
+    assert str(ESTIMATORS["stated_platt"].estimate(wrong_way).fitted).startswith("a falling step at 0.30")

@@ -57,7 +57,7 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     rows = answer_rows(various)
     assert [row.signs for row in rows] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
     assert [row.record.position for row in neediest(rows, 2)] == [3, 2]
-    assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1]
+    assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
     assert (rows[2].source, rows[2].confidence, rows[2].answer, rows[2].another) == ("posterior", 0.3, "A", "v")
     known = replace(various[0], posterior=posterior(0.5, 0.5, informed=False))
     assert answer_rows([known])[0].signs == ("uninformed",)

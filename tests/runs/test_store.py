@@ -296,3 +296,22 @@ def alter(folder: Path, statement: str, *values: str) -> None:
     with db:
         db.execute(statement, values)
     db.close()
+
+
+def test_a_run_that_the_disk_refuses_when_it_is_made_leaves_nothing_and_is_no_damaged_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(sqlite3.Connection):
+        def execute(self, *_: object) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    connect = sqlite3.connect
+
+    def refuse(path: Path, **settings: object) -> sqlite3.Connection:
+        """A file that is there is opened with a time limit, and the one that is being made without."""
+        return connect(path, factory=Refusing) if settings else connect(path)
+
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    with pytest.raises(StorageError, match="disk I/O error; free space or permissions"):
+        Store.create(tmp_path / "run", {})
+    assert not (tmp_path / "run" / FILE).exists()

@@ -120,7 +120,7 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
     stay = alone and out is None
     names = distinct([store.folder for store, _ in stores])
     reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
-    screen = console()
+    screen, page = console(), write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         print_run(run, screen, None if alone else run.name)
         if (accepted := accepted_sentence(run.records)) is not None:
@@ -129,7 +129,6 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         if line := graders_line(run.summary.graders):
             screen.print(line if alone else f"{run.name}: {line}", soft_wrap=True)
     print_pairs(reports, screen)
-    page = write_report(stores[0][0].folder if stay else out or REPORT, reports)
     for run in reports:
         if not run.complete:
             name = "the run" if alone else run.name

@@ -30,6 +30,10 @@ SIGNS: dict[Sign, str] = {
 """The signs in words, the gravest first."""
 
 
+NO_SIGN = "less confidence than in the others"
+"""Why an answer without any sign is among those that most need a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
     """What was answered to one question, and what is known about it.
@@ -85,13 +89,8 @@ def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:
 
 
 def neediest(rows: Sequence[AnswerRow], count: int) -> list[AnswerRow]:
-    """The answers that most need a person: those with most signs, of these the least confident first.
-
-    Answers without any sign are left out.
-    """
-    signed = [row for row in rows if row.signs]
-    signed.sort(key=lambda row: (-len(row.signs), row.confidence, row.record.position))
-    return signed[:count]
+    """The answers that most need a person: those with most signs, of these and of the others the least confident."""
+    return sorted(rows, key=lambda row: (-len(row.signs), row.confidence, row.record.position))[:count]
 
 
 def source_of(record: Record) -> Source:

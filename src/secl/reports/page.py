@@ -13,7 +13,7 @@ from secl.metrics.bootstrap import MEASURES
 from secl.reports import unlabelled
 from secl.reports.acceptance_section import TITLE as ACCEPTED
 from secl.reports.acceptance_section import accepted_sentence, risk_table
-from secl.reports.answers import neediest
+from secl.reports.answers import NO_SIGN, neediest
 from secl.reports.formatting import counted, xml_text
 from secl.reports.graders_section import TITLE as DISPUTED
 from secl.reports.graders_section import disputed_table, graders_line
@@ -74,7 +74,12 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "ranking": RANKING, "counted": counted}
     environment.filters["script_json"] = lambda value: Markup(script_json(value))
     environment.globals |= {"accepted_title": ACCEPTED, "disputed_title": DISPUTED}
-    environment.globals |= {"posterior_title": TITLE, "unlabelled_title": unlabelled.TITLE, "trust_html": trust_html}
+    environment.globals |= {
+        "posterior_title": TITLE,
+        "unlabelled_title": unlabelled.TITLE,
+        "no_sign": NO_SIGN,
+        "trust_html": trust_html,
+    }
     prefixes = [f"{index}-" if len(runs) > 1 else "" for index in range(1, len(runs) + 1)]
     sections = [
         _section(run, svgs) | questions_context(run.rows, prefix) | {"cost": cost}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from secl.records import Question
-from secl.reports.answers import SIGNS, AnswerRow
+from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow
 from secl.reports.formatting import markdown_text, number, one_line, xml_text
 from secl.reports.table import Cell, Column, Table, to_csv
 
@@ -22,6 +22,7 @@ FIELDS = (
     "id",
     "domain",
     "question",
+    "context",
     "options",
     "answer",
     "answer_text",
@@ -60,6 +61,7 @@ def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
     shown = page_rows(rows)
     common = {"signs": list(SIGNS.values()), "first": FIRST}
     has = {"g": any(row["g"] for row in shown), "s": len({row.source for row in rows}) > 1}
+    has["b"] = any(row["b"] for row in shown)
     data = {"rows": [_compact(row) for row in shown], **common}
     return {"rows": shown, **common, "files": prefix, "has": has, "data": data}
 
@@ -67,9 +69,9 @@ def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
 def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
     """Rows as the page shows them, texts cut at `LONGEST` characters; the script reads the same keys as the template.
 
-    Keys are short, because a page of 10,000 questions repeats them: p position, d domain, q question, o options,
-    a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether that is a label,
-    v whether adapting changed the answer, z whether it is abstained from, n signs.
+    Keys are short, because a page of 10,000 questions repeats them: p position, d domain, q question, k context,
+    o options, a answer, x the other answer, r reference, c confidence, b its band, s source, g grade, j whether that is
+    a label, v whether adapting changed the answer, z whether it is abstained from, n signs.
     """
     return [_page_row(row) for row in rows]
 
@@ -80,6 +82,7 @@ def _page_row(row: AnswerRow) -> dict[str, Any]:
         "p": row.record.position,
         "d": _cut(question.domain),
         "q": _cut(question.text.strip()),
+        "k": _cut(question.context.strip()),
         "o": [_named(question, letter) for letter in question.letters],
         "a": _named(question, row.record.answer),
         "r": _named(question, question.reference) if question.options else _cut(row.reference),
@@ -125,6 +128,7 @@ def _csv_row(row: AnswerRow) -> tuple[object, ...]:
         question.id,
         question.domain,
         question.text,
+        question.context or None,
         "\n".join(f"{letter}. {option}" for letter, option in options),
         answer,
         question.option(answer) if answer is not None and answer in question.letters else answer,
@@ -175,7 +179,7 @@ def questions_table(
         found += [Cell(GRADES[row.correct], "labelled" if row.labelled else "")] if graded else []
         found += [Cell(ACCEPTED[row.record.abstained])] if thresholds else []
         found += [Cell(row.question.domain)] if domains else []
-        return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs))] if signs else [])]
+        return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN)] if signs else [])]
 
     return Table(columns, {"": [cells(row) for row in rows]})
 

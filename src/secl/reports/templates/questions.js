@@ -35,7 +35,7 @@
     let order = "p", falling = false, page = 0, found = rows;
 
     const searched = (row) => {
-      if (row.h === undefined) row.h = [row.q, ...(row.o || []), row.a, row.r, row.x, row.d].join("\n").toLowerCase();
+      if (row.h === undefined) row.h = [row.q, row.k, ...(row.o || []), row.a, row.r, row.x, row.d].join("\n").toLowerCase();
       return row.h;
     };
 
@@ -51,13 +51,15 @@
       const cell = make("td", "q");
       cell.dir = "auto";
       const line = oneLine(row.q);
-      if (!row.o && !row.r && row.q.length <= 140 && line === row.q) {
+      if (!row.o && !row.r && !row.k && row.q.length <= 140 && line === row.q) {
         cell.textContent = row.q;
         return cell;
       }
       const details = make("details");
       const short = line.length > 140 ? `${line.slice(0, 138)} …` : line;
-      details.append(make("summary", "", short), make("p", "full", row.q));
+      details.append(make("summary", "", short));
+      if (row.k) details.append(make("p", "full note", row.k));
+      details.append(make("p", "full", row.q));
       if (row.o) {
         const list = make("ul", "options");
         list.append(...row.o.map((text) => option(row, text)));

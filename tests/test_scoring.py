@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.data.question_files import QuestionRow
+from secl.data.question_files import QuestionRow, rows_from
 from secl.errors import QuestionError
 from secl.gates import Always, EntropyShift
 from secl.given import GivenAnswer
@@ -128,6 +128,14 @@ def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() 
     assert [record.frozen_correct for record in records] == [False, True, False]
     with pytest.raises(QuestionError, match="'h' has no answer"):
         list(Calibrator(ScriptedModel()).score_many([replace(row, answer=None)]))
+
+
+def test_a_table_is_rated_as_its_rows_are() -> None:
+    rows = [{"question": "Capital of Peru?", "answer": "Lima", "rivals": ["Cusco", "Quito"], "year": 1535}]
+    table = rows_from(rows)
+    (record,) = Calibrator(ScriptedModel()).score_many(table)
+    assert [record] == list(Calibrator(ScriptedModel()).score_many(table.rows))
+    assert record.question.extra == (("year", "1535"),)
 
 
 def test_a_gate_that_shifts_sees_no_given_answer() -> None:

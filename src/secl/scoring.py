@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from secl.data.question_files import QuestionFile
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.evidence_plan import EvidencePlan
@@ -111,12 +112,12 @@ class Scoring:
         (record,) = self.score_all([GivenAnswer(question, answer, tuple(rivals))])
         return record
 
-    def score_many(self, given: Iterable[Scorable], done: Sequence[Record] = ()) -> Iterator[Record]:
+    def score_many(self, given: QuestionFile | Iterable[Scorable], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers, one record for each. The weights of the posterior are fitted to those before, without labels.
 
         Args:
-            given: answers with their questions, also rows of a file or a table (`secl.read_rows`). A sequence is rated
-                in windows, which is faster; any other iterable one by one.
+            given: answers with their questions, also those of a file or a table (`secl.read_rows`, `secl.rows_from`). A
+                sequence is rated in windows, which is faster; any other iterable one by one.
             done: records of the first of them, from an earlier call that was interrupted.
 
         Raises:
@@ -131,6 +132,7 @@ class Scoring:
             self.state = replace(self.start(), labels=self.state.labels)
             for record in done:
                 self._weigh_given(record)
+        given = given.rows if isinstance(given, QuestionFile) else given
         if not isinstance(given, Sequence):
             for each in given:
                 yield from self._score_window([given_of(each)])

@@ -9,6 +9,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields, replace
+from itertools import chain
 from string import ascii_uppercase
 from typing import Literal, get_args
 
@@ -87,7 +88,8 @@ class Question:
             raise QuestionError(f"{name} has the text {options[:40]!r} as its options; give a tuple of texts.")
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
-        if any(map(_half_characters, (self.text, self.context, self.system, *self.options))):
+        texts = (self.text, self.context, self.system, *self.options, *chain.from_iterable(self.extra))
+        if any(map(_half_characters, texts)):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")

@@ -49,6 +49,12 @@ def _split(value: Any) -> Any:
     return value
 
 
+def _pairs(value: Any) -> Any:
+    """Pairs "key=name", from a list of them or from a table."""
+    return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
+
+
+Pairs = Annotated[tuple[str, ...], BeforeValidator(_pairs), Parameter(show_default=False)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split), Parameter(show_default=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == OFF else value)]
@@ -74,7 +80,7 @@ class StreamSettings(Settings):
         None,
         description="Your own questions instead of benchmarks: JSON(L), CSV, TSV, Parquet, XLSX, a dataset folder.",
     )
-    columns: Names = Field((), description="Names of their columns, for example question=prompt,reference=gold.")
+    columns: Pairs = Field((), description="Names of their columns, for example question=prompt,reference=gold.")
     skip_bad: bool = Field(False, description="Leave out questions that cannot be read or asked, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
     order: Order = Field("forward", description="Order of the domains.")

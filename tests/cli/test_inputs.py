@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from tests.cli.conftest import Shell
 
@@ -106,3 +107,9 @@ def test_a_check_names_what_it_skips(shell: Shell, tiny_llama: Path, tmp_path: P
     ended = shell("check", "--model", tiny_llama, "--questions", file, "--skip-bad")
     assert ended.code in (3, 4)
     assert f"skipped: {file}, line 2 is broken JSON" in ended.err
+
+
+def test_a_recipe_names_columns_in_a_table_or_a_list() -> None:
+    for columns in ({"question": "Frage", "domain": "Thema"}, ["question=Frage,domain=Thema"]):
+        stream = RunSettings.of({"questions": "q.csv", "columns": columns}).stream
+        assert stream.named_columns == {"question": "Frage", "domain": "Thema"}

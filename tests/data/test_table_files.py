@@ -264,6 +264,20 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
         read_rows(path, columns={"question": "Frage", "id": "Frage"})
 
 
+def test_a_header_is_cut_where_its_names_are_known(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", 'question,"a;b;c;d"\nx,y\n')
+    assert read_rows(path).rows[0].question.extra == (("a;b;c;d", "y"),)
+    path = written(tmp_path / "g.csv", "a,b,c;prompt\nx,1,2;y\n")
+    assert read_rows(path).rows[0].question.text == "y"
+
+
+def test_true_and_false_are_answers_and_references_in_words() -> None:
+    rows = [{"question": "a", "reference": True, "answer": False}]
+    rows.append({"question": "b", "options": ["true", "false"], "reference": False})  # type: ignore[dict-item]
+    one, two = rows_from(rows).rows
+    assert (one.question.reference, one.answer, two.question.reference) == ("True", "False", "B")
+
+
 def test_a_column_that_was_perhaps_meant_to_be_read_is_named() -> None:
     file = rows_from([{"question": "a", "refrence": "b", "answers": ["c"], "year": 1}])
     assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]

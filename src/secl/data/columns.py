@@ -92,6 +92,11 @@ def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) ->
     return found
 
 
+def is_known(name: str) -> bool:
+    """Whether a name means something in any file."""
+    return plain(name) in KEYS or plain(name) in SYNONYMS
+
+
 def plain(name: str) -> str:
     """A name without case, and with "_" between its words."""
     return "_".join(name.casefold().replace("-", " ").split())

@@ -82,6 +82,8 @@ def text(values: Values, key: str, location: str) -> str | None:
     value = values.get(key)
     if value is None:
         return None
+    if isinstance(value, bool) and key in ("answer", "reference"):
+        return str(value)
     if isinstance(value, list) and key == "answer":
         raise DataError(f"{location} has an 'answer' that is a list; right answers go into 'references'.")
     return _as_text(value, f"{location} has a {key!r}") or None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.data import binary_tables
+from secl.data.columns import is_known
 from secl.data.table_rows import Table, TableRow, clean_row
 from secl.data.text_files import csv_rows, first_fields, parse_json, read_text
 from secl.errors import DataError, ParameterError
@@ -126,9 +127,10 @@ def _items(items: Iterable[object], name: str, unit: str) -> Iterator[TableRow]:
 
 
 def _delimiter(path: Path) -> str:
-    """What stands between the cells of a header: whatever cuts it into most names, the comma before the others."""
+    """What stands between the names of a header: whatever gives most known names, then most names, the comma first."""
     text = read_text(path)
-    return max(_DELIMITERS, key=lambda each: len(first_fields(text, each)))
+    headers = {each: first_fields(text, each) for each in _DELIMITERS}
+    return max(headers, key=lambda each: (sum(map(is_known, headers[each])), len(headers[each])))
 
 
 def _csv_table(path: Path, delimiter: str) -> Table:

@@ -273,7 +273,7 @@ def test_a_header_is_cut_where_its_names_are_known(tmp_path: Path) -> None:
 
 def test_true_and_false_are_answers_and_references_in_words() -> None:
     rows = [{"question": "a", "reference": True, "answer": False}]
-    rows.append({"question": "b", "options": ["true", "false"], "reference": False})  # type: ignore[dict-item]
+    rows.append({"question": "b", "options": ["true", "false"], "reference": False})
     one, two = rows_from(rows).rows
     assert (one.question.reference, one.answer, two.question.reference) == ("True", "False", "B")
 

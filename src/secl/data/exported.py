@@ -41,6 +41,7 @@ COMPUTED = (
     "frozen_correct",
     "frozen_confidence",
     "p_true",
+    "pmi",
     "signal",
     "posterior",
     "best_answer",

@@ -120,7 +120,7 @@ def test_identifiers_are_unique_and_everything_referred_to_is_there(
     records = make_stream(60)
     page = written(tmp_path, make_report(records, name="a"), make_report(records, name="b"))
     identifiers = [element.get("id") for element in page.iter() if element.get("id")]
-    assert len(identifiers) == len(set(identifiers)) == 2
+    assert len(identifiers) == len(set(identifiers)) == 4
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert set(re.findall(r"href=\"#([^\"]+)\"", text)) == set(identifiers)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from secl.data.cells import harmless
@@ -20,7 +21,7 @@ from secl.reports.answers import answer_rows, neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.folder import check_folder, markdown, write_report
 from secl.reports.question_table import LONGEST, page_rows, questions_csv, questions_markdown, script_json
-from secl.reports.run_report import RunReport
+from secl.reports.run_report import RunReport, domain_panels
 from secl.reports.terminal import print_run
 from secl.reports.unlabelled import domains_table, estimate_share, headline, levels_table, share_notes
 
@@ -136,6 +137,16 @@ def test_domains_are_drawn_if_there_are_several_with_enough_answers() -> None:
     figure = confidence_figure(many)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert len({axes.get_ylim() for axes in shown}) == 1
+
+
+def test_domains_with_enough_graded_answers_have_reliability_diagrams_of_their_own(
+    make_record: MakeRecord, make_report: MakeReport
+) -> None:
+    records = [make_record(n, digit=n % 10, domain="abc"[min(n // 50, 2)]) for n in range(130)]
+    panels = domain_panels(make_report(records))
+    assert [(title, np.size(confidences)) for title, confidences, _ in panels] == [("a", 50), ("b", 50)]
+    assert np.asarray(panels[0][1])[:3] == pytest.approx([0.05, 0.15, 0.25])  # what the adapted model reports
+    assert domain_panels(make_report(records[:60])) == []
 
 
 def test_a_questions_file_without_a_page_is_somebodys_own(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from secl.reports.graders_section import disputed_table, graders_line
 from secl.reports.page import render
 from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
 from secl.reports.question_table import questions_csv, questions_markdown, questions_table
-from secl.reports.run_report import RunReport, panels
+from secl.reports.run_report import RunReport, domain_panels, panels
 from secl.reports.side_by_side import TITLE as SIDE_BY_SIDE
 from secl.reports.side_by_side import side_by_side
 from secl.reports.summary_table import RANKING, ranking_table, summary_csv, summary_table
@@ -48,7 +48,7 @@ MAIN = (
 )
 """Estimators whose distributions are drawn."""
 
-_PICTURES = re.compile(r"((\d+-)?(reliability|timeline|scores|posterior|confidences|risk)|cost)\.(png|svg)")
+_PICTURES = re.compile(r"((\d+-)?(reliability|domains|timeline|scores|posterior|confidences|risk)|cost)\.(png|svg)")
 _OURS = re.compile(rf"report\.html|summary\.(md|tex|csv)|(\d+-)?questions\.(md|csv)|{_PICTURES.pattern}")
 
 
@@ -72,9 +72,9 @@ def write_report(folder: Path, runs: Sequence[RunReport]) -> Path:
     """Write page, tables and pictures of one or several runs into a folder, which is made if need be.
 
     Files: `report.html`; `summary.md`, `.tex` and `.csv`; `questions.csv` and `.md` with every answer; `reliability`,
-    `scores`, `posterior`, `confidences`, `risk`, `timeline` and `cost` as `.png` and `.svg`. With several runs there
-    are questions and all pictures but the last for each, as `1-timeline.png`. Pictures of an earlier report that are
-    not drawn again are removed: without any right answer there are no reliability and scores.
+    `domains`, `scores`, `posterior`, `confidences`, `risk`, `timeline` and `cost` as `.png` and `.svg`. With several
+    runs there are questions and all pictures but the last for each, as `1-timeline.png`. Pictures of an earlier report
+    that are not drawn again are removed: without any right answer there are no reliability and scores.
 
     Returns:
         the path of the page.
@@ -126,6 +126,9 @@ def draw(run: RunReport, folder: Path, prefix: str = "") -> dict[str, str]:
         figures["confidences"] = confidence_figure(confidence_groups(domains, confidences))
     if graded:
         figures["reliability"] = reliability_figure(list(graded.values()))
+    by_domain = domain_panels(run)
+    if by_domain:
+        figures["domains"] = reliability_figure(by_domain)
     groups = groups_of(run.records)
     if groups:
         figures["posterior"] = posterior_figure(groups)

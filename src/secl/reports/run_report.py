@@ -106,6 +106,25 @@ def panels(run: RunReport) -> dict[str, Panel]:
     return graded
 
 
+FEWEST_GRADED, MOST_DOMAINS = 50, 8
+"""Graded answers from which a domain has a reliability diagram of its own, and the most of them."""
+
+
+def domain_panels(run: RunReport) -> list[Panel]:
+    """What the run reports, graded, for the domains with the most graded answers; empty unless several have enough."""
+    row = reported(run.summary) or run.summary.estimators.get("stated")
+    domain_of = {record.position: record.question.domain for record in run.records}
+    groups: dict[str, list[tuple[float, bool]]] = {}
+    for each in run.evaluation.series[row.estimator.name].estimates if row else ():
+        if each.correct is not None:
+            groups.setdefault(domain_of[each.position], []).append((each.confidence, each.correct))
+    enough = [name for name in groups if len(groups[name]) >= FEWEST_GRADED]
+    if len(enough) < 2:
+        return []
+    most = sorted(enough, key=lambda name: -len(groups[name]))[:MOST_DOMAINS]
+    return [(name, [c for c, _ in groups[name]], [g for _, g in groups[name]]) for name in groups if name in most]
+
+
 def adapted(summary: Summary) -> EstimatorSummary | None:
     """The confidence that the adapted model reports; None where nothing learns."""
     rows = (row for row in summary.estimators.values() if row.estimator.learned and not row.estimator.needs_labels)

@@ -207,6 +207,21 @@ def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_serv
     assert (outcome.matches, outcome.findings) == ({"not kept": 5}, ())
 
 
+@pytest.mark.parametrize("keep", ["hash", "none"])
+def test_passages_and_system_texts_are_kept_no_more_than_questions(make_service: MakeService, keep: Any) -> None:
+    service = make_service(keep_text=keep)
+    extra = (("note", "secret"),)
+    asked = [replace(each, context="secret", system="secret", extra=extra) for each in toy_stream(3)]
+    ask_all(service, asked)
+    kept = [served.record.question for served in service.state.latest(3)]
+    assert "secret" not in "".join(map(repr, kept))
+    assert all(question.context and question.system and not question.extra for question in kept)
+    service.stop()
+    folder = service.state.folder
+    service.state.close()
+    assert not [path for path in folder.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
+
+
 def test_no_record_is_refused(folder: Path) -> None:
     with ServerStore(folder) as state, pytest.raises(ParameterError, match="no record 40; the latest is 39"):
         explain(state, 40)

@@ -179,7 +179,7 @@ def test_a_broken_file_is_refused_in_one_sentence(name: str, content: str, messa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["gone.json", "gone.tsv", "gone.parquet", "gone.xlsx"])
+@pytest.mark.parametrize("name", ["gone", "gone.json", "gone.tsv", "gone.parquet", "gone.xlsx"])
 def test_a_file_that_does_not_exist_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{name} does not exist"):
         read_rows(tmp_path / name)

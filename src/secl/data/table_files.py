@@ -17,7 +17,7 @@ from typing import Any
 from secl.data import binary_tables
 from secl.data.columns import is_known
 from secl.data.table_rows import Table, TableRow, clean_row
-from secl.data.text_files import csv_rows, first_fields, parse_json, read_text
+from secl.data.text_files import check_readable, csv_rows, first_fields, parse_json, read_text
 from secl.errors import DataError, ParameterError
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
@@ -47,6 +47,7 @@ def open_table(path: Path) -> Table:
         return binary_tables.parquet(path)
     if suffix == ".xlsx":
         return binary_tables.workbook(path)
+    check_readable(path)
     raise DataError(
         f"{path} ends in {path.suffix!r}; give a question file that ends in {', '.join(SUFFIXES[:-1])} or "
         f"{SUFFIXES[-1]}."

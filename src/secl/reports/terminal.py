@@ -37,12 +37,12 @@ def print_run(run: RunReport, screen: Console, name: str | None) -> None:
     if few:
         screen.print(to_rich(questions_table(run.rows, longest=LONGEST), name))
         screen.print()
-    if run.graded:
-        screen.print(to_rich(summary_table({run.name: run.summary}), None if few else name, padding=0))
-        screen.print()
-        screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
-    if unlabelled.ungraded(run.rows):
-        _print_ungraded(run, screen, None if few else name, few)
+    parts = [_print_graded] if run.graded else []
+    parts += [_print_ungraded] if run.summary.unlabelled else []
+    for number, part in enumerate(reversed(parts) if run.mostly_ungraded else parts):
+        if number:
+            screen.print()
+        part(run, screen, None if few or number else name)
     notes = posterior_notes(run.records)
     if notes:
         screen.print()
@@ -51,15 +51,20 @@ def print_run(run: RunReport, screen: Console, name: str | None) -> None:
             screen.print(note)
 
 
-def _print_ungraded(run: RunReport, screen: Console, name: str | None, few: bool) -> None:
+def _print_graded(run: RunReport, screen: Console, name: str | None) -> None:
+    """What comparing with right answers showed."""
+    screen.print(to_rich(summary_table({run.name: run.summary}), name, padding=0))
+    screen.print()
+    screen.print(to_rich(ranking_table({run.name: run.summary}), RANKING, padding=0))
+
+
+def _print_ungraded(run: RunReport, screen: Console, name: str | None) -> None:
     """What the confidences say, and of many answers those that most need a person."""
-    if run.graded:
-        screen.print()
     if run.mostly_ungraded:
         screen.print(unlabelled.headline(run))
         screen.print()
     screen.print(to_rich(unlabelled.domains_table(run), name or unlabelled.TITLE))
-    if not few:
+    if len(run.rows) > MOST_ANSWERS:
         needy = neediest(unlabelled.ungraded(run.rows), unlabelled.NEEDY)
         if needy:
             screen.print()

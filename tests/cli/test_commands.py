@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -259,3 +261,16 @@ def test_ctrl_c_while_loading_ends_in_one_sentence(
     ended = shell("run", "--benchmarks", "capitals:2", "--out", tmp_path / "out")
     assert (ended.code, ended.err) == (2, "secl: stopped before the first question.\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_had_enough_ends_a_command_quietly(run: Path) -> None:
+    """As `secl export RUN --out - | head -1` does."""
+    command = [sys.executable, "-c", "from secl.cli import main; main()", "export", str(run), "--out", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1) == b"{"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode in (0, 128 + signal.SIGPIPE)  # 0 if all of it fitted into the pipe

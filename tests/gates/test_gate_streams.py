@@ -12,6 +12,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.gates import EntropyShift, GapShift, Never
 from secl.runs.store import Store
+from secl.settings import EvidenceOn, LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 
 
@@ -43,10 +44,10 @@ def test_the_opening_is_no_alarm_and_a_table_has_a_row_for_every_domain_and_gate
 
 
 def test_a_run_without_signals_is_refused_and_one_with_them_is_read(tmp_path: Path) -> None:
-    for folder, evidence_on in ((tmp_path / "a", "burst"), (tmp_path / "b", "always")):
+    chosen: tuple[EvidenceOn, ...] = ("burst", "always")
+    for folder, evidence_on in zip((tmp_path / "a", tmp_path / "b"), chosen, strict=True):
         with Store.create(folder, {}) as store:
-            calibrator = Calibrator(ScriptedModel(), gate=Never())
-            calibrator.loop = calibrator.loop.model_copy(update={"evidence_on": evidence_on})
+            calibrator = Calibrator(ScriptedModel(), gate=Never(), loop=LoopSettings(evidence_on=evidence_on))
             for record in calibrator.run(toy_stream(5)):
                 store.add(record, 0.0)
     with pytest.raises(ParameterError, match="no signal"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import warnings
 from io import TextIOWrapper
@@ -47,6 +49,9 @@ def main() -> None:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
         fail("stopped.")
+    except BrokenPipeError:  # whoever reads has had enough (head, a pager); nothing is to be flushed at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
     raise SystemExit(code or 0)
 
 

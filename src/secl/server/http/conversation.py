@@ -89,7 +89,7 @@ def _turn(message: Message, field: str) -> Turn:
 
 
 def asked_in(turns: Sequence[Turn]) -> Asked:
-    """What a conversation asks.
+    r"""What a conversation asks.
 
     >>> asked_in([Turn("system", "Be brief."), Turn("user", "Capital of France?"), Turn("assistant", "Paris"),
     ...     Turn("user", "Italy?")])

@@ -19,7 +19,7 @@ from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
 from secl.evidence import EvidenceKind
 from secl.metrics.probability import directional_target
-from secl.records import Question
+from secl.question import Question
 
 PARTS = ("answered", "scored", "trained")
 """Answer and confidence of both models; and P(True) of all candidates; and an update."""

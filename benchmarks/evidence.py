@@ -11,7 +11,7 @@ from benchmarks.timing import alternate, medians
 from secl.backends.local.model import LocalModel
 from secl.evidence import EvidenceKind
 from secl.lookahead import WINDOW
-from secl.records import Question
+from secl.question import Question
 
 ANSWERED = "answered"
 KINDS: dict[str, list[EvidenceKind]] = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timing import resident, seconds
 from secl.cli.report import command
 from secl.evaluation.summary import Evaluation, evaluate
-from secl.records import Question
+from secl.question import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.runs.manifest import Manifest

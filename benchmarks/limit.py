@@ -22,7 +22,8 @@ from benchmarks.timing import alternate, medians
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.model import LocalModel
 from secl.backends.local.model_parts import Layout
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.runner import build_calibrator
 
 

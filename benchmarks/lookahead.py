@@ -11,7 +11,8 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
 from secl.backends.local.model import LocalModel
 from secl.lookahead import WINDOW
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
 

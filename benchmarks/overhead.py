@@ -23,7 +23,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.prompts.parsing import is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, choice_with_confidence
-from secl.records import Form, Question
+from secl.question import Form, Question
 
 BATCH = 16
 FORMS: tuple[Form, ...] = ("choice", "short", "sentence", "number")

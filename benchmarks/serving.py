@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import Say, Setting
-from secl.records import Question
+from secl.question import Question
 from secl.server.audit.store import ServerStore
 
 CLIENTS = 8

@@ -15,7 +15,7 @@ from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import available
 from secl.data.streams import load_stream
-from secl.records import Form, Question
+from secl.question import Form, Question
 from secl.runs.settings import RunSettings
 from secl.settings import Dtype
 

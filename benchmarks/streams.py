@@ -23,7 +23,8 @@ from benchmarks.timing import Work, alternate
 from examples.secl_by_hand import ByHand
 from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.loading import load_model, load_questions
 from secl.runs.runner import build_calibrator, start
 from secl.runs.settings import RunSettings

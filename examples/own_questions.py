@@ -2,8 +2,8 @@
 
     python examples/own_questions.py MODEL QUESTIONS
 
-MODEL is a preset name, a hub id, a folder or a GGUF file. The file, of any format in docs/questions.md, needs nothing but
-the column "question"; "options" and "reference" are welcome.
+MODEL is a preset name, a hub id, a folder or a GGUF file. The file, of any format in docs/questions.md, needs nothing
+but the column "question"; "options" and "reference" are welcome.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from secl.calibrator import Calibrator
 from secl.gates import Never
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 

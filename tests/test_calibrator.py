@@ -15,7 +15,8 @@ from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
-from secl.records import Ledger, Question, Record, Reply, Update
+from secl.question import Question
+from secl.records import Ledger, Record, Reply, Update
 from secl.settings import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream

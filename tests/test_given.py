@@ -6,7 +6,7 @@ import pytest
 
 from secl.errors import QuestionError
 from secl.given import GivenAnswer
-from secl.records import Question
+from secl.question import Question
 
 CAPITAL = Question("What is the capital of France?", options=("Rome", "Paris", "St. Denis."), id="q1")
 

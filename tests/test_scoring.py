@@ -14,7 +14,8 @@ from secl.given import GivenAnswer
 from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.posterior.rule import PosteriorRule
-from secl.records import LETTERS, Question, Record
+from secl.question import LETTERS, Question
+from secl.records import Record
 from secl.testing import ScriptedModel, toy_stream
 
 STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy_stream(60))]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.metrics.dinco import consistency, normalised_verbalised_confidence
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import SignalName
 from secl.signals import (
     AnswerProbability,

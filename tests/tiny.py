@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from secl.data.quiz import quiz
 from secl.prompts.templates import answer_prompt, choice_with_confidence, distractor_prompt, p_true_prompt
-from secl.records import Question
+from secl.question import Question
 
 FAMILIES = ("llama", "gemma2", "phi3", "qwen2")
 TEMPLATE = (

@@ -28,7 +28,7 @@ from benchmarks.timing import seconds
 from benchmarks.writing import MEASURED, keep, write_page
 from secl.backends.local.loading import choose_dtype, convert_gguf, locate
 from secl.prompts.templates import answer_prompt
-from secl.records import Question
+from secl.question import Question
 
 PACKAGES = ("torch==2.13.0", "lm-polygraph==0.7.0")
 """Installed one after the other, PyTorch first."""

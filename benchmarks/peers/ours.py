@@ -14,7 +14,8 @@ from typing import Any
 
 from benchmarks.by_hand import by_library
 from secl.backends.local.model import LocalModel
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 
 ANSWER = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0)
 """A placeholder where nothing is answered."""

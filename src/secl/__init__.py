@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from secl.notebook import Records, ask_all
     from secl.posterior.rule import PosteriorRule
     from secl.posterior.share import ScoreShare
-    from secl.records import Decision, Ledger, Question, Record, References, Reply, Update
+    from secl.question import Question, References
+    from secl.records import Decision, Ledger, Record, Reply, Update
     from secl.runs.runner import resume as resume_run
     from secl.runs.runner import start as start_run
     from secl.runs.settings import RunSettings
@@ -77,7 +78,7 @@ _HOMES = {
     "Posterior": "secl.evidence",
     "PosteriorRule": "secl.posterior.rule",
     "PosteriorSettings": "secl.settings",
-    "Question": "secl.records",
+    "Question": "secl.question",
     "QuestionError": "secl.errors",
     "QuestionFile": "secl.data.question_files",
     "QuestionRow": "secl.data.question_files",
@@ -85,7 +86,7 @@ _HOMES = {
     "RawPTrue": "secl.signals",
     "Record": "secl.records",
     "Records": "secl.notebook",
-    "References": "secl.records",
+    "References": "secl.question",
     "Reply": "secl.records",
     "RunSettings": "secl.runs.settings",
     "ScoreShare": "secl.posterior.share",

@@ -23,7 +23,8 @@ from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
-from secl.records import LearningOutcome, Question, Record, Reply, Update
+from secl.question import Question
+from secl.records import LearningOutcome, Record, Reply, Update
 from secl.scoring import Scoring, as_question
 from secl.settings import AdapterSettings, Device, Dtype, GateName, LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal

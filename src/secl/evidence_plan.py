@@ -8,7 +8,7 @@ from typing import get_args
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
 from secl.posterior.share import ScoreShare
-from secl.records import Question
+from secl.question import Question
 from secl.settings import EvidenceOn
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from secl.errors import QuestionError
-from secl.records import Question
+from secl.question import Question
 
 _LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:\)[.:]|[).:])\s*(?P<text>.*)", re.DOTALL)
 """An option as models name it: "B.", "(B)", "B) Paris", "B: Paris"."""

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secl.gates import Gate, gap_of
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 
 if TYPE_CHECKING:
     from secl.calibrator import Calibrator

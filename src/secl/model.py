@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from secl.cost import Meter
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
-from secl.records import Ledger, Question, Reply, Update
+from secl.question import Question
+from secl.records import Ledger, Reply, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from secl.display import excerpt, html_table
 from secl.errors import ParameterError
 from secl.evaluation.summary import Summary, summarise
 from secl.grading import reported_correct
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.encoding import to_row
 from secl.scoring import as_question
 

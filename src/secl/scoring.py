@@ -21,7 +21,8 @@ from secl.labels import LabelRule
 from secl.lookahead import WINDOW
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
-from secl.records import Decision, Question, Record
+from secl.question import Question
+from secl.records import Decision, Record
 from secl.settings import LoopSettings
 from secl.stream_state import StreamState
 

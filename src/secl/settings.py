@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from secl.errors import ParameterError
-from secl.records import Grader
+from secl.question import Grader
 from secl.settings_base import OFF, Settings
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]

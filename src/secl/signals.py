@@ -13,7 +13,8 @@ from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
 from secl.posterior.rule import PosteriorRule
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import Formula, SignalName
 from secl.validation import check_finite
 

@@ -18,7 +18,8 @@ from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKi
 from secl.given import GivenAnswer
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
-from secl.records import LETTERS, Question, Reply, Update
+from secl.question import LETTERS, Question
+from secl.records import Reply, Update
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from secl.records import Question
+from secl.question import Question
 from secl.runs import loading
 from secl.runs.folder import FILE
 from secl.server.audit import control

@@ -14,7 +14,8 @@ from secl.calibrator import Calibrator
 from secl.evaluation.adaptation_check import measure_gap
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest

@@ -58,9 +58,9 @@ def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: 
     summary = json.loads((run / "summary.json").read_text())
     assert list(summary["domains"]) == ["quiz/capitals", "quiz/science"]
     for part in (summary, *summary["domains"].values()):
-        for signal in ("stated", "p_true", "norm_p_true", "secl"):
+        for name in ("stated", "p_true", "norm_p_true", "secl"):
             for measure in ("ece", "ada_ece", "brier", "auroc", "accuracy"):
-                assert isinstance(part["estimators"][signal][measure], float | None), (signal, measure)
+                assert isinstance(part["estimators"][name][measure], float | None), (name, measure)
             assert part["estimators"][signal]["n"] == part["questions"]
         for count in ("questions", "trained", "burst", "alarms", "agreed", "unparsed", "unlabelled"):
             assert isinstance(part[count], int), count

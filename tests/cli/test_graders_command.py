@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.records import Question
+from secl.question import Question
 from secl.runs.runner import start
 from secl.runs.settings import RunSettings
 from secl.testing import ScriptedModel

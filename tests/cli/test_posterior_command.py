@@ -15,7 +15,8 @@ import pytest
 import secl.cli.run as demo
 from secl.evidence import CandidateEvidence, Likelihood
 from secl.grading import grade
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.reports.effect import ROWS
 from secl.reports.formatting import number
 from secl.runs import runner

@@ -11,7 +11,7 @@ from secl.data.benchmarks import BENCHMARKS, Benchmark, OfficialBenchmark, QuizB
 from secl.data.quiz import DOMAINS
 from secl.errors import DataError, ParameterError
 from secl.grading import grade
-from secl.records import FORMS, References
+from secl.question import FORMS, References
 
 
 @pytest.fixture(params=BENCHMARKS.values(), ids=list(BENCHMARKS))

@@ -14,7 +14,7 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
 from secl.errors import DataError
-from secl.records import References
+from secl.question import References
 
 GSM8K: list[dict[str, Any]] = [
     {"question": "Ann has 2 pens and buys 3. How many?", "answer": "2+3=<<2+3=5>>5\n#### 5"},

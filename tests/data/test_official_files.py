@@ -11,7 +11,7 @@ import pytest
 from secl.data.benchmarks import load
 from secl.errors import DataError
 from secl.grading import grade, parse_number
-from secl.records import Question, References
+from secl.question import Question, References
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from secl.data.question_files import read_questions, read_rows
 from secl.errors import DataError
-from secl.records import Question, References
+from secl.question import Question, References
 
 
 def written(folder: Path, name: str, text: str | bytes) -> Path:

@@ -13,7 +13,7 @@ from secl.data.benchmarks import load
 from secl.data.items import read_table
 from secl.data.quiz import DOMAINS, MOST_ARITHMETIC, available, quiz
 from secl.grading import grade, normalise_text
-from secl.records import Question
+from secl.question import Question
 
 CHOICE_DOMAINS = DOMAINS[1:]
 CONTINENTS = {"Africa", "Asia", "Europe", "North America", "Oceania", "South America"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from secl.data.benchmarks import load
 from secl.data.streams import arrange, fingerprint, load_stream
 from secl.errors import DataError, ParameterError
-from secl.records import Question, References
+from secl.question import Question, References
 
 NAMES = ["arithmetic", "capitals", "science"]
 

@@ -20,7 +20,7 @@ import pytest
 
 from secl.data.question_files import questions_from, read_rows, rows_from
 from secl.errors import DataError, ParameterError
-from secl.records import Question, References
+from secl.question import Question, References
 
 ROWS: list[dict[str, Any]] = [
     {"Question": "¿Capital del Perú?", "options": "Lima | Cuzco", "reference": "lima", "answer": "B", "correct": False},

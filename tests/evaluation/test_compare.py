@@ -17,7 +17,8 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.metrics.calibration import ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.reports.comparison_report import TITLES, comparison_table, difference_table, remarks
 from secl.reports.formatting import terminal_text
 from secl.reports.table import Table, to_rich

@@ -8,7 +8,8 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.evaluation.graders import compare_graders
 from secl.evaluation.summary import summarise
-from secl.records import Question, Record, References
+from secl.question import Question, References
+from secl.records import Record
 from secl.testing import ScriptedModel
 
 

@@ -13,7 +13,8 @@ from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never
 from secl.posterior.rule import PosteriorRule
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.runs.encoding import from_plain, to_plain
 from secl.settings import LoopSettings, PosteriorSettings
 from secl.signals import PosteriorSignal

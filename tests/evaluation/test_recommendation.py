@@ -12,7 +12,8 @@ from secl.calibrator import Calibrator
 from secl.evaluation.recommendation import _views_flag, recommend
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, PTrue
 from secl.gates import Never
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table, views_table
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit

@@ -8,7 +8,7 @@ from pathlib import Path
 from secl.evaluation.summary import summarise
 from secl.grading import reported_correct
 from secl.labels import label_of
-from secl.records import Question
+from secl.question import Question
 from secl.runs.encoding import to_plain, to_row
 from secl.runs.labelling import current_records
 from secl.runs.store import Store

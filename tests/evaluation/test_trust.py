@@ -14,7 +14,8 @@ from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import assess, conclude, from_grades
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.metrics.calibration import EXACT, chance_of_count
-from secl.records import Decision, Question, Record
+from secl.question import Question
+from secl.records import Decision, Record
 from tests.reports.conftest import MakeRecord
 
 IN_BURST = Decision(alarm=False, in_burst=True, remaining=1, statistic=None)

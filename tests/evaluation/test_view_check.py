@@ -12,7 +12,8 @@ import pytest
 
 from secl.evaluation.view_check import check_views
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 
 Values = Sequence[float]
 OPTIONS = ("Rome", "Paris", "Bern", "Oslo")

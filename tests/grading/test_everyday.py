@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secl.errors import QuestionError
 from secl.grading import grade, grader_of, regrade
-from secl.records import GRADERS, Question, References
+from secl.question import GRADERS, Question, References
 from secl.testing import ScriptedModel
 from tests.grading.everyday import ADVERSARIAL, CASES, Case
 

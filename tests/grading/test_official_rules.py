@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from secl.errors import QuestionError
 from secl.grading import grade, grade_by_references, normalise_text, parse_number, same_text, write_number
-from secl.records import Question, References
+from secl.question import Question, References
 
 
 @pytest.mark.parametrize(

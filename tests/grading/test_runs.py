@@ -12,7 +12,8 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError
-from secl.records import Question, Record, References
+from secl.question import Question, References
+from secl.records import Record
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.folder import FILE
 from secl.runs.loading import load_questions, read_stream

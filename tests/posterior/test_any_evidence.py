@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import further_orders
-from secl.records import LETTERS, Question, Reply
+from secl.question import LETTERS, Question
+from secl.records import Reply
 from secl.settings import PosteriorSettings
 
 pytestmark = pytest.mark.heavy

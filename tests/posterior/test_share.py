@@ -23,7 +23,8 @@ from secl.posterior.letters import PRIOR, RELIABILITY
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import DOUBTS, FIRST, PRIOR_MAP, ScoreShare, Seen, ShareState, fit_map
 from secl.posterior.views import Views
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.reports.posterior_section import posterior_notes, weights_table
 from secl.runs.encoding import from_plain, to_plain, to_row
 from secl.settings import LoopSettings, PosteriorSettings

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
 from secl.posterior.views import VIEWS, Views, centred, read_views
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import ViewName
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "pmi", "p_true")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from secl.prompts.orders import further_orders
-from secl.records import LETTERS
+from secl.question import LETTERS
 
 SIZES = range(2, len(LETTERS) + 1)
 

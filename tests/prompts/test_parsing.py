@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secl.prompts.parsing import is_complete, read_answer, read_list, trim_answer
 from secl.prompts.templates import answer_prompt, distractor_prompt, p_true_prompt
-from secl.records import FORMS, Form, Question
+from secl.question import FORMS, Form, Question
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from secl.prompts import templates
 from secl.prompts.templates import Prompt
-from secl.records import Form, Question
+from secl.question import Form, Question
 
 
 def prompts(question: Question) -> list[Prompt]:

@@ -12,7 +12,8 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
 from secl.evidence import Evidence, PTrue
 from secl.gates import EntropyShift
-from secl.records import Decision, Ledger, Question, Record, Reply, Update
+from secl.question import Question
+from secl.records import Decision, Ledger, Record, Reply, Update
 from secl.reports.run_report import RunReport
 
 MakeRecord = Callable[..., Record]

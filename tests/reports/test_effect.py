@@ -12,7 +12,8 @@ import pytest
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Summary, summarise
 from secl.evidence import Posterior
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.reports.effect import effect_notes, effect_table
 
 KEYS = ("stated", "posterior_best", "posterior")

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import secl.reports.page as page_module
-from secl.records import Question, Record, References
+from secl.question import Question, References
+from secl.records import Record
 from secl.reports.folder import write_report
 from secl.reports.headline import verdict
 from secl.reports.page import render

@@ -16,7 +16,8 @@ from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.folder import write_report

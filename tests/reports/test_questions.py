@@ -16,7 +16,8 @@ import pytest
 
 from secl.data.cells import harmless
 from secl.evidence import Labelled, Posterior
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.folder import check_folder, markdown, write_report

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.reports.folder import markdown
 from secl.reports.run_report import RunReport
 from secl.reports.side_by_side import side_by_side

@@ -10,7 +10,8 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.gates import Always, EntropyShift, Gate, PageHinkley
-from secl.records import Decision, Question
+from secl.question import Question
+from secl.records import Decision
 from secl.runs.runner import Run
 from secl.runs.store import KEEP_EVERY, Store
 from secl.settings import LoopSettings

@@ -9,7 +9,8 @@ import pytest
 
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.given import GivenAnswer
-from secl.records import LETTERS, Record
+from secl.question import LETTERS
+from secl.records import Record
 from secl.runs.given import score_settings
 from secl.runs.manifest import Manifest
 from secl.runs.runner import estimators_of, resume, start

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from secl.errors import RunError, StorageError
 from secl.evidence import DincoEvidence, Evidence, PTrue
-from secl.records import Decision, Form, Ledger, Question, Record, References, Reply, Update
+from secl.question import Form, Question, References
+from secl.records import Decision, Ledger, Record, Reply, Update
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.folder import FILE
 from secl.runs.store import Store, Version

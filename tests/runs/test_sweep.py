@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.errors import DataError, ParameterError, RunError
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs import runner, sweep
 from secl.runs.folder import FILE
 from secl.runs.loading import load_questions

@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from secl.records import Question
+from secl.question import Question
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
 from secl.server.http.settings import HttpSettings

@@ -18,7 +18,7 @@ from secl.errors import QuestionError, RunError, StorageError
 from secl.evidence import EvidenceKind
 from secl.gates import Always
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app

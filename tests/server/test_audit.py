@@ -21,7 +21,7 @@ from secl.backends.local.loading import load
 from secl.errors import ParameterError, RunError
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.runs.folder import FILE
 from secl.server.audit import history
 from secl.server.audit.adapter_norm import adapter_norm

@@ -12,7 +12,7 @@ from secl.errors import StorageError
 from secl.evidence import EvidenceKind
 from secl.gates import Always
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render

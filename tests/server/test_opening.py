@@ -10,7 +10,7 @@ import torch
 
 from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
-from secl.records import Question
+from secl.question import Question
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service

@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 from secl.evidence import EvidenceKind
 from secl.gates import Never
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_chart, timeline

@@ -18,7 +18,8 @@ from secl.gates import Always, Never
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import Views
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.runs.folder import FILE
 from secl.runs.runner import build_calibrator
 from secl.server.audit.integrity import examine

@@ -9,7 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.evidence import CandidateEvidence, Likelihood
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.server.audit.console import explanation_page, history_page, verification_page
 from secl.server.audit.explain import explain
 from secl.server.audit.history import history

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secl.records import Question
+from secl.question import Question
 from secl.server.http.dashboard.page import render
 from secl.server.http.dashboard.risk_chart import risk_chart
 from secl.server.http.dashboard.shapes import Point

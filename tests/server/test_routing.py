@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from examples.route import Endpoint, Routed, bill, main, route
-from secl.records import Question
+from secl.question import Question
 from secl.server.http.app import create_app
 from secl.testing import toy_stream
 from tests.server.conftest import MakePosterior

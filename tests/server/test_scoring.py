@@ -15,7 +15,7 @@ from secl.calibrator import Calibrator
 from secl.errors import QuestionError
 from secl.gates import Always
 from secl.given import GivenAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.scoring import given_by
 from secl.server.audit.console import explanation_page, history_page
 from secl.server.audit.explain import explain

@@ -16,7 +16,8 @@ from secl.errors import BusyError, ClosingError, QuestionError, RunError, Storag
 from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never, replay
 from secl.model import ModelAnswer
-from secl.records import Question, Reply, Update
+from secl.question import Question
+from secl.records import Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits

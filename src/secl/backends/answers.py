@@ -20,7 +20,8 @@ from secl.backends.readout import Readout, Verdicts
 from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.orders import further_orders
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 
 Job = Callable[[], None]
 

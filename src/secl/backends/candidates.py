@@ -15,7 +15,7 @@ from secl.cost import Meter
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import Question
+from secl.question import Question
 from secl.validation import check_whole
 
 Orders = Sequence[tuple[int, ...]]

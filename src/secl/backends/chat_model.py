@@ -26,7 +26,8 @@ from secl.given import GivenAnswer
 from secl.grading import answer_key
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer
-from secl.records import Question, Reply, Update
+from secl.question import Question
+from secl.records import Reply, Update
 from secl.settings import PTrueKind
 
 B = TypeVar("B", bound=TokenBackend[Any])

@@ -15,7 +15,7 @@ from secl.evidence import DincoEvidence
 from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED
 from secl.prompts.parsing import read_answer
-from secl.records import Form, Question
+from secl.question import Form, Question
 
 BEAMS = 5
 

@@ -11,7 +11,7 @@ from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
 from secl.cost import Meter
 from secl.prompts.distractors import COUNT, distinct, near_numbers
-from secl.records import Form, Question
+from secl.question import Form, Question
 
 SeedFor = Callable[[Question, object], int]
 """Gives a seed that depends on a question and a purpose alone."""

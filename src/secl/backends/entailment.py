@@ -10,7 +10,7 @@ from secl.backends.base import Bundle, TokenBackend
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
-from secl.records import Question
+from secl.question import Question
 
 Pair = tuple[str, str]
 """Premise and hypothesis, both answers to the same question."""

@@ -9,7 +9,7 @@ from typing import Any
 from secl.prompts.distractors import COUNT
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.records import Form
+from secl.question import Form
 
 MAX_LIST_TOKENS: dict[Form, int] = {"choice": 1, "number": 40, "short": 56, "sentence": 140}
 LISTED = COUNT + 1

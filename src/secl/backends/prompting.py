@@ -24,7 +24,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.records import Question
+from secl.question import Question
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""

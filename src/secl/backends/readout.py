@@ -13,7 +13,8 @@ from secl.backends.base import Position, Reading, Scores
 from secl.backends.token_ids import TokenIds
 from secl.errors import ModelError, ParameterError
 from secl.prompts.parsing import read_answer
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import PTrueKind
 
 Rows = list[tuple[float, ...]]

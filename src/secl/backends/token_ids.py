@@ -21,7 +21,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.records import LETTERS, Question
+from secl.question import LETTERS, Question
 
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""

@@ -39,7 +39,7 @@ def ask(
     from secl.evaluation.symptoms import seen_in_one
     from secl.evidence import Evidence
     from secl.posterior.rule import PosteriorRule
-    from secl.records import Question
+    from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
     from secl.reports.console import answer_json, answer_panel
     from secl.reports.formatting import terminal_text

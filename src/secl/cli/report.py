@@ -12,7 +12,8 @@ from cyclopts import Parameter
 
 from secl.cli.app import RunFolder, app, console
 from secl.errors import ParameterError, RunError
-from secl.records import Grader, Record
+from secl.question import Grader
+from secl.records import Record
 
 if TYPE_CHECKING:
     from secl.reports.run_report import RunReport

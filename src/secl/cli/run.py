@@ -11,7 +11,7 @@ from secl.errors import ParameterError
 from secl.settings import FLAT, SettingGroups, merged
 
 if TYPE_CHECKING:
-    from secl.records import Question
+    from secl.question import Question
     from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json
 from secl.errors import ParameterError
-from secl.records import Grader
+from secl.question import Grader
 from secl.settings import FLAT, EvidenceSettings, LabelSettings, ModelSettings, Order, PosteriorSettings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from secl.data import official_files, quiz, rows
 from secl.data.hub import hub_rows
 from secl.data.rows import LocatedRow, Row
 from secl.errors import DataError, ParameterError, QuestionError
-from secl.records import Form, Question
+from secl.question import Form, Question
 
 DATA_VARIABLE = "SECL_DATA"
 """Environment variable that names the folder with the official benchmark files."""

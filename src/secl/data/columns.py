@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from secl.errors import DataError, ParameterError
-from secl.records import LETTERS
+from secl.question import LETTERS
 
 KEYS = (
     "question",

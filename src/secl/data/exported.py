@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from secl.data.cells import restored
 from secl.data.columns import KEYS, plain
 from secl.errors import DataError, QuestionError
-from secl.records import Question
+from secl.question import Question
 
 SIGNATURE = frozenset({"position", "stated_confidence", "digit_mass", "plain_tokens"})
 """Columns by which a table is known as an export; every row of one fills them."""

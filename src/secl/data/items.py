@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from secl.records import LETTERS, Question
+from secl.question import LETTERS, Question
 
 Row = dict[str, str]
 """One line of a table, by column name."""

@@ -29,7 +29,7 @@ from secl.data.table_files import open_table, table_of
 from secl.data.table_rows import Table, TableRow
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, grader_of
-from secl.records import Grader, Question
+from secl.question import Grader, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, parse_number
-from secl.records import FORMS, LETTERS, Form, Question, References
+from secl.question import FORMS, LETTERS, Form, Question, References
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""

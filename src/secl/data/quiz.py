@@ -14,7 +14,7 @@ from itertools import islice, zip_longest
 
 from secl.data.arithmetic import problems
 from secl.data.items import Item, kinds
-from secl.records import Question
+from secl.question import Question
 
 DOMAINS = ("arithmetic", "capitals", "science", "misconceptions")
 """The domains of the quiz."""

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from secl.errors import DataError
-from secl.records import LETTERS, Question, References
+from secl.question import LETTERS, Question, References
 
 Row = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from typing import get_args
 from secl.data.benchmarks import BENCHMARKS, check_count, find_benchmark, load
 from secl.errors import ParameterError
 from secl.given import GivenAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.settings import Order
 
 _LATER = ("context", "system", "extra", "grader")

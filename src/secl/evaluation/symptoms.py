@@ -10,7 +10,8 @@ from statistics import median
 from secl.evaluation.reason import FEWEST, RARE, Reason
 from secl.evidence import Evidence, Posterior
 from secl.metrics.calibration import chance_of_count
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""

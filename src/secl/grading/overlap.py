@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 
 from secl.grading.texts import same_text
-from secl.records import References
+from secl.question import References
 
 NO_COMMENT = "I have no comment."
 """The TruthfulQA rule counts this answer as right for every question."""

@@ -11,7 +11,8 @@ from secl.grading.everyday import says
 from secl.grading.numbers import parse_number
 from secl.grading.overlap import grade_by_references
 from secl.grading.texts import contains, same_text
-from secl.records import Question, Record, References
+from secl.question import Question, References
+from secl.records import Record
 
 
 def grade(question: Question, answer: str | None) -> bool | None:

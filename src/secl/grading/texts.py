@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from secl.grading.numbers import DASHES, only_number, parse_number
-from secl.records import Form
+from secl.question import Form
 
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 

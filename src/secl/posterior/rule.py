@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from secl.evidence import Evidence, Posterior
 from secl.posterior.fit import Fit, fit, prior_fit
 from secl.posterior.views import Key, Views, read_views
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import PosteriorSettings
 
 EARLY = (5, 10)

@@ -16,7 +16,8 @@ from secl.posterior.fit import Fit, Stack
 from secl.posterior.letters import PRIOR, RELIABILITY, place_effects
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import LETTERS, Views, centred
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import PosteriorSettings
 from secl.validation import check_finite
 

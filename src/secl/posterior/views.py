@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
-from secl.records import Question, Reply
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import ViewName
 
 Key = tuple[str | int, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from secl.grading import normalise_text, parse_number, write_number
-from secl.records import Form
+from secl.question import Form
 
 COUNT = 4
 """Number of distractors of an open question (K in the paper)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from secl.grading import parse_number, write_number
-from secl.records import Form
+from secl.question import Form
 
 MAX_WORDS = 12
 """Most words of an item in a list of short answers; longer items are no answers."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.records import LETTERS, Form, Question
+from secl.question import LETTERS, Form, Question
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""

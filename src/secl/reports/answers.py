@@ -9,7 +9,8 @@ from typing import Literal
 from secl.evaluation.summary import LOW_DIGIT_MASS
 from secl.evaluation.symptoms import stated_alone
 from secl.grading import reported_correct
-from secl.records import Question, Record, References
+from secl.question import Question, References
+from secl.records import Record
 
 LOW = 0.5
 """A confidence below it is low: the answer is more probably wrong than right."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.reports.formatting import counted, terminal_lines
 from secl.signals import NormalisedPTrue
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from secl.records import Question
+from secl.question import Question
 from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow
 from secl.reports.formatting import markdown_text, number, one_line, xml_text
 from secl.reports.table import Cell, Column, Table, to_csv

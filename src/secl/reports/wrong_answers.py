@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.grading import reported_correct
-from secl.records import Record, References, Reply
+from secl.question import References
+from secl.records import Record, Reply
 from secl.reports.answers import named, named_reference
 from secl.reports.formatting import number
 

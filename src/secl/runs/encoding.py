@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from secl.data.cells import joined
 from secl.grading import reported_correct
 from secl.posterior.views import pmi_of
-from secl.records import Record, References
+from secl.question import References
+from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
 _REPORTED = ("answer", "confidence", "abstained", "best_answer")

@@ -14,7 +14,7 @@ from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, QuestionError, RunError
 from secl.given import GivenAnswer
 from secl.model import Model
-from secl.records import Question
+from secl.question import Question
 from secl.runs.given import answers_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings

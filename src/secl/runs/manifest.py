@@ -15,7 +15,7 @@ from secl.errors import RunError
 from secl.given import GivenAnswer
 from secl.methods import Method
 from secl.model import Model
-from secl.records import Question
+from secl.question import Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 

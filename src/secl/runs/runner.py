@@ -25,7 +25,8 @@ from secl.labels.draw import draw_positions
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import check_free, storage_errors
 from secl.runs.loading import Load, load_model, read_stream

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from secl.records import LETTERS, Question
+from secl.question import LETTERS, Question
 from tests.tiny import tiny_model, tiny_tokenizer
 
 INSTRUCTION = "Answer with the letter of the correct option."

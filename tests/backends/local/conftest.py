@@ -9,7 +9,7 @@ import pytest
 
 from secl.backends.local.loading import Loaded, wrap
 from secl.backends.local.model import LocalModel
-from secl.records import Question
+from secl.question import Question
 from secl.settings import AdapterSettings
 from tests.tiny import tiny_model, tiny_tokenizer
 

@@ -13,7 +13,8 @@ from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always, EntropyShift, Never
 from secl.lookahead import WINDOW
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES

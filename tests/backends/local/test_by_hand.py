@@ -17,7 +17,8 @@ from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.gates import Always, Never
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
 from tests.conftest import ROOT

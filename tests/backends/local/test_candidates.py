@@ -19,7 +19,7 @@ from secl.gates import Never
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
-from secl.records import Question
+from secl.question import Question
 from secl.settings import LoopSettings, PosteriorSettings
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import MakeModel

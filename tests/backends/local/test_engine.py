@@ -15,7 +15,8 @@ from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always, Never
 from secl.prompts.templates import CONFIDENCE, answer_prompt, p_true_prompt
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_tokenizer

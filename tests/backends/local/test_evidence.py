@@ -25,7 +25,7 @@ from secl.errors import ModelError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
-from secl.records import Question
+from secl.question import Question
 from secl.settings import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer

@@ -10,7 +10,7 @@ import torch
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.writer import Writer
-from secl.records import Question
+from secl.question import Question
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
 

@@ -14,7 +14,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import Never
 from secl.given import GivenAnswer
 from secl.model import Rating
-from secl.records import Question
+from secl.question import Question
 from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES

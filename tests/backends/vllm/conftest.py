@@ -18,7 +18,7 @@ from safetensors.torch import load
 from secl.backends.local.loading import wrap
 from secl.backends.local.model import LocalModel
 from secl.backends.vllm.model import VllmModel
-from secl.records import Question
+from secl.question import Question
 from tests.backends.local.conftest import tiny_local
 from tests.backends.vllm.fake import FakeVllm
 from tests.tiny import tiny_model, tiny_tokenizer

@@ -18,7 +18,8 @@ from secl.errors import ModelError, ParameterError, QuestionError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.model import Model
-from secl.records import Form, Question, Record, Reply
+from secl.question import Form, Question
+from secl.records import Record, Reply
 from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.fake import FakeVllm

@@ -16,7 +16,7 @@ from secl.backends.local.backend import LocalReading
 from secl.backends.local.model import LocalModel
 from secl.backends.vllm.entropy import entropy_of
 from secl.data.quiz import quiz
-from secl.records import Question
+from secl.question import Question
 
 
 def exact(p: NDArray[np.floating[Any]]) -> float:

@@ -6,7 +6,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.given import GivenAnswer
-from secl.records import Question
+from secl.question import Question
 from tests.backends.vllm.conftest import Fakes, MakeLearner
 from tests.backends.vllm.test_engine import MakeFleet, alike
 

@@ -11,7 +11,7 @@ import pytest
 from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.gates import Always
-from secl.records import Question
+from secl.question import Question
 from secl.server.online.factory import open_state, serving_settings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits

@@ -23,7 +23,8 @@ from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.gates import Always
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.settings import AdapterSettings, LoopSettings
 
 pytestmark = [

@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from secl.backends.entailment import Pair
 from secl.backends.local.loading import as_model_error, fingerprint_of, quiet
 from secl.errors import ModelError
-from secl.records import Question
+from secl.question import Question
 
 
 class NliModel:

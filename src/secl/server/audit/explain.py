@@ -9,7 +9,8 @@ from typing import Any
 from secl.labels import LabelRule
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 from secl.reports.answers import Source, source_of
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest

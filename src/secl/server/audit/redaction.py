@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Literal
 
 from secl.evidence import Evidence
-from secl.records import Question, Record, Reply
+from secl.question import Question
+from secl.records import Record, Reply
 
 Keep = Literal["none", "hash", "full"]
 """What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""

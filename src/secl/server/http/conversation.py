@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.errors import RequestError
-from secl.records import Form, Question
+from secl.question import Form, Question
 from secl.server.http.schemas import Message
 
 SPEAKERS = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}

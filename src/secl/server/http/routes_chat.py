@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.given import GivenAnswer
-from secl.records import Question
+from secl.question import Question
 from secl.server.audit.entries import record_id
 from secl.server.http.confidence import Secl
 from secl.server.http.conversation import Asked, asked_in, make_question, turns_of

@@ -13,7 +13,7 @@ from secl.errors import RequestError
 from secl.given import GivenAnswer
 from secl.posterior.views import pmi_of
 from secl.prompts.parsing import MAX_WORDS
-from secl.records import Form, Question
+from secl.question import Form, Question
 from secl.server.http.confidence import Secl, secl_of
 from secl.server.http.conversation import asked_in, make_question, turns_of
 from secl.server.http.metrics import Metrics

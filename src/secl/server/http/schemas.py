@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from secl.records import Form, Record
+from secl.question import Form
+from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
 from secl.server.http.confidence import Secl, secl_of

@@ -11,7 +11,8 @@ from secl.calibrator import Calibrator
 from secl.evaluation.trust import Verdict
 from secl.given import GivenAnswer
 from secl.model import Model
-from secl.records import Question, Record
+from secl.question import Question
+from secl.records import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
 from secl.given import GivenAnswer
-from secl.records import Decision, Question, Record
+from secl.question import Question
+from secl.records import Decision, Record
 from secl.runs.store import Version
 from secl.server.audit.posteriors import resume_posterior
 from secl.server.audit.store import ServerStore

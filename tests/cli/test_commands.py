@@ -203,7 +203,7 @@ def test_models_and_benchmarks_are_listed(shell: Shell) -> None:
     models, benchmarks = shell("models"), shell("benchmarks")
     assert (models.code, benchmarks.code) == (0, 0)
     for name, preset in PRESETS.items():
-        assert re.search(rf"^{re.escape(name)} +{preset.source} +{preset.layers}", models.out, re.MULTILINE)
+        assert re.search(rf"^{re.escape(name)} +{preset.source} .*\n +{preset.layers} ", models.out, re.MULTILINE)
     for name, benchmark in BENCHMARKS.items():
         row = f"{name} +{benchmark.form} +{benchmark.split} +{benchmark.licence} +{benchmark.description}"
         assert re.search(rf"^{row}", benchmarks.out, re.MULTILINE)

@@ -275,7 +275,7 @@ def shell_sweep(grid: Path, out: Path, on: str, environment: dict[str, str]) -> 
 def without_progress(error: str) -> str:
     """What was written to standard error beside lines about how far the sweep is."""
     lines = error.splitlines(keepends=True)
-    return "".join(line for line in lines if not re.fullmatch(r"\d+( of \d+)? questions, [\d:]+\n", line))
+    return "".join(line for line in lines if not re.fullmatch(r"\d+( of \d+)? questions, .*\n", line))
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
         os.killpg(stopped.pid, signal.SIGINT)
         members = family.children(recursive=True)
         error = without_progress(stopped.communicate(timeout=60)[1])
-    assert stopped.returncode == 2
+    assert stopped.returncode == 2, error
     assert error.startswith("secl: stopped with 0 of 1 runs finished; the same command goes on")
     assert error.count("\n") == 1
     assert psutil.wait_procs(members, timeout=30)[1] == []
@@ -312,7 +312,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
         assert listening(family) == {"127.0.0.1"}
         printed, error = resumed.communicate(timeout=300)
     assert (resumed.returncode, without_progress(error)) == (0, "")
-    assert "1 of 1 runs" in printed
+    assert "run folders: " in printed
 
 
 @NEEDS_RAY

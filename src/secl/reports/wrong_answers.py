@@ -60,8 +60,8 @@ def wrong_answers(records: Sequence[Record], *, adapted: bool, count: int = MAX_
 
     Args:
         records: records of one run.
-        adapted: whether the adapted model's replies and stated confidences are meant; else the posterior's, where a
-            question has one, and the frozen model's.
+        adapted: whether the adapted model's replies and stated confidences are meant, else the frozen model's, where a
+            question has no posterior.
         count: the most that are returned.
     """
     graded = [(record, _reported(record, adapted)) for record in records]
@@ -82,10 +82,10 @@ class _Reported:
 
 def _reported(record: Record, adapted: bool) -> _Reported:
     reply = record.reply
-    if adapted:
-        return _Reported(reply, reply.answer, reply.confidence, record.correct)
     if record.posterior is not None:
         return _Reported(reply, record.answer, record.confidence, reported_correct(record))
+    if adapted:
+        return _Reported(reply, reply.answer, reply.confidence, record.correct)
     return _Reported(record.frozen, record.frozen.answer, record.frozen.confidence, record.frozen_correct)
 
 

@@ -93,6 +93,10 @@ def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
             label = "_another alarm"
 
 
+LEGEND = 90
+"""Characters that a line of a legend has room for, beside five or six marks."""
+
+
 def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
     positions = [record.position for record in records]
     entropies = [record.reply.entropy for record in records]
@@ -184,9 +188,10 @@ def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None]
 
 
 def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """One line above the panel, where it covers nothing."""
+    """Above the panel, where it covers nothing: one line, or two if it would be longer than the panel is wide."""
     anchor: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.1, "borderpad": 0.2}
-    axes.legend(handles, labels, ncols=len(labels), frameon=False, fontsize=8.5, markerscale=1.8, **anchor)
+    columns = len(labels) if sum(map(len, labels)) <= LEGEND else (len(labels) + 1) // 2
+    axes.legend(handles, labels, ncols=columns, frameon=False, fontsize=8.5, markerscale=1.8, **anchor)
 
 
 def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:

@@ -46,11 +46,13 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
 
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
     records = answered(CONFIDENCE, [None] * 60)
-    log = [said(records[k], k < 30, "feedback") for k in (0, 1, 40)]
+    log = [said(records[k], k < 30, "feedback") for k in (*range(21), 40, 41, 42)]
     advice = advise(answers_of(records, log), 0.1)
-    assert (advice.basis, advice.labels) == ("volunteers", 3)
+    assert (advice.basis, advice.labels) == ("volunteers", 24)
     assert advice.threshold is not None
-    assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 2)
+    assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 21)
+    few = advise(answers_of(records, log[:21]), 0.1)
+    assert (few.basis, few.threshold) == ("confidences", few.estimate)
 
 
 def test_labels_that_were_not_all_as_likely_promise_nothing_and_those_taken_back_count_for_nothing() -> None:

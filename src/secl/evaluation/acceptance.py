@@ -174,6 +174,8 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
     curve, fewest = answers.curve, fewest_labels(0, risk, certainty)
+    # A thumb or two say nothing about a share of wrong answers.
+    basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
     estimate = estimated(curve, risk)
     needed = nearest = nearest_threshold = None
     if answers.basis == "labels":
@@ -182,14 +184,14 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
             needed = labels_needed(curve, risk, certainty)
             nearest = nearest_risk(curve, certainty, above=risk)
             nearest_threshold = None if nearest is None else guaranteed(curve, nearest, certainty)
-    elif answers.basis == "volunteers":
+    elif basis == "volunteers":
         threshold = estimated(curve, risk, from_labels=True)
     else:
         threshold, needed = estimate, labels_needed(curve, risk, certainty)
     return Advice(
         risk=risk,
         certainty=certainty,
-        basis=answers.basis,
+        basis=basis,
         answers=curve.answers,
         labels=curve.total,
         threshold=threshold,

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from secl.evaluation.measures import measure
     from secl.evaluation.summary import summarise
     from secl.evaluation.trust import Verdict, assess
-    from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
+    from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Likelihood, Posterior, PTrue
     from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
     from secl.given import GivenAnswer
     from secl.grading import grade, regrade
+    from secl.labels import Label, LabelRule
     from secl.model import Model, ModelAnswer, Rating
     from secl.notebook import Records, ask_all
     from secl.posterior.rule import PosteriorRule
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
     from secl.server.online.factory import open_service, serving_settings
-    from secl.settings import AdapterSettings, LoopSettings, PosteriorSettings
+    from secl.settings import AdapterSettings, LabelSettings, LoopSettings, PosteriorSettings
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
 
@@ -63,6 +64,10 @@ _HOMES = {
     "GapShift": "secl.gates",
     "GivenAnswer": "secl.given",
     "Ledger": "secl.records",
+    "Label": "secl.labels",
+    "LabelRule": "secl.labels",
+    "LabelSettings": "secl.settings",
+    "Labelled": "secl.evidence",
     "LetterOrder": "secl.evidence",
     "Likelihood": "secl.evidence",
     "LocalModel": "secl.backends.local.model",
@@ -125,6 +130,10 @@ __all__ = [
     "Evidence",
     "GapShift",
     "GivenAnswer",
+    "Label",
+    "LabelRule",
+    "LabelSettings",
+    "Labelled",
     "Ledger",
     "LetterOrder",
     "Likelihood",

@@ -248,6 +248,14 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
     assert 0.84 <= np.mean(held) <= 0.96
 
 
+@pytest.mark.parametrize("correct", [True, False])
+def test_labels_that_are_all_equal_move_the_confidences_and_leave_room_for_the_other_answer(correct: bool) -> None:
+    rule = LabelRule()
+    rated = rule.rate(rule.add(rule.start(), [label(n, correct, 0.6) for n in range(1, 41)]), "d", 0.6)
+    assert (rated.confidence > 0.85) if correct else (rated.confidence < 0.15)
+    assert 0.0 < rated.low < rated.confidence < rated.high < 1.0
+
+
 def test_positions_and_queues_are_drawn_by_the_seed() -> None:
     assert draw_positions(20, 300, 42) == draw_positions(20, 300, 42) != draw_positions(20, 300, 43)
     assert draw_positions(9, 4, 1) == {0, 1, 2, 3}

@@ -109,7 +109,7 @@ def regrade(records: Iterable[Record], grader: str) -> list[Record]:
 
     Args:
         records: of a run.
-        grader: one of `secl.records.GRADERS`. Multiple choice keeps its letters, and
+        grader: one of `secl.question.GRADERS`. Multiple choice keeps its letters, and
             what people said comes before any grader.
 
     Raises:

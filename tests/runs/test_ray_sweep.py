@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ import torch
 from secl.errors import ModelError, ParameterError, RunError
 from secl.records import Record
 from secl.runs import ray_sweep
-from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
+from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, _interrupts, run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
 from tests.tiny import tiny_folder
@@ -288,6 +288,16 @@ def grid_file(models: list[Path], tmp_path: Path) -> Path:
         + '\n[[runs]]\nmethod = "norm_p_true"\n'
     )
     return path
+
+
+def test_a_ctrl_c_whose_exception_is_lost_is_known_all_the_same() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with _interrupts() as interrupted:
+        assert not interrupted.is_set()
+        with suppress(KeyboardInterrupt):  # as a destructor does
+            signal.raise_signal(signal.SIGINT)
+        assert interrupted.is_set()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @NEEDS_RAY

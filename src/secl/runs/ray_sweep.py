@@ -11,11 +11,14 @@ import importlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, current_thread, main_thread
+from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -114,24 +117,48 @@ def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: O
     at_once = workers or len(waiting)
     running: dict[Any, Job] = {}
     failures: list[SeclError] = []
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                job = waiting.pop(0)
-                running[task.remote(job.name, job.settings.to_json(), threads, board)] = job
-            ended, _ = ray.wait(list(running), timeout=0.5)
-            for result in ended:
-                failures += _collect(ray, result, running.pop(result), on_progress)
-            with suppress(ray.exceptions.RayError):  # the board may be starting again
-                progress = ray.get(board.read.remote())
-                for job in running.values():
-                    if job.name in progress:
-                        on_progress(job, *progress[job.name])
-    finally:
-        for result in running:
-            with suppress(ConnectionError, ray.exceptions.RayError):
-                ray.cancel(result, force=True)
+    with _interrupts() as interrupted:
+        try:
+            while waiting or running:
+                if interrupted.is_set():
+                    raise KeyboardInterrupt
+                while waiting and len(running) < at_once:
+                    job = waiting.pop(0)
+                    running[task.remote(job.name, job.settings.to_json(), threads, board)] = job
+                ended, _ = ray.wait(list(running), timeout=0.5)
+                for result in ended:
+                    failures += _collect(ray, result, running.pop(result), on_progress)
+                with suppress(ray.exceptions.RayError):  # the board may be starting again
+                    progress = ray.get(board.read.remote())
+                    for job in running.values():
+                        if job.name in progress:
+                            on_progress(job, *progress[job.name])
+        finally:
+            for result in running:
+                with suppress(ConnectionError, ray.exceptions.RayError):
+                    ray.cancel(result, force=True)
     return failures
+
+
+@contextmanager
+def _interrupts() -> Iterator[Event]:
+    """Set after a Ctrl-C, whose exception is lost where it comes up in the middle of one of Ray's destructors."""
+    seen = Event()
+    if current_thread() is not main_thread():  # no other thread may have a handler
+        yield seen
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        seen.set()
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _collect(ray: Any, result: Any, job: Job, on_progress: OnProgress) -> list[SeclError]:

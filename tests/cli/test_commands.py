@@ -61,7 +61,7 @@ def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: 
         for name in ("stated", "p_true", "norm_p_true", "secl"):
             for measure in ("ece", "ada_ece", "brier", "auroc", "accuracy"):
                 assert isinstance(part["estimators"][name][measure], float | None), (name, measure)
-            assert part["estimators"][signal]["n"] == part["questions"]
+            assert part["estimators"][name]["n"] == part["questions"]
         for count in ("questions", "trained", "burst", "alarms", "agreed", "unparsed", "unlabelled"):
             assert isinstance(part[count], int), count
         for cost in ("cost_paper", "cost_measured", "trained_share"):

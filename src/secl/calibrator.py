@@ -7,31 +7,28 @@ record = calibrator.ask(question)        # both, in this order
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
 from secl.display import Shown
 from secl.evidence import Evidence, EvidenceKind, Posterior
-from secl.evidence_plan import EvidencePlan
+from secl.evidence_plan import EvidencePlan, gather
 from secl.gates import EntropyShift, Gate, gap_of, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
+from secl.lesson import teach
 from secl.lookahead import Lookahead, foresee
-from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.question import Question
-from secl.records import LearningOutcome, Record, Reply, Update
+from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
 from secl.settings import AdapterSettings, Device, Dtype, GateName, LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal
 from secl.stream_state import StreamState
-
-SAMPLES = 10
-"""Answers drawn where samples are gathered (N of self-consistency)."""
 
 
 class Calibrator(Shown, Scoring):
@@ -280,7 +277,7 @@ class Calibrator(Shown, Scoring):
         judged = record.decision.in_burst or (latest and self.state.probed)
         if not latest:
             reply = self.model.answer(record.question, evidence=self.plan.wanted(judged)).reply
-        evidence = self._collect_evidence(record, reply, self.plan.wanted(judged))
+        evidence = gather(self.model, record, reply, self.plan.wanted(judged))
         lesson = evidence
         if record.evidence.p_true is not None and reply.answer != record.reply.answer:
             # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.
@@ -293,7 +290,7 @@ class Calibrator(Shown, Scoring):
                 # This reply came from the weights that are dropped here, so there is nothing to learn from it.
                 self.model.reset()
             else:
-                outcome, update = self._update(record.question, reply, signal)
+                outcome, update = teach(self.model, record.question, reply, signal, self.loop)
             if self.loop.accumulate == "question":
                 self.model.reset()
         cost = self.model.meter.take()
@@ -328,24 +325,3 @@ class Calibrator(Shown, Scoring):
         letters = self.share.read(question, reply, frozen)
         share, posterior = self.share.step(state.share, letters, posterior)
         return replace(state, posterior=after, share=share), posterior
-
-    def _collect_evidence(self, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
-        """Ask the frozen model for the kinds of evidence that are wanted and that the record does not have."""
-        question, evidence = record.question, record.evidence
-        if "p_true" in wanted and evidence.p_true is None:
-            evidence = replace(evidence, p_true=self.model.score_p_true(question, reply))
-        if "samples" in wanted or "dinco" in wanted:
-            evidence = replace(evidence, samples=self.model.sample(question, SAMPLES))
-        if "dinco" in wanted:
-            evidence = replace(evidence, dinco=self.model.dinco(question, reply, evidence.samples or ()))
-        return evidence
-
-    def _update(self, question: Question, reply: Reply, signal: float | None) -> tuple[LearningOutcome, Update | None]:
-        """Skip without a signal or where the bins agree, else move the confidence towards the target."""
-        if signal is None:
-            return "no_signal", None
-        stated, rule = reply.confidence, self.loop
-        if rule.bin_gate is not None and abs(bin_index(stated) - bin_index(signal)) <= rule.bin_gate:
-            return "agreed", None
-        target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
-        return "trained", self.model.learn(question, reply, target)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from secl.errors import ParameterError
-from secl.evidence import EvidenceKind
+from secl.evidence import Evidence, EvidenceKind
+from secl.model import Model
 from secl.posterior.share import ScoreShare
 from secl.question import Question
+from secl.records import Record, Reply
 from secl.settings import EvidenceOn
+
+SAMPLES = 10
+"""Answers drawn where samples are gathered (N of self-consistency)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +57,15 @@ class EvidencePlan:
     def expected(self, wanted: frozenset[EvidenceKind], question: Question, position: int) -> frozenset[EvidenceKind]:
         """What of it is known to be gathered before the question is answered, so that it can share a pass."""
         return wanted if self.share.expects(question, position) else wanted - {"candidates"}
+
+
+def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
+    """Ask the frozen model for what is wanted about a reply and what the record does not have."""
+    question, evidence = record.question, record.evidence
+    if "p_true" in wanted and evidence.p_true is None:
+        evidence = replace(evidence, p_true=model.score_p_true(question, reply))
+    if "samples" in wanted or "dinco" in wanted:
+        evidence = replace(evidence, samples=model.sample(question, SAMPLES))
+    if "dinco" in wanted:
+        evidence = replace(evidence, dinco=model.dinco(question, reply, evidence.samples or ()))
+    return evidence

@@ -162,7 +162,7 @@ class Record(Shown):
         update: present exactly when `outcome` is "trained".
         correct: whether `reply` is right; None without a reference.
         frozen_correct: the same for `frozen`.
-        said: what people said of `answer` (`with_label`), which comes before a reference; None as long as nobody did,
+        label: what people said of `answer` (`with_label`), which comes before a reference; None as long as nobody did,
             and always None in storage, where labels have a log of their own.
         ledger: tokens that went through the network for this question.
         plain_tokens: tokens of one plain answering pass: the unit of a forward-pass equivalent.
@@ -183,7 +183,7 @@ class Record(Shown):
     update: Update | None
     correct: bool | None
     frozen_correct: bool | None
-    said: bool | None = None
+    label: bool | None = None
     ledger: Ledger
     plain_tokens: float
 
@@ -192,7 +192,7 @@ class Record(Shown):
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
         return replace(
             self,
-            said=correct,
+            label=correct,
             correct=correct if own else self.correct,
             frozen_correct=correct if frozen else self.frozen_correct,
         )
@@ -239,5 +239,5 @@ class Record(Shown):
         question, answer = self.question, self.answer
         named = f"{answer}. {question.option(answer)}" if answer is not None and question.options else answer
         facts = {"position": self.position, "question": question.text, "answer": named, "confidence": self.confidence}
-        judged = self.correct if self.said is None and answer == self.reply.answer else self.said
+        judged = self.correct if self.label is None and answer == self.reply.answer else self.label
         return facts | ({} if judged is None else {"correct": judged}) | {"outcome": self.outcome}

@@ -79,7 +79,7 @@ def test_the_report_and_the_export_follow(say: Any, shell: Shell, reviewed: Path
     say("n " * 8, reviewed)
     after = exported()
     assert all(now["confidence"] < then["confidence"] for now, then in zip(after, before, strict=True))
-    assert sum(row["said"] is False for row in after) == 8
+    assert sum(row["label"] is False for row in after) == 8
     assert shell("report", reviewed).code == 0
 
 

@@ -53,8 +53,8 @@ def test_what_people_said_is_in_the_exports_of_a_server(shell: Shell, rated: Pat
     }
     assert all(row["correct"] == row["label"] for row in rows)
     lines = [json.loads(line) for line in shell("export", rated, "--out", "-").out.splitlines()]
-    assert {line["position"]: line["said"] for line in lines if line["said"] is not None} == LABELS
-    assert all(line["correct"] == line["said"] for line in lines)
+    assert {line["position"]: line["label"] for line in lines if line["label"] is not None} == LABELS
+    assert all(line["correct"] == line["label"] for line in lines)
 
 
 def test_a_report_of_a_server_counts_what_people_said_as_grades(shell: Shell, rated: Path, tmp_path: Path) -> None:

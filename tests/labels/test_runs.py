@@ -43,7 +43,7 @@ def test_revealed_references_move_the_confidences_behind_them_and_none_before(tm
         for label in log:
             assert label.correct == reported_correct(run.records[label.position])
         for now, then in zip(current_records(store), run.records, strict=True):
-            assert replace(now, said=None) == then  # nothing came later
+            assert replace(now, label=None) == then  # nothing came later
 
 
 def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:

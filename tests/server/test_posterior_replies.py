@@ -11,10 +11,11 @@ from fastapi.testclient import TestClient
 from secl.evidence import CandidateEvidence, Likelihood
 from secl.question import Question
 from secl.records import Reply
-from secl.server.audit.console import explanation_page, history_page, verification_page
+from secl.server.audit.console import explanation_page, history_page
 from secl.server.audit.explain import explain
 from secl.server.audit.history import history
 from secl.server.audit.replay import verify
+from secl.server.audit.verification_page import verification_page
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.page import render
 from secl.server.http.dashboard.view import view

@@ -64,9 +64,9 @@ def verify(*, state: StateFolder, last: int | None = None, record: str | None = 
         record: The answer to compute again instead.
     """
     from secl.server.audit import replay
-    from secl.server.audit.console import verification_page
     from secl.server.audit.entries import position_of
     from secl.server.audit.store import ServerStore
+    from secl.server.audit.verification_page import verification_page
     from secl.validation import check_whole
 
     if last is not None and record is not None:

@@ -122,7 +122,7 @@ def from_record(record: Mapping[str, Any], location: str) -> tuple[Question, str
         raise DataError(f"{location} is a record with a question that cannot be read ({reason}).") from problem
     answer = record.get("answer")
     own = answer == record["reply"].get("answer")
-    return question, answer, record.get("correct") if own and record.get("said") is None else record.get("said")
+    return question, answer, record.get("correct") if own and record.get("label") is None else record.get("label")
 
 
 @functools.cache

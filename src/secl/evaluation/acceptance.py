@@ -146,7 +146,7 @@ def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: Label
 
 def _by_reference(record: Record) -> bool | None:
     """Whether an answer is right, whatever people said of it; None without a reference."""
-    return reported_correct(record) if record.said is None else grade(record.question, record.answer)
+    return reported_correct(record) if record.label is None else grade(record.question, record.answer)
 
 
 def _confidences(records: Sequence[Record], log: Sequence[Label], rule: LabelRule | None) -> Vector:

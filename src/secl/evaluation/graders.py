@@ -64,5 +64,5 @@ def grade_by(record: Record, grader: str) -> bool:
 
 def _comparable(record: Record) -> bool:
     question = record.question
-    graded = not question.options and question.reference is not None and record.said is None
+    graded = not question.options and question.reference is not None and record.label is None
     return graded and grader_of(question) in COMPARED

@@ -70,7 +70,7 @@ def _says_yes(record: Record) -> bool:
 
 
 def _open(record: Record) -> bool:
-    return not record.question.options and record.question.reference is not None and record.said is None
+    return not record.question.options and record.question.reference is not None and record.label is None
 
 
 def _with(record: Record, verdicts: dict[tuple[Question, str], bool]) -> Record:

@@ -54,7 +54,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
         return None
     (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
     chances = [letter in record.question.letters and 1 / len(record.question.options) for record in asked]
-    right = sum(each.question.reference == letter or (bool(each.said) and each.answer == letter) for each in asked)
+    right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in asked)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
     if (

@@ -55,8 +55,8 @@ def reported_correct(record: Record) -> bool | None:
 
 def correctness(record: Record, answer: str | None) -> bool | None:
     """Whether an answer to the question of a record is right; None without a label or a reference."""
-    if record.said is not None and answer == record.answer:
-        return record.said
+    if record.label is not None and answer == record.answer:
+        return record.label
     return record.correct if answer == record.reply.answer else grade(record.question, answer)
 
 
@@ -128,7 +128,7 @@ def _regraded(record: Record, grader: str) -> Record:
         correct=grade(question, record.reply.answer),
         frozen_correct=grade(question, record.frozen.answer),
     )
-    return graded if record.said is None else graded.with_label(record.said)
+    return graded if record.label is None else graded.with_label(record.label)
 
 
 def _correct(question: Question) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def _row(record: Record) -> AnswerRow:
         another=named(question, other) if own != best else "",
         reference=named_reference(question),
         correct=reported_correct(record),
-        labelled=record.said is not None,
+        labelled=record.label is not None,
         changed=own != record.frozen.answer,
         source=source_of(record),
         signs=_signs(record),

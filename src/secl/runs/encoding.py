@@ -83,7 +83,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "answer": record.answer,
         "answer_text": question.option(record.answer) if question.options and record.answer else record.answer,
         "correct": reported_correct(record),
-        "label": record.said,
+        "label": record.label,
         "confidence": record.confidence,
         "labelled_confidence": labelled.confidence if labelled else None,
         "low": labelled.low if labelled else None,

@@ -1,8 +1,7 @@
-"""A server's history, the explanation of one answer, and the outcome of a verification, for the terminal."""
+"""A server's history, and the explanation of one answer, for the terminal."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
-from secl.server.audit.replay import Verification
 from secl.server.audit.wording import weights_in_words
 
 if TYPE_CHECKING:
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Latest rows of a table that are shown; the JSON output has them all."""
-
-MAX_FINDINGS = 50
-"""Most findings that are printed."""
 
 NORM = (
     "norm of the change: of all that the version adds to the weights; the page's drift is this over the norm of the "
@@ -268,58 +263,6 @@ def _evidence(explanation: Explanation) -> list[RenderableType]:
         rule = "the bin gate is off" if bin_gate is None else f"the bin gate wants more than {bin_gate} apart"
         parts.append(f"signal {record.signal:.4f} in bin {explanation.signal_bin}{stated}; {rule}")
     return parts
-
-
-def verification_page(outcome: Verification) -> list[RenderableType]:
-    """What was verified and how it came out, the findings last."""
-    counts = Counter(finding.check for finding in outcome.findings)
-    records = counted(outcome.examined, "record")
-    parts: list[RenderableType] = [
-        f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
-        *_posteriors_replayed(outcome.posteriors, counts["posterior"]),
-        f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}",
-        f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
-        f"confidence  {_confidence(outcome)}",
-    ]
-    for difference in outcome.environment:
-        parts.append(f"            computed elsewhere, so the tolerance holds for every answer: {difference}")
-    for finding in outcome.findings[:MAX_FINDINGS]:
-        where = "" if finding.position is None else f" {record_id(finding.position)}"
-        parts.append(f"{finding.check}{where}: {finding.detail}")
-    if len(outcome.findings) > MAX_FINDINGS:
-        parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
-    return parts
-
-
-def _posteriors_replayed(count: int, differences: int) -> list[RenderableType]:
-    if not count and not differences:
-        return []
-    answers = counted(count, "answer")
-    return [f"posterior   of {answers} replayed from the evidence: {_differences(differences) or 'all as stored'}"]
-
-
-def _confidence(outcome: Verification) -> str:
-    if not outcome.rederived:
-        return "no answer computed again"
-    meanings = {
-        "same": "the same to the last digit",
-        "close": f"within {outcome.tolerance:g}, as a pass of another shape rounds",
-        "together": "the same to the last digit once asked with their pass",
-        "not kept": "not verifiable, because their texts were not kept",
-        "differs": "different",
-    }
-    phrases = [f"{count} {meanings[name]}{_worst(outcome, name)}" for name, count in outcome.matches.items()]
-    return f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
-
-
-def _worst(outcome: Verification, name: str) -> str:
-    """The largest difference among answers that came out close."""
-    differences = [each.difference for each in outcome.rederived if each.match == name and each.difference is not None]
-    return f" (at most {max(differences):.1g} apart)" if name == "close" and differences else ""
-
-
-def _differences(count: int) -> str:
-    return counted(count, "difference") if count else ""
 
 
 def _words(name: str) -> str:

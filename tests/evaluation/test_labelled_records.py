@@ -19,7 +19,7 @@ from tests.reports.conftest import MakeRecord
 def test_a_label_is_the_grade_of_every_reply_that_gave_the_answer(make_record: MakeRecord) -> None:
     record = make_record(0, correct=None, frozen_correct=None)
     same = record.with_label(False)
-    assert (same.said, same.correct, same.frozen_correct) == (False, False, False)
+    assert (same.label, same.correct, same.frozen_correct) == (False, False, False)
     other = replace(record, frozen=replace(record.frozen, answer="X")).with_label(True)
     assert (other.correct, other.frozen_correct) == (True, None)
 
@@ -48,7 +48,7 @@ def test_labels_in_a_store_make_its_records_graded_and_leave_what_is_stored(
             store.add_label(label_of(records[1], correct, number=number, source="feedback"))
         assert list(store.records()) == records
         labelled = list(current_records(store))
-    assert [record.said for record in labelled] == [None, False, None]
+    assert [record.label for record in labelled] == [None, False, None]
     assert [to_row(record)["correct"] for record in labelled] == [None, False, None]
     assert summarise(labelled).unlabelled == 2
-    assert to_plain(records[0])["said"] is None
+    assert to_plain(records[0])["label"] is None

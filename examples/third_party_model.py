@@ -13,10 +13,10 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import secl
 
@@ -29,6 +29,8 @@ class LetterModel:
     name = "letters"
     tau = 1.0
     fingerprint = "letters-1"
+    answer_weights: Literal["adapted", "frozen"] = "frozen"
+    writes_apart = False
     adapter_config: dict[str, Any] = {}  # noqa: RUF012  (nothing that PEFT could load)
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -51,10 +53,16 @@ class LetterModel:
         evidence: Sequence[Collection[str]],
         *,
         weights_fixed: bool,
+        written: Sequence[str | None] = (),
     ) -> None:
         pass  # nothing is faster together
 
-    def answer(self, question: secl.Question, *, evidence: Collection[str] = ()) -> secl.ModelAnswer:
+    def write(self, question: secl.Question, writing: secl.Writing) -> Iterator[secl.Piece]:
+        raise secl.QuestionError("this model writes no free texts; ask it with options.")
+
+    def answer(
+        self, question: secl.Question, *, evidence: Collection[str] = (), written: str | None = None
+    ) -> secl.ModelAnswer:
         self.hook()
         time.sleep(self.seconds)
         shares = self.shares(question)

@@ -32,9 +32,11 @@ class Recording(ScriptedModel):
         self.calls: list[tuple[str, str]] = []
         self.states: dict[str, float] = {}
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         self.calls.append(("answer", question.id))
-        answered = super().answer(question, evidence=evidence)
+        answered = super().answer(question, evidence=evidence, written=written)
         self.states[question.id] = answered.reply.confidence
         return answered
 
@@ -197,8 +199,10 @@ def test_a_gate_that_never_opens_never_judges_and_never_learns() -> None:
 class Mumbling(ScriptedModel):
     """Gives no readable answer to every third question."""
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence)
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence, written=written)
         if int(question.id.removeprefix("toy-")) % 3:
             return answered
         reply = Reply(
@@ -251,9 +255,11 @@ def on_gaps(count: int = 160, **settings: Any) -> list[Record]:
     """A model whose stated confidence leaps in the middle, watched by a gate on the gap."""
 
     class Leaping(Recording):
-        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        def answer(
+            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        ) -> ModelAnswer:
             self.stated = 0.35 if int(question.id.removeprefix("toy-")) < 80 else 0.85
-            return super().answer(question, evidence=evidence)
+            return super().answer(question, evidence=evidence, written=written)
 
     return run(Leaping(), count, gate=GAP, **settings)
 
@@ -283,6 +289,7 @@ def test_windows_look_ahead_to_the_questions_that_will_be_probed() -> None:
             evidence: Sequence[Collection[EvidenceKind]],
             *,
             weights_fixed: bool,  # noqa: ARG002
+            written: Sequence[str | None] = (),  # noqa: ARG002
         ) -> None:
             self.scored += tuple("p_true" in kinds for kinds in evidence)
 

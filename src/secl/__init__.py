@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from secl.notebook import Records, ask_all
     from secl.posterior.rule import PosteriorRule
     from secl.posterior.share import ScoreShare
-    from secl.question import Question, References
+    from secl.question import Question, References, Turn
     from secl.records import Decision, Ledger, Record, Reply, Update
     from secl.runs.runner import resume as resume_run
     from secl.runs.runner import start as start_run
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from secl.settings import AdapterSettings, LabelSettings, LoopSettings, PosteriorSettings
     from secl.signals import NormalisedPTrue, RawPTrue
     from secl.testing import ScriptedModel
+    from secl.writing import Piece, Token, Writing, Written
 
 _HOMES = {
     "AdapterSettings": "secl.settings",
@@ -63,11 +64,11 @@ _HOMES = {
     "Evidence": "secl.evidence",
     "GapShift": "secl.gates",
     "GivenAnswer": "secl.given",
-    "Ledger": "secl.records",
     "Label": "secl.labels",
     "LabelRule": "secl.labels",
     "LabelSettings": "secl.settings",
     "Labelled": "secl.evidence",
+    "Ledger": "secl.records",
     "LetterOrder": "secl.evidence",
     "Likelihood": "secl.evidence",
     "LocalModel": "secl.backends.local.model",
@@ -80,6 +81,7 @@ _HOMES = {
     "NormalisedPTrue": "secl.signals",
     "PTrue": "secl.evidence",
     "PageHinkley": "secl.gates",
+    "Piece": "secl.writing",
     "Posterior": "secl.evidence",
     "PosteriorRule": "secl.posterior.rule",
     "PosteriorSettings": "secl.settings",
@@ -98,8 +100,12 @@ _HOMES = {
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
+    "Token": "secl.writing",
+    "Turn": "secl.question",
     "Update": "secl.records",
     "Verdict": "secl.evaluation.trust",
+    "Writing": "secl.writing",
+    "Written": "secl.writing",
     "ask_all": "secl.notebook",
     "assess": "secl.evaluation.trust",
     "grade": "secl.grading",
@@ -147,6 +153,7 @@ __all__ = [
     "NormalisedPTrue",
     "PTrue",
     "PageHinkley",
+    "Piece",
     "Posterior",
     "PosteriorRule",
     "PosteriorSettings",
@@ -165,8 +172,12 @@ __all__ = [
     "ScriptedModel",
     "SeclError",
     "Store",
+    "Token",
+    "Turn",
     "Update",
     "Verdict",
+    "Writing",
+    "Written",
     "ask_all",
     "assess",
     "grade",

@@ -26,7 +26,7 @@ from secl.posterior.share import ScoreShare
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
-from secl.settings import AdapterSettings, Device, Dtype, GateName, LoopSettings, SignalName
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, GateName, LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal
 from secl.stream_state import StreamState
 
@@ -96,6 +96,7 @@ class Calibrator(Shown, Scoring):
         dtype: Dtype = "auto",
         device: Device = "auto",
         adapter: AdapterSettings | None = None,
+        answer_weights: AnswerWeights = "frozen",
         seed: int = 42,
         **arguments: Any,
     ) -> Calibrator:
@@ -109,6 +110,8 @@ class Calibrator(Shown, Scoring):
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda or mps.
             adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
+            answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
+                answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
             arguments: those of the class: gate, signal, posterior, share, labels, evidence, learns and loop.
 
@@ -117,7 +120,9 @@ class Calibrator(Shown, Scoring):
         """
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-        model = LocalModel.load(name, dtype=dtype, device=device, adapter=adapter, seed=seed)
+        model = LocalModel.load(
+            name, dtype=dtype, device=device, adapter=adapter, answer_weights=answer_weights, seed=seed
+        )
         return cls(model, **arguments)
 
     def _facts(self) -> dict[str, object]:
@@ -181,8 +186,12 @@ class Calibrator(Shown, Scoring):
         """Answer first, learn after: the stated confidence never depends on this question's own update."""
         return self.learn(self.answer(question))
 
-    def answer(self, question: Question | str) -> Record:
+    def answer(self, question: Question | str, written: str | None = None) -> Record:
         """Answer a question and let the gate decide; nothing is learned.
+
+        Args:
+            question: to answer.
+            written: what the model has written already in answer to it (`secl.model.Model.write`).
 
         Returns:
             a record with the evidence that its posterior needs and no other, whose outcome is "waiting" where `learn`
@@ -196,7 +205,7 @@ class Calibrator(Shown, Scoring):
         (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
         expected = self.plan.expected(self.plan.wanted(foreseen.judged), question, position)
-        answer = self.model.answer(question, evidence=expected)
+        answer = self.model.answer(question, evidence=expected, written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
         wanted, evidence = self.plan.weighed(decision.in_burst or state.probed), Evidence()
@@ -233,14 +242,15 @@ class Calibrator(Shown, Scoring):
         self.state = state
         return self._latest
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Record]:
-        """Answer questions that share passes under one version; `learn` may follow for each."""
+    def answer_all(self, questions: Sequence[Question], written: Sequence[str | None] = ()) -> list[Record]:
+        """Answer questions that share passes under one version; `learn` may follow for each. As for `answer`."""
         wanted, first = self.plan.weighed(False), self.state.position
         evidence = [
             self.plan.expected(wanted, question, position) for position, question in enumerate(questions, first)
         ]
-        self.model.prefetch(questions, evidence, weights_fixed=True)
-        return [self.answer(question) for question in questions]
+        texts = written or [None] * len(questions)
+        self.model.prefetch(questions, evidence, weights_fixed=True, written=texts)
+        return [self.answer(question, text) for question, text in zip(questions, texts, strict=True)]
 
     def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
         """Say whether the answer of a record is right, or take that back; later confidences follow.
@@ -276,7 +286,9 @@ class Calibrator(Shown, Scoring):
         reply = record.reply
         judged = record.decision.in_burst or (latest and self.state.probed)
         if not latest:
-            reply = self.model.answer(record.question, evidence=self.plan.wanted(judged)).reply
+            fixed = record.question.free or self.model.answer_weights == "frozen"
+            written = record.reply.text if fixed else None
+            reply = self.model.answer(record.question, evidence=self.plan.wanted(judged), written=written).reply
         evidence = gather(self.model, record, reply, self.plan.wanted(judged))
         lesson = evidence
         if record.evidence.p_true is not None and reply.answer != record.reply.answer:

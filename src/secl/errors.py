@@ -2,6 +2,7 @@
 
     SeclError                 one clear sentence for the user; the shell prints it and ends with exit code 2
     ├── QuestionError         a question, its options or its reference is not usable
+    │   └── TooLongError      a question is longer than the model can read
     ├── DataError             a benchmark, folder or question file is missing or has a bad line
     ├── ModelError            a model cannot be found, loaded, or used for this method
     │   ├── UnavailableError  a vLLM server cannot answer now
@@ -26,6 +27,10 @@ class SeclError(Exception):
 
 class QuestionError(SeclError):
     """A question, its options or its reference is not usable."""
+
+
+class TooLongError(QuestionError):
+    """A question, with the answer that it asks for, is longer than the model can read."""
 
 
 class DataError(SeclError):

@@ -6,7 +6,7 @@ and `examples/third_party_model.py` a small one from outside the library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,8 @@ from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKi
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Ledger, Reply, Update
+from secl.settings import AnswerWeights
+from secl.writing import Piece, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,16 @@ class Model(Protocol):
         name: what the user called it.
         tau: the temperature that suits its P(True).
         meter: counts the tokens of every call, by purpose.
+        answer_weights: whose weights write the answers.
+        writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
+            beside all other calls.
     """
 
     name: str
     tau: float
     meter: Meter
+    answer_weights: AnswerWeights
+    writes_apart: bool
 
     @property
     def fingerprint(self) -> str:
@@ -105,7 +112,12 @@ class Model(Protocol):
         ...
 
     def prefetch(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        *,
+        weights_fixed: bool,
+        written: Sequence[str | None] = (),
     ) -> None:
         """Compute together what upcoming questions need. Without it every call must still work.
 
@@ -113,11 +125,36 @@ class Model(Protocol):
             questions: those that `answer` will be called with, in this order; some may have been answered already.
             evidence: for each what will be asked about its answer.
             weights_fixed: no update is expected before the last of them.
+            written: for each the answer that it will be given, as in `answer`; empty for none at all.
         """
         ...
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-        """Answer a question; `evidence` says what will be asked about the answer, so that both can share a pass."""
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        """Answer a question, and state a confidence.
+
+        Args:
+            question: to answer.
+            evidence: what will be asked about the answer, so that both can share a pass.
+            written: what this model has written already, by `write` or in an earlier answer to this open question; it
+                is read and nothing is written.
+        """
+        ...
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """Write free answers with the untouched weights, as the model would without this library.
+
+        Args:
+            question: of the form "text" or "completion".
+            writing: how. The same question and the same writing give the same texts.
+
+        Returns:
+            the pieces of all texts as they come, of several in turn; an iterator that is closed early stops writing.
+
+        Raises:
+            QuestionError: the model cannot answer the question; a `TooLongError` names both numbers of tokens.
+        """
         ...
 
     def check_given(self, given: GivenAnswer) -> None:

@@ -12,15 +12,33 @@ from secl.errors import QuestionError
 LETTERS = ascii_uppercase
 """Names of the options of a multiple-choice question, in order."""
 
-Form = Literal["choice", "number", "short", "sentence"]
-"""What an answer looks like: an option letter, a number after reasoning, a few words, or one sentence."""
+Form = Literal["choice", "number", "short", "sentence", "text", "completion"]
+"""What an answer looks like: an option letter, a number after reasoning, a few words, one sentence, whatever the model
+says to a conversation without being told how, or how it continues a bare text."""
 
-FORMS: tuple[Form, ...] = ("choice", "number", "short", "sentence")
+FORMS: tuple[Form, ...] = get_args(Form)
 
 Grader = Literal["auto", "exact", "contains", "number", "regex", "overlap"]
 """How answers to open questions may be graded; `secl.grading` says what each does."""
 
 GRADERS: tuple[Grader, ...] = get_args(Grader)
+
+
+Role = Literal["system", "user", "assistant"]
+"""Who speaks in a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation.
+
+    Attributes:
+        role: who speaks.
+        text: what is said; may be empty.
+    """
+
+    role: Role
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,7 @@ class Question:
         form: the shape of the answer; "choice" exactly when there are options, "short" unless said otherwise.
         context: a passage to answer from, which the model is shown beside the question; "" for none.
         system: the system text of the conversation; "" for the model's own.
+        history: what was said before, between the system text and the question.
         extra: names and texts of further columns, which no model sees; they come back in exports.
         grader: how an answer to an open question is graded, one of `GRADERS`; empty for what its form implies.
 
@@ -70,6 +89,7 @@ class Question:
     system: str = ""
     extra: tuple[tuple[str, str], ...] = ()
     grader: str = ""
+    history: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
         name = f"question {self.id!r}" if self.id else f"question {self.text[:40]!r}"
@@ -80,13 +100,18 @@ class Question:
             raise QuestionError(f"{name} has the text {options[:40]!r} as its options; give a tuple of texts.")
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
-        texts = (self.text, self.context, self.system, *self.options, *chain.from_iterable(self.extra))
+        said = (turn.text for turn in self.history)
+        texts = (self.text, self.context, self.system, *self.options, *said, *chain.from_iterable(self.extra))
         if any(map(_half_characters, texts)):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:
             raise QuestionError(f"{name} has the unknown grader {self.grader!r}; they are {', '.join(GRADERS)}.")
+        if self.form == "completion" and (self.system or self.history or self.context):
+            raise QuestionError(
+                f"{name} is a bare text to continue, so nothing can stand before it; put it in the text."
+            )
         if not self.options:
             if self.form == "choice":
                 raise QuestionError(f"{name} is multiple choice but has no options; give at least two.")
@@ -118,6 +143,11 @@ class Question:
     def letters(self) -> tuple[str, ...]:
         """The letters of its options, in order; empty for an open question."""
         return tuple(LETTERS[: len(self.options)])
+
+    @property
+    def free(self) -> bool:
+        """Whether the model answers as it likes, without an instruction about the form of its answer."""
+        return self.form in ("text", "completion")
 
     def option(self, letter: str) -> str:
         """The text of the option called `letter`."""

@@ -20,6 +20,9 @@ from secl.errors import ParameterError
 from secl.question import Grader
 from secl.settings_base import OFF, Settings
 
+AnswerWeights = Literal["adapted", "frozen"]
+"""Whose weights write the answers. Confidence is stated by the adapted ones either way."""
+
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
 
@@ -70,6 +73,9 @@ class ModelSettings(Settings):
     name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
     dtype: Dtype = Field("auto", description="Precision of the network's body.")
     device: Device = Field("auto", description="Where the network computes.")
+    answer_weights: AnswerWeights | None = Field(
+        None, description="Whose weights write the answers: adapted in a run, frozen on a server."
+    )
 
 
 class StreamSettings(Settings):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
 from secl.question import LETTERS, Question
 from secl.records import Reply, Update
+from secl.settings import AnswerWeights
+from secl.writing import Piece, Token, Writing
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -68,6 +71,8 @@ class ScriptedModel(Shown):
         self.rate = rate
         self._shift = 0.0
         self._version = self._updates = 0
+        self.answer_weights: AnswerWeights = "adapted"
+        self.writes_apart = False
         self.meter = Meter()
         self._pause: Callable[[], None] = lambda: None
 
@@ -87,11 +92,42 @@ class ScriptedModel(Shown):
         return {}
 
     def prefetch(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        *,
+        weights_fixed: bool,
+        written: Sequence[str | None] = (),
     ) -> None:
         """Nothing to compute ahead."""
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:  # noqa: ARG002
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """A few words that depend on the question and, above temperature 0, on the seed; each is a token."""
+        for choice in range(writing.n):
+            self._pause()
+            drawn = f"/{writing.seed + choice}" if writing.temperature else ""
+            whole = f"I think that it is {int(1000 * unit(f'w/{question.text}{drawn}'))}, and nothing else."
+            text = whole[: min([whole.find(stop) for stop in writing.stop if stop in whole], default=len(whole))]
+            words = re.findall(r"\s*\S+", text)
+            written = words[: writing.max_tokens]
+            for number, word in enumerate(written, 1):
+                top = tuple((other, -0.5 - i) for i, other in enumerate((word, " or"))) if writing.top_logprobs else ()
+                yield Piece(
+                    choice=choice,
+                    text=word,
+                    tokens=() if writing.top_logprobs is None else (Token(word, -0.5, top[: writing.top_logprobs]),),
+                    finish=None if number < len(written) else "stop" if len(words) == len(written) else "length",
+                    prompt_tokens=len(question.text.split()) if number == len(written) else 0,
+                    completion_tokens=number if number == len(written) else 0,
+                )
+
+    def answer(
+        self,
+        question: Question,
+        *,
+        evidence: Collection[EvidenceKind] = (),  # noqa: ARG002
+        written: str | None = None,
+    ) -> ModelAnswer:
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
         if question.options:
@@ -99,6 +135,7 @@ class ScriptedModel(Shown):
             text = correct if right else next(letter for letter in question.letters if letter != correct)
         else:
             text = question.reference if right and isinstance(question.reference, str) else "no idea"
+            text = text if written is None else written.strip()
         self.meter.spend("answering", 10)
         entropy = self.entropy(question)
         option_log_p = tuple(

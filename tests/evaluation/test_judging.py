@@ -68,9 +68,11 @@ class Seeing(ScriptedModel):
         super().__init__()
         self.first, self.second, self.asked = first, second, list[Question]()
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         self.asked.append(question)
-        answer = super().answer(question, evidence=evidence)
+        answer = super().answer(question, evidence=evidence, written=written)
         letters = (self.first, 0.0)
         reply = replace(answer.frozen, option_log_p=letters, answer="A" if self.first > 0 else "B")
         return replace(answer, reply=reply, frozen=reply)

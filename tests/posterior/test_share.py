@@ -46,10 +46,12 @@ class Watched(ScriptedModel):
         self.compared: list[str] = []
         self.same = same
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         if "candidates" in evidence:
             self.ahead.append(question.id)
-        said = super().answer(question, evidence=evidence)
+        said = super().answer(question, evidence=evidence, written=written)
         spread = 1.0 if self.same else 6 * unit(f"sure/{question.id}")
         log_p = tuple(spread * value for value in said.reply.option_log_p)
         return replace(said, frozen=replace(said.frozen, option_log_p=log_p))
@@ -152,6 +154,7 @@ def test_windows_are_prefetched_with_evidence_for_the_random_half_alone() -> Non
             evidence: Sequence[Collection[EvidenceKind]],
             *,
             weights_fixed: bool,  # noqa: ARG002
+            written: Sequence[str | None] = (),  # noqa: ARG002
         ) -> None:
             self.windows.append([q.id for q, kinds in zip(questions, evidence, strict=True) if "candidates" in kinds])
 
@@ -168,8 +171,10 @@ def test_windows_are_prefetched_with_evidence_for_the_random_half_alone() -> Non
 
 def test_open_questions_are_all_scored_and_questions_without_an_answer_have_no_posterior() -> None:
     class Mute(Watched):
-        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-            said = super().answer(question, evidence=evidence)
+        def answer(
+            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        ) -> ModelAnswer:
+            said = super().answer(question, evidence=evidence, written=written)
             if question.id.endswith("7"):
                 mute = replace(said.reply, answer=None)
                 return replace(said, reply=mute, frozen=replace(said.frozen, answer=None))

@@ -41,9 +41,11 @@ class Slow(ScriptedModel):
         super().__init__()
         self.may = threading.Event()
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         assert self.may.wait(10)
-        return super().answer(question, evidence=evidence)
+        return super().answer(question, evidence=evidence, written=written)
 
 
 @pytest.fixture
@@ -258,10 +260,12 @@ def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
     make_service: MakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(ScriptedModel):
-        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        def answer(
+            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        ) -> ModelAnswer:
             if "secret" in question.text:
                 raise RuntimeError(question.text)
-            return super().answer(question, evidence=evidence)
+            return super().answer(question, evidence=evidence, written=written)
 
     service = make_service(model=Failing())
     with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:

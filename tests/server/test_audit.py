@@ -290,11 +290,14 @@ class Rounding(ScriptedModel):
         evidence: Sequence[Collection[EvidenceKind]],  # noqa: ARG002
         *,
         weights_fixed: bool,  # noqa: ARG002
+        written: Sequence[str | None] = (),  # noqa: ARG002
     ) -> None:
         self.batch = len(questions)
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence)
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence, written=written)
         if self.batch == 1:
             return answered
         bins = list(answered.reply.bins)

@@ -200,10 +200,12 @@ def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(
     make_service: MakeService, error: type[Exception]
 ) -> None:
     class Choosy(ScriptedModel):
-        def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+        def answer(
+            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+        ) -> ModelAnswer:
             if question.text == SECRET:
                 raise error(SECRET)
-            return super().answer(question, evidence=evidence)
+            return super().answer(question, evidence=evidence, written=written)
 
     service = make_service(model=Choosy(), start=False)
     questions = toy_stream(8)

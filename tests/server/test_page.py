@@ -194,8 +194,10 @@ def test_pictures_put_values_where_they_belong() -> None:
 class Smooth(ScriptedModel):
     """Like a real model in that its bins are spread, and that a question without a reference gets an answer."""
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-        answered = super().answer(question, evidence=evidence)
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        answered = super().answer(question, evidence=evidence, written=written)
         bins = tuple(0.9 * p + 0.01 for p in answered.reply.bins)
         return replace(answered, reply=replace(answered.reply, bins=bins))
 

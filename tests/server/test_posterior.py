@@ -241,9 +241,11 @@ class Drifting(ScriptedModel):
         super().__init__(rate=0.0)
         self.unsure = {question.id for question in unsure}
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         self.stated = 0.15 if question.id in self.unsure else 0.85
-        return super().answer(question, evidence=evidence)
+        return super().answer(question, evidence=evidence, written=written)
 
 
 class Changed(ScriptedModel):
@@ -275,6 +277,7 @@ def test_questions_of_a_batch_share_a_pass_with_their_evidence(make_posterior: M
             evidence: Sequence[Collection[EvidenceKind]],
             *,
             weights_fixed: bool,  # noqa: ARG002
+            written: Sequence[str | None] = (),  # noqa: ARG002
         ) -> None:
             assert len(questions) == len(evidence)
             announced.append(evidence)

@@ -48,9 +48,11 @@ class Slow(ScriptedModel):
         super().__init__()
         self.go = threading.Event()
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
         assert self.go.wait(60)
-        return super().answer(question, evidence=evidence)
+        return super().answer(question, evidence=evidence, written=written)
 
 
 def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:

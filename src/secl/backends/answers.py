@@ -20,6 +20,7 @@ from secl.backends.readout import Readout, Verdicts
 from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.orders import further_orders
+from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Reply
 
@@ -38,12 +39,14 @@ class Answer:
     Attributes:
         reading: the model as a reader of the answer.
         costs: everything whose tokens were spent on it.
-        draft: the text as it was written; None for multiple choice.
+        text: the answer as written; None for multiple choice.
+        draft: how it was written; None for multiple choice, and for a text that was there already.
         reply: what is read off, once the jobs are done that `Answering` leaves to its backend.
     """
 
     reading: Reading
     costs: Sequence[_Costs]
+    text: str | None = None
     draft: Draft | None = None
     reply: Reply = field(init=False)
 
@@ -59,6 +62,7 @@ class Prefetched:
 
     Attributes:
         question: as asked.
+        written: the text that was given as its answer; None for one that was written for it.
         frozen: answer of the frozen model.
         tokens: what the frozen model spent on its answer, its share of a common pass.
         evidence_tokens: what it spent on evidence in the same passes, by purpose.
@@ -73,6 +77,7 @@ class Prefetched:
 
     question: Question
     frozen: Answer
+    written: str | None = None
     tokens: float = 0.0
     evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
     verdicts: Verdicts | None = None
@@ -107,20 +112,29 @@ class Answering:
         prompting: builds the token sequences.
         readout: reads the replies.
         orders: further orders of the options, where evidence about all of them is wanted.
+        rewrites: whether the adapted model answers anew; if not, it reads the frozen model's answer, and what it adds
+            is its confidence.
 
     Attributes:
         stale_tokens: spent on adapted answers that no record has, because an update came first.
     """
 
-    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int) -> None:
+    def __init__(
+        self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int, *, rewrites: bool = True
+    ) -> None:
         self.backend = backend
         self.prompting = prompting
         self.readout = readout
         self.orders = orders
+        self.rewrites = rewrites
         self.stale_tokens = 0.0
 
     def prefetch(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], version: int
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        version: int,
+        written: Sequence[str | None] = (),
     ) -> list[Prefetched]:
         """Answer questions.
 
@@ -128,14 +142,23 @@ class Answering:
             questions: to be answered.
             evidence: what is wanted beside each answer: about the options, or a list of answers to an open question.
             version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
+            written: for each an answer that was written already; None, or nothing at all, to write one.
         """
-        choices = [i for i, question in enumerate(questions) if question.options]
-        texts = [i for i, question in enumerate(questions) if not question.options]
+        given = written or [None] * len(questions)
+        groups = (
+            ([i for i, question in enumerate(questions) if question.options], self._choices),
+            ([i for i, question in enumerate(questions) if not question.options and given[i] is None], self._open),
+            ([i for i, question in enumerate(questions) if not question.options and given[i] is not None], self._given),
+        )
         by_number: dict[int, Prefetched] = {}
-        for numbers, prepare in ((choices, self._choices), (texts, self._open)):
+        for numbers, prepare in groups:
             if numbers:
-                group = prepare([questions[i] for i in numbers], [evidence[i] for i in numbers], version)
-                by_number.update(zip(numbers, group, strict=True))
+                asked = (
+                    [questions[i] for i in numbers],
+                    [evidence[i] for i in numbers],
+                    [given[i] or "" for i in numbers],
+                )
+                by_number.update(zip(numbers, prepare(*asked, version), strict=True))
         window = [by_number[i] for i in range(len(questions))]
         jobs = [partial(self._read, item, item.frozen, 0) for item in window]
         jobs += [partial(self._read_evidence, item) for item in window]
@@ -163,7 +186,11 @@ class Answering:
             item.adapted_tokens = item.answer(version).tokens
 
     def _choices(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], _version: int
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        _written: Sequence[str],
+        _version: int,
     ) -> list[Prefetched]:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
         bundles = [
@@ -174,21 +201,48 @@ class Answering:
         return [Prefetched(q, Answer(reading, [reading])) for q, reading in zip(questions, readings, strict=True)]
 
     def _open(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], version: int
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        _written: Sequence[str],
+        version: int,
     ) -> list[Prefetched]:
         """Open questions: answers are written as one batch, then read again together."""
         drafts = [Draft.answer(self.prompting.answer(question), question.form) for question in questions]
         lists = {
             i: Draft.list(self.prompting.answer_list(question), question.form)
             for i, question in enumerate(questions)
-            if "p_true" in evidence[i] or "candidates" in evidence[i]
+            # A free answer may be longer than anything in a list: once it is there, `DistractorProbe` knows.
+            if not question.free and _wants_list(evidence[i])
         }
         # Lists end later than answers, so they are a batch of their own.
-        self.backend.write([drafts, list(lists.values())], rewriting=version)
+        self.backend.write([drafts, list(lists.values())], rewriting=version if self.rewrites else 0)
         answers = self._read_again(questions, drafts)
         return [
             Prefetched(question, answer, listing=lists.get(i))
             for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
+        ]
+
+    def _given(
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        written: Sequence[str],
+        _version: int,
+    ) -> list[Prefetched]:
+        """Open questions whose answers are there already."""
+        lists = {
+            i: Draft.list(self.prompting.answer_list(question), question.form)
+            for i, question in enumerate(questions)
+            if _wants_list(evidence[i]) and is_brief(written[i], question.form)
+        }
+        self.backend.write([list(lists.values())])
+        bundles = [self.prompting.written(*each) for each in zip(questions, written, strict=True)]
+        return [
+            Prefetched(question, Answer(reading, [reading], text), written=text, listing=lists.get(i))
+            for i, (question, text, reading) in enumerate(
+                zip(questions, written, self.backend.read(bundles), strict=True)
+            )
         ]
 
     def _read_again(self, questions: Sequence[Question], drafts: Sequence[Draft]) -> list[Answer]:
@@ -196,15 +250,19 @@ class Answering:
         texts = [self.backend.rules.answer(draft) for draft in drafts]
         bundles = [self.prompting.written(*each) for each in zip(questions, texts, drafts, strict=True)]
         readings = self.backend.read(bundles)
-        return [Answer(reading, [draft, reading], draft) for reading, draft in zip(readings, drafts, strict=True)]
+        return [
+            Answer(reading, [draft, reading], text, draft)
+            for reading, draft, text in zip(readings, drafts, texts, strict=True)
+        ]
 
     def _begin_adapting(self, items: Sequence[Prefetched], version: int) -> list[Job]:
         """Write and read what is needed of the adapted answers; the jobs that are left read the replies off."""
         readings = self.backend.adapt([item.frozen.reading for item in items], version)
         for item, reading in zip(items, readings, strict=True):
             item.version = version
-            item.adapted = Answer(reading, [reading], item.frozen.draft)
-        self._rewrite([item for item in items if item.frozen.draft is not None], version)
+            item.adapted = Answer(reading, [reading], item.frozen.text, item.frozen.draft)
+        if self.rewrites:
+            self._rewrite([item for item in items if item.frozen.draft is not None], version)
         return [partial(self._read, item, item.answer(version), version) for item in items]
 
     def _rewrite(self, items: Sequence[Prefetched], version: int) -> None:
@@ -217,14 +275,16 @@ class Answering:
         readings = self.backend.adapt([answer.reading for answer in answers], version)
         for (item, draft), answer, reading in zip(changed, answers, readings, strict=True):
             costs = [item.answer(version).reading, *answer.costs, reading]
-            item.adapted = Answer(reading, costs, draft)
+            item.adapted = Answer(reading, costs, answer.text, draft)
 
     def _read(self, item: Prefetched, answer: Answer, version: int) -> None:
-        if item.question.options:
+        if answer.text is not None:
+            answer.reply = self.readout.open(item.question, answer.text, answer.reading, version)
+        elif self.rewrites or not version:
             answer.reply = self.readout.choice(item.question, answer.reading, version)
-        elif answer.draft is not None:
-            text = self.backend.rules.answer(answer.draft)
-            answer.reply = self.readout.open(item.question, text, answer.reading, version)
+        else:
+            frozen = self.readout.choice(item.question, item.frozen.reading, 0)
+            answer.reply = self.readout.choice(item.question, answer.reading, version, frozen.answer)
 
     def _read_evidence(self, item: Prefetched) -> None:
         reading, question = item.frozen.reading, item.question
@@ -236,3 +296,8 @@ class Answering:
 
     def _orders_of(self, question: Question) -> list[tuple[int, ...]]:
         return further_orders(len(question.options), self.orders)
+
+
+def _wants_list(evidence: Collection[EvidenceKind]) -> bool:
+    """Whether answers to compare an open answer with are wanted."""
+    return "p_true" in evidence or "candidates" in evidence

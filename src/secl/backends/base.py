@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from secl.backends.generation import Draft, TextRules
+from secl.writing import Piece, Writing
 
 if TYPE_CHECKING:
     from secl.backends.local.adapter import Adapter
@@ -199,6 +200,7 @@ class TokenBackend(Protocol[R]):
         token_ids: the tokenizer and the ids of the tokens that are read.
         rules: when a text ends, and what it says.
         limit: most tokens that a prompt with its answer may have.
+        writes_apart: whether texts are written elsewhere (`secl.model.Model`).
         adapter: the trained weights.
         learner: the backend in this process that trains them: this one, or the one behind it.
     """
@@ -207,6 +209,7 @@ class TokenBackend(Protocol[R]):
     tau: float
     fingerprint: str
     limit: int
+    writes_apart: bool
 
     @property
     def token_ids(self) -> TokenIds: ...
@@ -244,6 +247,10 @@ class TokenBackend(Protocol[R]):
             batches: of drafts, which grow.
             rewriting: the version that will be asked to `rewrite` the first batch; 0 for none.
         """
+        ...
+
+    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+        """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them."""
         ...
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:

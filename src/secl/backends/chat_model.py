@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secl.backends.answers import Answering, Prefetched
@@ -20,15 +21,16 @@ from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
 from secl.cost import Meter, Purpose
 from secl.display import Shown
-from secl.errors import QuestionError
+from secl.errors import QuestionError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
 from secl.grading import answer_key
 from secl.model import ModelAnswer, Rating
-from secl.prompts.parsing import read_answer
+from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question
 from secl.records import Reply, Update
-from secl.settings import PTrueKind
+from secl.settings import AnswerWeights, PTrueKind
+from secl.writing import Piece, Writing
 
 B = TypeVar("B", bound=TokenBackend[Any])
 
@@ -40,6 +42,7 @@ class ChatModel(Shown, Generic[B]):
         backend: reads and writes token sequences, and trains the adapter.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
         orders: further orders of the options that letters are read under, 0 or more.
+        answer_weights: whose weights write the answers, "adapted" or "frozen".
         entailment: compares answers for DINCO; None asks the model itself.
         seed: of sampled answers and distractors.
 
@@ -53,6 +56,7 @@ class ChatModel(Shown, Generic[B]):
         *,
         p_true: PTrueKind = "vocabulary",
         orders: int = 1,
+        answer_weights: AnswerWeights = "adapted",
         entailment: Entailment | None = None,
         seed: int = 42,
     ) -> None:
@@ -61,17 +65,20 @@ class ChatModel(Shown, Generic[B]):
         self.tau = backend.tau
         self.fingerprint = backend.fingerprint
         self.seed = seed
+        self.answer_weights = answer_weights
+        self.writes_apart = backend.writes_apart
         self.meter = Meter()
         self.prompting = Prompting(backend.token_ids)
         self.readout = Readout(backend.token_ids, p_true)
-        self.answering = Answering(backend, self.prompting, self.readout, orders)
+        rewrites = answer_weights == "adapted"
+        self.answering = Answering(backend, self.prompting, self.readout, orders, rewrites=rewrites)
         learner = backend.learner
         entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
         self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
         self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
         self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
-        self._window: dict[Question, Prefetched] = {}
+        self._window: dict[tuple[Question, str | None], Prefetched] = {}
         self._latest: Prefetched | None = None
 
     def _facts(self) -> dict[str, object]:
@@ -109,35 +116,45 @@ class ChatModel(Shown, Generic[B]):
         self.prompting.check_length(question, self.backend.limit)
 
     def prefetch(
-        self, questions: Sequence[Question], evidence: Sequence[Collection[EvidenceKind]], *, weights_fixed: bool
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        *,
+        weights_fixed: bool,
+        written: Sequence[str | None] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        for question in questions:
-            self.check(question)
         # A question that comes twice in a window is looked at once, and each of its turns pays its part.
-        turns: dict[Question, list[Collection[EvidenceKind]]] = {}
-        for question, kinds in zip(questions, evidence, strict=True):
-            turns.setdefault(question, []).append(kinds)
+        turns: dict[tuple[Question, str | None], list[Collection[EvidenceKind]]] = {}
+        for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
+            self._check(question, text)
+            turns.setdefault((question, _as_written(question, text)), []).append(kinds)
         with self.backend.pinned() as version:
             window = self.answering.prefetch(
-                list(turns), [frozenset().union(*kinds) for kinds in turns.values()], version if weights_fixed else 0
+                [question for question, _ in turns],
+                [frozenset().union(*kinds) for kinds in turns.values()],
+                version if weights_fixed else 0,
+                [text for _, text in turns],
             )
-        for item in window:
-            item.split(len(turns[item.question]))
-        self._window = {item.question: item for item in window}
+        self._window = dict(zip(turns, window, strict=True))
+        for turn, item in self._window.items():
+            item.split(len(turns[turn]))
 
-    def answer(self, question: Question, *, evidence: Collection[EvidenceKind] = ()) -> ModelAnswer:
-        """Answer and state a confidence, as the adapted and as the frozen model.
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        """Answer and state a confidence, as the adapted and as the frozen model; see `secl.model.Model.answer`.
 
         Raises:
             QuestionError: the question has more options than letters, or is longer than the model can read.
             UnavailableError: no server answers (a `ModelError`; later one may).
         """
         with self.backend.pinned() as version:
-            item = self._window.get(question)
+            turn = question, _as_written(question, written)
+            item = self._window.get(turn)
             if item is None:
-                self.check(question)
-                (item,) = self.answering.prefetch([question], [evidence], version)
+                self._check(question, written)
+                (item,) = self.answering.prefetch([question], [evidence], version, [turn[1]])
             if version and item.version != version:
                 self.answering.adapt([item], version)
         self._latest = item
@@ -154,6 +171,20 @@ class ChatModel(Shown, Generic[B]):
             frozen=item.frozen.reply,
             plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
         )
+
+    def _check(self, question: Question, written: str | None) -> None:
+        self.prompting.check_length(question, self.backend.limit, written)
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """Write free answers with the untouched weights; see `secl.model.Model.write`."""
+        prompt, room = self.prompting.answer(question), self.prompting.room(question, self.backend.limit)
+        if room < (writing.max_tokens or 1):
+            wanted = f" and {writing.max_tokens} for its answer" if writing.max_tokens else ""
+            raise TooLongError(
+                f"the conversation takes {len(prompt)} tokens{wanted}, more than the {len(prompt) + max(0, room)} that "
+                "the model can read beside the question for its confidence; shorten it, or ask for fewer tokens."
+            )
+        return self.backend.write_texts(prompt, replace(writing, max_tokens=writing.max_tokens or room))
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""
@@ -212,6 +243,8 @@ class ChatModel(Shown, Generic[B]):
         return (item.candidates if item is not None else None) or self.candidate_probe.of_options(question)
 
     def _distractors(self, question: Question, answer: str) -> Distractors:
+        if not is_brief(answer, question.form):
+            return Distractors([], "none")
         item = self._latest_item(question)
         return self.distractor_probe.of(question, answer, None if item is None else item.listing)
 
@@ -252,7 +285,7 @@ class ChatModel(Shown, Generic[B]):
         """The frozen model's probabilities of the option letters."""
         item = self._latest_item(question)
         if item is None:
-            (item,) = self.answering.prefetch([question], [()], 0)
+            (item,) = self.answering.prefetch([question], [()], 0, [])
             self.meter.spend(purpose, item.tokens)
         return shares(item.frozen.reply.option_log_p)
 
@@ -314,3 +347,8 @@ class ChatModel(Shown, Generic[B]):
     def close(self) -> None:
         """End connections and threads."""
         self.backend.close()
+
+
+def _as_written(question: Question, text: str | None) -> str | None:
+    """A text as it stands in the conversation; None for multiple choice, whose letter is read in the same pass."""
+    return None if text is None or question.options else as_written(text, question.form)

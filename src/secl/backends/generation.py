@@ -11,7 +11,14 @@ from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
 
-MAX_LIST_TOKENS: dict[Form, int] = {"choice": 1, "number": 40, "short": 56, "sentence": 140}
+MAX_LIST_TOKENS: dict[Form, int] = {
+    "choice": 1,
+    "number": 40,
+    "short": 56,
+    "sentence": 140,
+    "text": 140,
+    "completion": 140,
+}
 LISTED = COUNT + 1
 """Answers that a list is asked for: one of them may be the answer itself."""
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import jinja2
+
 from secl.backends.base import Bundle, Span, common_length
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
 from secl.backends.token_ids import TokenIds, render
-from secl.errors import QuestionError
+from secl.errors import QuestionError, TooLongError
 from secl.evidence import EvidenceKind
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     Prompt,
     answer_prompt,
+    asked_prompt,
     candidate_prompt,
     choice_with_confidence,
     confidence_prompt,
@@ -24,7 +27,7 @@ from secl.prompts.templates import (
     p_true_prompt,
     verification_prompt,
 )
-from secl.question import Question
+from secl.question import Form, Question
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -76,7 +79,7 @@ class Prompting:
 
     def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
         """Each candidate behind the question, then each behind no question."""
-        form = "short" if question.form in ("choice", "number") else question.form
+        form: Form = "short" if question.form in ("choice", "number", "short") else "sentence"
         spans = []
         for alone in (False, True):
             prompt = candidate_prompt(question, form, alone=alone)
@@ -93,7 +96,7 @@ class Prompting:
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
         sequence = self.confidence(question, text)
-        prompt = self._render(answer_prompt(question))
+        prompt = self._render(asked_prompt(question))
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
         start = common_length(self.token_ids.encode(prompt), sequence)
         end = max(start, common_length(self.token_ids.encode(prompt + text), sequence))
@@ -133,20 +136,31 @@ class Prompting:
                 f"question {question.id!r} has {len(question.options)} options, but this model has single tokens for "
                 f"{letters} letters only."
             )
-        prompts = [self.answer(question)]
-        if not question.options:
-            written = "" if given is None else as_written(given, question.form)
-            prompts += [self.confidence(question, written), self.answer_list(question)]
-        longest = max(map(len, prompts))
-        needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
+        if question.free and given is not None:
+            needed = len(self.confidence(question, as_written(given, question.form))) + MARGIN
+        else:
+            prompts = [self.answer(question)]
+            if not question.options:
+                written = "" if given is None else as_written(given, question.form)
+                prompts += [self.confidence(question, written), self.answer_list(question)]
+            longest = max(map(len, prompts))
+            needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
         if needed > limit:
-            raise QuestionError(
+            raise TooLongError(
                 f"question {question.id!r} takes {needed} tokens with its answer, more than the {limit} that the model "
                 "can read; shorten it."
             )
 
+    def room(self, question: Question, limit: int) -> int:
+        """Tokens that a free answer may have where the model reads `limit`: all that is asked behind it fits, too."""
+        behind = max(len(self.confidence(question, "")), len(self.answer_list(question)) + MAX_LIST_TOKENS["text"])
+        return limit - behind - MARGIN
+
     def _render(self, prompt: Prompt) -> str:
-        return render(self.token_ids.tokenizer, prompt)
+        try:
+            return render(self.token_ids.tokenizer, prompt)
+        except jinja2.TemplateError as problem:
+            raise QuestionError(f"the model's chat template does not take this conversation: {problem}.") from problem
 
     def _encode(self, prompt: Prompt) -> list[int]:
         return self.token_ids.encode(self._render(prompt))

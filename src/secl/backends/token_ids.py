@@ -97,10 +97,19 @@ class TokenIds:
 
 def render(tokenizer: Any, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
-    turns = [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
+    if not prompt.turns:
+        return _start(tokenizer) + prompt.prefill
+    turns = [{"role": turn.role, "content": turn.text} for turn in prompt.history]
+    turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     if prompt.system:
         return _with_system(tokenizer, turns, prompt.system) + prompt.prefill
     return _chat(tokenizer, turns) + prompt.prefill
+
+
+def _start(tokenizer: Any) -> str:
+    """The token that a bare text begins with, where the tokenizer puts one there."""
+    ids = tokenizer("")["input_ids"]
+    return str(tokenizer.bos_token) if ids and ids[0] == tokenizer.bos_token_id else ""
 
 
 def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
@@ -109,7 +118,9 @@ def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> st
         text = _chat(tokenizer, [{"role": "system", "content": system}, *turns])
         if system.strip() in text:
             return text
-    return _chat(tokenizer, [{**turns[0], "content": f"{system}\n\n{turns[0]['content']}"}, *turns[1:]])
+    first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
+    asked = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
+    return _chat(tokenizer, [*turns[:first], asked, *turns[first + 1 :]])
 
 
 def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:

@@ -10,6 +10,9 @@ from secl.question import Form
 MAX_WORDS = 12
 """Most words of an item in a list of short answers; longer items are no answers."""
 
+BRIEF = 200
+"""Most characters of a free answer that is compared with others."""
+
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
 _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
 
@@ -20,6 +23,8 @@ def is_complete(text: str, form: Form) -> bool:
     >>> is_complete("Paris\\n", "short"), is_complete("2 + 2 = 4\\nAnswer: 4", "number")
     (True, False)
     """
+    if form in ("text", "completion"):
+        return False
     if "Confidence:" in text:
         return True
     if form == "number":
@@ -41,6 +46,8 @@ def trim_answer(text: str, form: Form) -> str:
     >>> trim_answer(" Paris\\nConfidence: 9", "short")
     ' Paris'
     """
+    if form in ("text", "completion"):
+        return text
     text = text.split("Confidence:")[0]
     if form == "number":
         line = _ANSWER_LINE.search(text)
@@ -76,6 +83,18 @@ def as_written(answer: str, form: Form) -> str:
         return f" {text}"
     alone = form == "number" and len(text.split()) == 1 and parse_number(text) is not None
     return f"Answer: {text}" if alone else text
+
+
+def is_brief(answer: str, form: Form) -> bool:
+    """Whether an answer is short enough to be compared with others: a free one may be a page, and no list has its like.
+
+    >>> is_brief("Paris is the capital of France.", "text"), is_brief("1. Wash it.\\n2. Dry it.", "text")
+    (True, False)
+    """
+    if form not in ("text", "completion"):
+        return True
+    text = answer.strip()
+    return "\n" not in text and len(text) <= BRIEF
 
 
 def read_list(text: str, form: Form) -> list[str]:

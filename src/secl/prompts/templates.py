@@ -3,7 +3,8 @@
 All prompts of a question begin with its system text, its passage and ``Question: {text}``: the passes over a question
 share that prefix, so it is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
 reply. With options, one turn asks for answer and confidence; an open answer comes first, so that the instruction about
-digits does not influence it, and a second turn asks for its confidence.
+digits does not influence it, and a second turn asks for its confidence. A free answer is what the model says to the
+bare conversation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.question import LETTERS, Form, Question
+from secl.question import LETTERS, Form, Question, Turn
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
@@ -24,8 +25,15 @@ WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
 WORDS_YES_NO = ("Yes", "No")
 
-MAX_ANSWER_TOKENS: dict[Form, int] = {"choice": 1, "number": 256, "short": 24, "sentence": 48}
-"""Token limit of a generated answer; for "number" it includes the reasoning."""
+MAX_ANSWER_TOKENS: dict[Form, int] = {
+    "choice": 1,
+    "number": 256,
+    "short": 24,
+    "sentence": 48,
+    "text": 512,
+    "completion": 256,
+}
+"""Token limit of a generated answer where nobody says another; for "number" it includes the reasoning."""
 
 _SCALE = "as a single digit from 0 to 9, where 0 means a 0-10% chance of being correct and 9 means 90-100%."
 _FORMAT = "Reply in exactly this format:\n"
@@ -43,9 +51,10 @@ _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it 
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 
-_PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:", "sentence": "", "number": ""}
+_PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
 
-_KINDS: dict[Form, str] = {"number": "a number", "short": "a few words", "sentence": "one short sentence"}
+_KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
+"""What the answers of a list are; one short sentence each in any other form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +63,15 @@ class Prompt:
 
     Attributes:
         turns: contents of the turns, user and assistant alternating, the user first and last.
-        prefill: text that the reply starts with; the model continues from there.
+        prefill: text that the reply starts with; the model continues from there. Without any turn it is all there is.
         system: the system text; "" for the model's own.
+        history: turns between the two.
     """
 
     turns: tuple[str, ...]
     prefill: str = ""
     system: str = ""
+    history: tuple[Turn, ...] = ()
 
 
 def quoted(passage: str) -> str:
@@ -84,16 +95,28 @@ def _asked(question: Question) -> str:
 
 def answer_prompt(question: Question) -> Prompt:
     """Ask for an answer; with options, for an answer and then a confidence digit."""
+    if question.form == "completion":
+        return Prompt((), question.text)
+    return _prompt(question, _answer_turn(question), _PREFILLS.get(question.form, ""))
+
+
+def _answer_turn(question: Question) -> str:
+    if question.free:
+        return f"{quoted(question.context)}\n\n{question.text}" if question.context else question.text
     options = "".join(f"{letter}. {question.option(letter)}\n" for letter in question.letters)
-    user = f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}"
-    return Prompt((user,), _PREFILLS[question.form], question.system)
+    return f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}"
+
+
+def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
+    """A turn of ours in the conversation that a question belongs to."""
+    return Prompt((user,), prefill, question.system, question.history)
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
     """Ask for the letter alone, with the options in another order: `order[place]` is the number of the option there."""
     options = "".join(f"{letter}. {question.options[number]}\n" for letter, number in zip(LETTERS, order, strict=False))
     user = f"{_asked(question)}{options}\nAnswer with the letter of the correct option."
-    return Prompt((user,), _PREFILLS["choice"], question.system)
+    return _prompt(question, user, _PREFILLS["choice"])
 
 
 def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
@@ -102,11 +125,12 @@ def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> 
     Args:
         question: that it answers.
         form: of the answer.
-        alone: without the question and its passage, under the same system text. A passage is evidence for an answer
-            like the question, so the likelihood "alone" is free of both (the domain premise of PMI, Holtzman et al.
-            2021).
+        alone: without the question, its passage and what was said before, under the same system text. They are evidence
+            for an answer like the question, so the likelihood "alone" is free of them (the domain premise of PMI,
+            Holtzman et al. 2021).
     """
-    return Prompt((f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}",), _PREFILLS[form], question.system)
+    user = f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}"
+    return Prompt((user,), _PREFILLS.get(form, ""), question.system, () if alone else question.history)
 
 
 def choice_with_confidence(letter: str) -> str:
@@ -116,8 +140,14 @@ def choice_with_confidence(letter: str) -> str:
 
 def confidence_prompt(question: Question, text: str) -> Prompt:
     """Ask, after an open answer `text`, for its confidence digit."""
-    answer = answer_prompt(question)
-    return Prompt((*answer.turns, answer.prefill + text, _ASK_CONFIDENCE), CONFIDENCE, question.system)
+    before = asked_prompt(question)
+    turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
+    return Prompt(turns, CONFIDENCE, question.system, question.history)
+
+
+def asked_prompt(question: Question) -> Prompt:
+    """What stands before an open answer whose confidence is asked for: a bare text to continue is somebody's turn."""
+    return _prompt(question, question.text) if question.form == "completion" else answer_prompt(question)
 
 
 def p_true_prompt(question: Question, candidate: str) -> Prompt:
@@ -126,7 +156,7 @@ def p_true_prompt(question: Question, candidate: str) -> Prompt:
         f"{_asked(question)}Proposed answer: {candidate}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
-    return Prompt((user,), system=question.system)
+    return _prompt(question, user)
 
 
 def verification_prompt(question: Question, candidate: str) -> Prompt:
@@ -135,7 +165,7 @@ def verification_prompt(question: Question, candidate: str) -> Prompt:
         f"{_asked(question)}Candidate answer: {candidate}\n"
         "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
     )
-    return Prompt((user,), system=question.system)
+    return _prompt(question, user)
 
 
 def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prompt:
@@ -146,13 +176,13 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
         "A. The second answer must be true as well.\nB. The second answer may be true or false.\n"
         "C. The second answer must be false.\n\nReply with the letter alone."
     )
-    return Prompt((user,), "Answer:", question.system)
+    return _prompt(question, user, "Answer:")
 
 
 def distractor_prompt(question: Question) -> Prompt:
     """Ask for a list of answers to choose distractors from, independently of the model's own answer."""
     user = (
         f"{_asked(question)}People gave five different answers to this question. Some are wrong. List their "
-        f"five answers, each on a line of its own, each {_KINDS[question.form]}."
+        f"five answers, each on a line of its own, each {_KINDS.get(question.form, 'one short sentence')}."
     )
-    return Prompt((user,), "1.", question.system)
+    return _prompt(question, user, "1.")

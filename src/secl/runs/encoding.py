@@ -80,6 +80,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "grader": question.grader or None,
         "context": question.context or None,
         "system": question.system or None,
+        "history": [f"{turn.role}: {turn.text}" for turn in question.history] or None,
         "answer": record.answer,
         "answer_text": question.option(record.answer) if question.options and record.answer else record.answer,
         "correct": reported_correct(record),

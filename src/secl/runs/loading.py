@@ -138,6 +138,7 @@ def load_model(settings: RunSettings) -> LocalModel:
         adapter=settings.adapter,
         p_true=settings.evidence.p_true,
         orders=settings.evidence.orders,
+        answer_weights=settings.answer_weights,
         nli=settings.evidence.nli,
         seed=settings.seed,
     )

@@ -15,9 +15,12 @@ from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.settings import FLAT_NAMES, LoopSettings, SettingGroups, nested
+from secl.settings import FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, nested
 from secl.settings_base import OFF
 from secl.signals import Signal, make_signal
+
+SERVED = "served"
+"""Stands in a server's recipe where a run has the benchmarks of its stream."""
 
 MACHINE_SETTINGS = ("data", "device")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
@@ -46,6 +49,11 @@ class RunSettings(SettingGroups):
             ParameterError: an unknown key, a value of the wrong type or outside its range.
         """
         return cls.model_validate(nested(values), strict=True)
+
+    @property
+    def answer_weights(self) -> AnswerWeights:
+        """Whose weights write the answers: on a server those that nothing changes, unless it is told otherwise."""
+        return self.model.answer_weights or ("frozen" if self.stream.benchmarks == (SERVED,) else "adapted")
 
     def to_json(self) -> dict[str, Any]:
         """The settings by group as plain JSON values; `of` reads them."""

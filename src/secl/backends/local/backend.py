@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, Training
+from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
@@ -19,10 +19,12 @@ from secl.backends.local.fast.select_network import check_usable, connect
 from secl.backends.local.fast.shared_network import UNLIMITED, Nodes
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of
+from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
 from secl.prompts.templates import answer_prompt
 from secl.settings import AdapterSettings
+from secl.writing import Piece, Writing
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class LocalBackend:
         distiller: trains the adapter.
     """
 
+    writes_apart = False
+
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
         model, preset = loaded.model, loaded.preset
         self.name = loaded.name
@@ -224,6 +228,9 @@ class LocalBackend:
         if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
             return None
         return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version)
+
+    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+        return write_texts(self.model, self.rules, prompt, writing)
 
     def beams(self, draft: Draft, count: int) -> list[Draft]:
         """The most probable answers of the frozen model; see `Writer.beams`."""

@@ -9,7 +9,7 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.nli import NliModel
 from secl.errors import ParameterError
-from secl.settings import AdapterSettings, Device, Dtype, PTrueKind
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PTrueKind
 
 
 class LocalModel(ChatModel[LocalBackend]):
@@ -20,6 +20,7 @@ class LocalModel(ChatModel[LocalBackend]):
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
         p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
         orders: further orders of the options that letters are read under, 0 or more.
+        answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
@@ -35,6 +36,7 @@ class LocalModel(ChatModel[LocalBackend]):
         *,
         p_true: PTrueKind = "vocabulary",
         orders: int = 1,
+        answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
         seed: int = 42,
     ) -> None:
@@ -42,7 +44,9 @@ class LocalModel(ChatModel[LocalBackend]):
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
         backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         entailment = None if nli is None else NliModel(nli, backend.model.device)
-        super().__init__(backend, p_true=p_true, orders=orders, entailment=entailment, seed=seed)
+        super().__init__(
+            backend, p_true=p_true, orders=orders, answer_weights=answer_weights, entailment=entailment, seed=seed
+        )
         if entailment is not None:
             self.fingerprint += f"+{entailment.fingerprint}"
 

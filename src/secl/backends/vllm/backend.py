@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, Training, distinct_tokens
+from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training, distinct_tokens
 from secl.backends.generation import Draft, TextRules
 from secl.backends.vllm.client import CompletionRequest, Step
 from secl.backends.vllm.entropy import entropy_of
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.versions import Versions
+from secl.writing import Piece, Writing
 
 if TYPE_CHECKING:
     from secl.backends.local.adapter import Adapter
@@ -150,6 +151,7 @@ class VllmBackend:
         self.fingerprint = learner.fingerprint
         # A question that no server reads to its end is refused like one that the learner cannot read.
         self.limit = min(learner.limit, fleet.window or learner.limit)
+        self.writes_apart = False
         self._vocabulary = len(learner.token_ids.tokenizer)
         self.reading = threading.Lock()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
@@ -195,6 +197,9 @@ class VllmBackend:
             task.result()
         for batch in batches:
             _share_prompts(batch)
+
+    def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
+        return self.learner.write_texts(prompt, writing)
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
         """Servers write the adapted answers from the start."""

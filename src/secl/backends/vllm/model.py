@@ -85,6 +85,7 @@ class VllmModel(ChatModel[VllmBackend]):
             backend,
             p_true=learner.readout.kind,
             orders=learner.candidate_probe.orders,
+            answer_weights=learner.answer_weights,
             entailment=None if isinstance(nli, SelfEntailment) else nli,
             seed=learner.seed,
         )

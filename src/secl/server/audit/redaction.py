@@ -41,6 +41,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             id=question.id,
             context=question.context and _hidden(question.context, keep),
             system=question.system and _hidden(question.system, keep),
+            history=tuple(replace(turn, text=_hidden(turn.text, keep)) for turn in question.history),
         ),
         reply=record.reply if question.options else _redacted_reply(record.reply, keep),
         frozen=record.frozen if question.options else _redacted_reply(record.frozen, keep),

@@ -15,7 +15,7 @@ from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, load_model
 from secl.runs.manifest import environment
 from secl.runs.runner import build_calibrator
-from secl.runs.settings import RunSettings, with_absolute_paths
+from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.audit.redaction import KEEPS, Keep
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 PUBLISHED = "published"
 """Folder of the versions that endpoints load, inside the state folder."""
-
-SERVED = "served"
-"""Stands in a server's recipe where a run has the benchmarks of its stream."""
 
 
 def serving_settings(**settings: Any) -> RunSettings:

@@ -15,6 +15,7 @@ class Limits(Settings):
 
     batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
     queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
+    texts: Annotated[int, Parameter("--max-texts")] = Field(16, ge=1, description="Most texts written at once.")
     backlog: Annotated[int, Parameter("--max-backlog")] = Field(
         1000, ge=1, description="Most questions that wait for their lesson; the oldest are dropped beyond it."
     )

@@ -13,6 +13,7 @@ from secl.given import GivenAnswer
 from secl.model import Model
 from secl.question import Question
 from secl.records import Record
+from secl.writing import Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Answer:
         seconds: from the request to the reply.
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
         verdict: on the confidences of the latest answers, this one among them if it is stored.
+        written: how a free answer was written; None for any other.
     """
 
     record: Record
@@ -34,6 +36,7 @@ class Answer:
     seconds: float
     remark: str | None = None
     verdict: Verdict | None = None
+    written: Written | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +47,13 @@ class Request:
         asked: as asked.
         time: when it was asked (`time.perf_counter`).
         future: receives the answer.
+        written: what the model has written in answer to a question; None if it is still to answer.
     """
 
     asked: Question | GivenAnswer
     time: float
     future: Future[Answer]
+    written: Written | None = None
 
     def check(self, model: Model) -> None:
         """Check that a model can answer or rate it.
@@ -58,7 +63,7 @@ class Request:
         """
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
-        else:
+        elif self.written is None:  # else the model has read the question already
             model.check(self.asked)
 
 
@@ -74,4 +79,5 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Re
     """The records of a batch, whose passes are shared."""
     given = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
-    return calibrator.score_all(given) if given else calibrator.answer_all(questions)
+    written = [None if request.written is None else request.written.text for request in batch]
+    return calibrator.score_all(given) if given else calibrator.answer_all(questions, written)

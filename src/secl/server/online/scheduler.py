@@ -1,13 +1,14 @@
-"""Scheduling of learning: on idle time, and between two batches for a share of the time that answers took.
+"""Scheduling: passes that answer and texts that are written take turns, and learning has idle time and a share.
 
-Answers and lessons never compute at the same time. Two passes at once share the cores badly: each takes several times
-as long as alone.
+No two of them ever compute at the same time. Two passes at once share the cores badly: each takes several times as long
+as alone.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,7 +16,7 @@ from secl.errors import GivenUpError
 
 
 class Scheduler:
-    """Lets one thread learn while another answers.
+    """Lets one thread learn while others answer.
 
     Args:
         share: under load, time for learning between two batches as a fraction of the last batch's time, in [0, 1).
@@ -27,17 +28,23 @@ class Scheduler:
         self._clock = clock
         self._changed = threading.Condition()
         self._answering = False
+        self._turns: deque[object] = deque()
         self._training = False
         self._interrupted = False
         self._ended, self._took = clock(), 0.0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Context in which answers are computed: a lesson blocks before its next layer.
+        """Context in which answers are computed, one thread after the other: a lesson blocks before its next layer.
 
-        Entering soon after the previous batch waits until the lesson in between has had its share.
+        Entering soon after the previous batch waits until the lesson in between has had its share. Threads enter in the
+        order in which they came: one that writes a text comes back for every token, and would never let others in.
         """
         with self._changed:
+            turn = object()
+            self._turns.append(turn)
+            while self._turns[0] is not turn:
+                self._changed.wait()
             until = self._ended + self.share * self._took
             while self._training and (remaining := until - self._clock()) > 0:
                 self._changed.wait(remaining)
@@ -46,6 +53,7 @@ class Scheduler:
             yield
         finally:
             with self._changed:
+                self._turns.popleft()
                 self._answering, self._ended = False, self._clock()
                 self._took = self._ended - began
                 self._changed.notify_all()

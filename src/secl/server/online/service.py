@@ -32,8 +32,10 @@ from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.requests import Answer, Request, answer_together, next_batch
 from secl.server.online.scheduler import Scheduler
+from secl.server.online.texts import OnPiece, TextWriters
 from secl.server.online.trust_monitor import TrustMonitor
 from secl.stream_state import StreamState
+from secl.writing import Writing, Written
 
 log = logging.getLogger("secl.server")
 
@@ -90,7 +92,8 @@ class Service:
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
         self._queue: deque[Request] = deque()
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._drained = False
+        self._texts = TextWriters(self.model, self.scheduler, self.limits.texts, self.limits.queue)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
@@ -107,15 +110,48 @@ class Service:
             BusyError: the queue is full.
             ClosingError: the service is about to stop.
         """
-        request = Request(asked=asked, time=time.perf_counter(), future=Future())
+        self._check_open()
+        return self._enqueue(Request(asked=asked, time=time.perf_counter(), future=Future()))
+
+    def write(self, question: Question, writing: Writing, on_piece: OnPiece) -> Future[tuple[Answer, ...]]:
+        """Have free answers written, and then answered for like any other: each becomes a record of its own.
+
+        Args:
+            question: of a free form.
+            writing: how they are written.
+            on_piece: is called with every piece of them, in a thread of its own.
+
+        Returns:
+            the answers in the order of their numbers; cancelled, nothing more is written.
+
+        Raises:
+            BusyError: too many texts are being written.
+            ClosingError: the service is about to stop.
+        """
+        self._check_open()
+        began = time.perf_counter()
+
+        def answers(texts: tuple[Written, ...]) -> tuple[Answer, ...]:
+            waiting = [
+                self._enqueue(Request(asked=question, time=began, future=Future(), written=text), full=True)
+                for text in texts
+            ]
+            return tuple(each.result() for each in waiting)
+
+        return self._texts.submit(question, writing, on_piece, answers)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClosingError("the server is stopping; ask again when it is back.")
+        if self._thread.ident is not None and not self.alive:
+            raise ClosingError("the thread that answers has ended; restart the server.")
+
+    def _enqueue(self, request: Request, *, full: bool = False) -> Future[Answer]:
+        """Put a request into the queue, even into a full one: what is written already has had its turn."""
         with self._changed:
-            if self._closing:
-                raise ClosingError("the server is stopping; ask again when it is back.")
-            if self._thread.ident is not None and not self.alive:
-                raise ClosingError("the thread that answers has ended; restart the server.")
-            if len(self._queue) >= self.limits.queue:  # drop cancelled requests
+            if not full and len(self._queue) >= self.limits.queue:  # drop cancelled requests
                 self._queue = deque(each for each in self._queue if not each.future.cancelled())
-            if len(self._queue) >= self.limits.queue:
+            if not full and len(self._queue) >= self.limits.queue:
                 raise BusyError(f"{self.limits.queue} questions are waiting already; ask again in a moment.")
             self._queue.append(request)
             self._changed.notify_all()
@@ -127,8 +163,10 @@ class Service:
 
     def stop(self) -> None:
         """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
+        self._closing = True
+        self._texts.stop()  # their answers still go through the queue
         with self._changed:
-            self._closing = True
+            self._drained = True
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
@@ -162,11 +200,11 @@ class Service:
     def _answer_all(self) -> None:
         while True:
             with self._changed:
-                while not self._queue and not self._closing:
+                while not self._queue and not self._drained:
                     self._changed.wait()
                 if not self._queue:
                     return
-                self._changed.wait_for(lambda: self._closing or len(self._queue) >= self.limits.batch, GATHER)
+                self._changed.wait_for(lambda: self._drained or len(self._queue) >= self.limits.batch, GATHER)
             with self.scheduler.answering():
                 self._answer(self._next_batch())
 
@@ -225,6 +263,7 @@ class Service:
                 seconds=now - request.time,
                 remark=remark,
                 verdict=verdict,
+                written=request.written,
             )
             request.future.set_result(answer)
 

@@ -1,0 +1,125 @@
+"""Texts that a model writes as it likes: how they are to be written, and how they come, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from secl.errors import ParameterError
+
+Finish = Literal["stop", "length"]
+"""Why a text ended: the model ended it or a stop text came, or there was no room for more tokens."""
+
+MAX_TOP = 20
+"""Most alternatives to a token that are reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How a text is to be written.
+
+    Attributes:
+        max_tokens: most tokens that it may have, at least 1; None for as many as the model can read.
+        temperature: 0 takes the most probable token each time; else what logits are divided by, up to 2.
+        top_p: share of the probability that is drawn from, in (0, 1].
+        seed: of the draws; text number i is drawn with `seed` + i.
+        stop: texts before which it ends.
+        n: how many texts, at least 1.
+        top_logprobs: alternatives to report for every token, 0 to 20; None for no log-probabilities.
+
+    Raises:
+        ParameterError: one is out of range.
+    """
+
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    n: int = 1
+    top_logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        checks = {
+            "max_tokens": (self.max_tokens is None or self.max_tokens >= 1, "at least 1"),
+            "temperature": (0 <= self.temperature <= 2, "from 0 to 2"),
+            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
+            "seed": (0 <= self.seed < 2**63, "from 0 to 2^63 - 1"),
+            "stop": (all(self.stop), "texts that are not empty"),
+            "n": (self.n >= 1, "at least 1"),
+            "top_logprobs": (self.top_logprobs is None or 0 <= self.top_logprobs <= MAX_TOP, f"from 0 to {MAX_TOP}"),
+        }
+        for name, (valid, allowed) in checks.items():
+            if not valid:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}; it must be {allowed}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a text.
+
+    Attributes:
+        text: what it stands for.
+        log_p: natural logarithm of its probability before temperature and top_p, 0 or less.
+        top: texts and log-probabilities of the most probable tokens there, the most probable first.
+    """
+
+    text: str
+    log_p: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What was written of one text since its last piece.
+
+    Attributes:
+        choice: number of the text, from 0.
+        text: may be empty; never holds part of a stop text or of a character.
+        tokens: where log-probabilities were asked for.
+        finish: why the text ended, in its last piece.
+        prompt_tokens: of the prompt, in the last piece.
+        completion_tokens: of the text, in the last piece.
+    """
+
+    choice: int = 0
+    text: str = ""
+    tokens: tuple[Token, ...] = ()
+    finish: Finish | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A text with how it ended; attributes as of `Piece`."""
+
+    text: str
+    finish: Finish
+    prompt_tokens: int
+    completion_tokens: int
+    tokens: tuple[Token, ...] = ()
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
+        """The texts that pieces make up, in the order of their numbers.
+
+        >>> [text.text for text in Written.of([Piece(text="Par"), Piece(text="is", finish="stop")])]
+        ['Paris']
+        """
+        texts: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            texts.setdefault(piece.choice, []).append(piece)
+        return tuple(cls._joined(texts[number]) for number in sorted(texts))
+
+    @classmethod
+    def _joined(cls, pieces: list[Piece]) -> Written:
+        last = pieces[-1]
+        return cls(
+            text="".join(piece.text for piece in pieces),
+            finish=last.finish or "length",
+            prompt_tokens=last.prompt_tokens,
+            completion_tokens=last.completion_tokens,
+            tokens=tuple(token for piece in pieces for token in piece.tokens),
+        )

@@ -1,0 +1,162 @@
+"""Free texts are those of transformers' own `generate`, and are answered for like any other answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local.model import LocalModel
+from secl.backends.token_ids import render
+from secl.calibrator import Calibrator
+from secl.errors import QuestionError, TooLongError
+from secl.gates import Always
+from secl.prompts.templates import answer_prompt
+from secl.question import Question, Turn
+from secl.settings import LoopSettings
+from secl.writing import Piece, Writing, Written
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES
+
+ASKED = Question(
+    "And of Italy?",
+    form="text",
+    system="Answer like a pirate.",
+    history=(Turn("user", "What is the capital of France?"), Turn("assistant", "Paris, arr.")),
+)
+SAMPLED = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
+
+
+def generated(model: LocalModel, question: Question, *, seed: int = 0, tokens: int = 30, **how: Any) -> str:
+    """What plain `generate` writes."""
+    tokenizer = model.backend.rules.tokenizer
+    prompt = tokenizer(render(tokenizer, answer_prompt(question)), return_tensors="pt", add_special_tokens=False)
+    prompt.pop("token_type_ids", None)
+    torch.manual_seed(seed)
+    how = {"do_sample": False} | how
+    ends = sorted(model.backend.rules.end_ids)
+    (ids,) = model.backend.model.generate(**prompt, max_new_tokens=tokens, eos_token_id=ends, **how)
+    return str(tokenizer.decode(ids[prompt["input_ids"].shape[1] :], skip_special_tokens=True))
+
+
+def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written, ...]:
+    return Written.of(model.write(question, Writing(**{"max_tokens": 30} | how)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None:
+    model = make_model(family)
+    (greedy,) = written(model, ASKED)
+    assert greedy.text == generated(model, ASKED)
+    drawn = written(model, ASKED, temperature=0.8, top_p=0.9, seed=5, n=3)
+    assert [each.text for each in drawn] == [generated(model, ASKED, seed=5 + i, **SAMPLED) for i in range(3)]
+    assert len({each.text for each in drawn}) == 3
+    bare = Question("The capital of Italy", form="completion")
+    assert written(model, bare)[0].text == generated(model, bare)
+
+
+def test_texts_stay_the_same_when_the_weights_have_learned(make_model: MakeModel) -> None:
+    model = make_model(learning_rate=0.5)
+    (before,) = written(model, ASKED)
+    answer = model.answer(ASKED, written=before.text)
+    model.learn(ASKED, answer.reply, 0.05)
+    again = model.answer(ASKED, written=before.text)
+    assert again.reply.version == 1
+    assert written(model, ASKED) == (before,)
+    assert again.frozen == answer.frozen
+    assert again.reply.confidence != answer.reply.confidence
+
+
+def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeModel) -> None:
+    model = make_model()
+    (whole,) = written(model, ASKED)
+    assert (whole.finish, whole.completion_tokens) == ("length", 30)
+    stop = whole.text[10:14]
+    pieces = list(model.write(ASKED, Writing(max_tokens=30, stop=("never said", stop))))
+    text = "".join(piece.text for piece in pieces)
+    assert text == whole.text[: whole.text.index(stop)]
+    assert [piece.finish for piece in pieces] == [None] * (len(pieces) - 1) + ["stop"]
+    prompt = model.backend.rules.tokenizer(
+        render(model.backend.rules.tokenizer, answer_prompt(ASKED)), add_special_tokens=False
+    )
+    assert pieces[-1].prompt_tokens == len(prompt["input_ids"])
+    assert pieces[-1].completion_tokens == len(pieces)
+
+
+def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> None:
+    model = make_model()
+    (text,) = written(model, ASKED, max_tokens=5, top_logprobs=3, temperature=1.5, seed=1)
+    tokenizer = model.backend.rules.tokenizer
+    ids = tokenizer(render(tokenizer, answer_prompt(ASKED)), return_tensors="pt", add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logits = model.backend.model(ids).logits[0, -1].log_softmax(-1)
+    first = text.tokens[0]
+    best = logits.topk(3)
+    assert [word for word, _ in first.top] == [tokenizer.decode([i]) for i in best.indices]
+    assert [log_p for _, log_p in first.top] == pytest.approx(best.values.tolist(), abs=1e-5)
+    assert first.log_p in [pytest.approx(float(p), abs=1e-5) for p in logits]
+    assert len(text.tokens) == 5
+
+
+def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) -> None:
+    model = make_model(changes={"max_position_embeddings": 512})
+    with pytest.raises(TooLongError, match=r"takes \d+ tokens and 500 for its answer, more than the \d+ that"):
+        model.write(ASKED, Writing(max_tokens=500))
+    with pytest.raises(TooLongError, match=r"takes \d+ tokens, more than the \d+ that"):
+        model.write(replace(ASKED, text="word " * 600), Writing())
+    (rest,) = written(model, ASKED, max_tokens=None)
+    assert rest.prompt_tokens + rest.completion_tokens < 512
+    assert model.answer(ASKED, written=rest.text).reply.answer == rest.text.strip()
+
+
+def test_a_conversation_that_the_template_refuses_is_named(make_model: MakeModel) -> None:
+    model = make_model()
+    tokenizer = model.prompting.token_ids.tokenizer
+    template = tokenizer.chat_template
+    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
+    try:
+        with pytest.raises(QuestionError, match="does not take this conversation: roles must alternate"):
+            model.write(ASKED, Writing())
+    finally:
+        tokenizer.chat_template = template
+
+
+@pytest.mark.parametrize("form", ["text", "completion"])
+def test_a_text_is_learned_from_as_it_was_written(form: Any, make_model: MakeModel) -> None:
+    question = Question("The capital of Italy is", form=form)
+    model = make_model(learning_rate=0.1)
+    (text,) = written(model, question, temperature=1.0, seed=3, max_tokens=12)
+    calibrator = Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None))
+    record = calibrator.answer(question, text.text)
+    calibrator.answer(Question("Something else?", options=("a", "b")))  # it is not the latest any more
+    learned = calibrator.learn(record)
+    assert record.reply.text == text.text.strip()
+    if "\n" in text.text.strip():
+        assert learned.outcome == "no_signal"  # no list of answers has its like
+    else:
+        assert learned.update is not None
+        assert learned.evidence.p_true is not None
+        assert learned.evidence.p_true.candidates[0] == text.text.strip()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_frozen_weights_write_the_same_answers_whatever_was_learned(
+    family: str, make_model: MakeModel, questions: list[Question]
+) -> None:
+    model = make_model(family, learning_rate=0.5, answer_weights="frozen")
+    before = [model.answer(question) for question in questions]
+    model.learn(questions[-1], before[-1].reply, 0.05)
+    for question, earlier in zip(questions, before, strict=True):
+        now = model.answer(question)
+        assert now.reply.version == 1
+        assert (now.reply.text, now.reply.answer) == (earlier.reply.text, earlier.reply.answer)
+        assert now.frozen == earlier.frozen
+        assert now.reply.confidence != earlier.reply.confidence
+    assert model.answering.stale_tokens == 0
+
+
+def test_pieces_of_a_text_come_in_the_order_of_its_tokens() -> None:
+    pieces = [Piece(choice=1, text="b", finish="length"), Piece(text="a"), Piece(text="c", finish="stop")]
+    assert [(text.text, text.finish) for text in Written.of(pieces)] == [("ac", "stop"), ("b", "length")]

@@ -56,13 +56,13 @@ def test_a_generated_list_loses_its_marks_and_its_rambling() -> None:
 @given(st.text(max_size=200), st.sampled_from(FORMS))
 def test_no_text_breaks_the_readers(text: str, form: Form) -> None:
     trimmed = trim_answer(text, form)
-    assert "Confidence:" not in trimmed
+    assert trimmed == text if form in ("text", "completion") else "Confidence:" not in trimmed
     read_answer(trimmed, form)
     read_list(text, form)
     is_complete(text, form)
 
 
-@given(st.text(min_size=1, max_size=40).filter(str.strip), st.sampled_from(FORMS))
+@given(st.text(min_size=1, max_size=40).filter(str.strip), st.sampled_from(FORMS[:4]))
 def test_every_prompt_begins_with_the_question(text: str, form: Form) -> None:
     question = Question(text, options=("yes", "no") if form == "choice" else (), form=form)
     for prompt in (answer_prompt(question), p_true_prompt(question, "x"), distractor_prompt(Question(text))):

@@ -44,6 +44,10 @@ ROWS: list[dict[str, Any]] = [
     {"question": "How many?", "form": "number", "reference": "1,234", "low": "- none"},
     {"question": "Unknown?", "options": {"A": "[x", "B": "{y"}},
     {"question": "Grade?", "options": ["B", "A", "C"], "reference_index": 1},
+    {
+        "question": "Italy?",
+        "history": [{"role": "user", "content": "=France?"}, {"role": "assistant", "content": "Paris"}],
+    },
 ]
 
 

@@ -266,11 +266,9 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
 
 def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(make_service: MakeService) -> None:
     service = make_service(gate=Always(), limits=Limits(share=0.0))
-    service.ask(toy_stream(1)[0], 60)
+    said = service.ask(toy_stream(1)[0], 60)
     settled(service)
     with service.scheduler.answering():  # the next lesson stops at its first layer
-        said = service.ask(toy_stream(1)[0], 60)
-        service.scheduler._answering = True  # that reply has ended its own turn
         service.learner.enqueue([said.record] * 5)
         until(lambda: service.learner._model_free.locked())
         service.learner.rollback(0)

@@ -20,6 +20,7 @@ KEYS = (
     "grader",
     "context",
     "system",
+    "history",
     "answer",
     "correct",
     "rivals",

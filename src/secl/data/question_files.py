@@ -6,6 +6,7 @@
     references       several right answers: a list, "a | b", or {"correct": [...], "incorrect": [...]}
     reference_index  the right option's number, counted from 0
     context, system  a passage beside the question, and the system text
+    history          what was said before: [{"role": "user", "content": "..."}, ...]
     domain, id, form, grader  as in `secl.Question`
     answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"

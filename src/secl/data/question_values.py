@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import get_args
 
 from secl.data.text_files import parse_json
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, parse_number
-from secl.question import FORMS, LETTERS, Form, Question, References
+from secl.question import FORMS, LETTERS, Form, Question, References, Role, Turn
 
 Values = Mapping[str, object]
 """Values by their meaning (`secl.data.columns`)."""
@@ -57,6 +58,7 @@ def build_question(
             system=text(values, "system", location) or "",
             extra=tuple(extra),
             grader=text(values, "grader", location) or "",
+            history=_history(values, location),
         )
         check_grader(built)
     except QuestionError as error:
@@ -163,6 +165,22 @@ def _structure(value: object, location: str) -> object:
         with suppress(DataError):  # a text may begin with a bracket
             return parse_json(value, location)
     return value
+
+
+def _history(values: Values, location: str) -> tuple[Turn, ...]:
+    """What was said before: a list of messages as chat APIs have them."""
+    value = _structure(values.get("history"), f"{location}, column 'history'")
+    if value in (None, "", []):
+        return ()
+    turns = []
+    for message in value if isinstance(value, list) else [value]:
+        if not isinstance(message, dict) or message.get("role") not in get_args(Role):
+            raise DataError(
+                f"{location} has a 'history' with {str(message)[:40]!r}; write "
+                f'[{{"role": "user", "content": "..."}}, ...] with the roles {", ".join(get_args(Role))}.'
+            )
+        turns.append(Turn(message["role"], _as_text(message.get("content", ""), f"{location} has a 'content'")))
+    return tuple(turns)
 
 
 def _options(values: Values, location: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,7 +17,7 @@ from secl.given import GivenAnswer
 from secl.question import Question
 from secl.settings import Order
 
-_LATER = ("context", "system", "extra", "grader")
+_LATER = ("context", "system", "extra", "grader", "history")
 """Fields of a question that came later: where they are empty, the fingerprint is the one from before them."""
 
 

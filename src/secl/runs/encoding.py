@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from secl.data.cells import joined
 from secl.grading import reported_correct
 from secl.posterior.views import pmi_of
-from secl.question import References
+from secl.question import References, Turn
 from secl.records import Record
 
 _COMPUTED = ("confidence", "hard_confidence")
@@ -80,7 +80,7 @@ def to_row(record: Record) -> dict[str, Any]:
         "grader": question.grader or None,
         "context": question.context or None,
         "system": question.system or None,
-        "history": [f"{turn.role}: {turn.text}" for turn in question.history] or None,
+        "history": _messages(question.history),
         "answer": record.answer,
         "answer_text": question.option(record.answer) if question.options and record.answer else record.answer,
         "correct": reported_correct(record),
@@ -123,6 +123,12 @@ def to_row(record: Record) -> dict[str, Any]:
         "tokens": record.ledger.total,
         "plain_tokens": record.plain_tokens,
     }
+
+
+def _messages(history: Sequence[Turn]) -> str | None:
+    """What was said before, in the column `history` of a question file."""
+    messages = [{"role": turn.role, "content": turn.text} for turn in history]
+    return json.dumps(messages, ensure_ascii=False) if messages else None
 
 
 def _right(reference: str | References | None) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ ASKED = Question(
     system="Answer like a pirate.",
     history=(Turn("user", "What is the capital of France?"), Turn("assistant", "Paris, arr.")),
 )
-SAMPLED = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
+SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
 
 
 def generated(model: LocalModel, question: Question, *, seed: int = 0, tokens: int = 30, **how: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 
@@ -20,3 +21,15 @@ def draw_positions(count: int, total: int, seed: int) -> frozenset[int]:
 def review_queue(records: Sequence[Record], seed: int) -> list[Record]:
     """Records in a random order that depends on their number and the seed alone, so that a review can go on later."""
     return random.Random(f"review-{seed}").sample(list(records), len(records))
+
+
+def lot(position: int, seed: int) -> float:
+    """The lot of a record, in [0, 1): whoever asks about the lowest lots first asks about answers at random.
+
+    It depends on position and seed alone, so that a queue to which answers are added stays in order.
+
+    >>> 0 <= lot(7, 42) < 1, lot(7, 42) == lot(7, 42), lot(7, 42) == lot(7, 43)
+    (True, True, False)
+    """
+    digest = hashlib.blake2b(f"review-{seed}-{position}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

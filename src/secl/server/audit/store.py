@@ -31,6 +31,7 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
 from secl.server.audit.entries import Event, EventKind, Served
+from secl.server.audit.index import add_to_index, open_index
 from secl.server.audit.labels import convert_feedback, old_feedback, said_of
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.posteriors import TABLE, posterior_row
@@ -76,6 +77,8 @@ class ServerStore(Store):
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
             self.keep_text: Keep = self.manifest["keep_text"]
+            if writable:
+                open_index(self)
         except BaseException:
             self.close()
             raise
@@ -121,6 +124,7 @@ class ServerStore(Store):
         with self.lock, storage_errors(self.folder, HINT), self._db:
             for record in records:
                 self._add(redacted(record, self.keep_text), seconds / len(records))
+                add_to_index(self, record)
                 self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
                 if (row := posterior_row(record)) is not None:
                     self._db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)

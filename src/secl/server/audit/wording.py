@@ -7,6 +7,14 @@ from secl.records import Record
 from secl.reports.answers import source_of
 
 
+def answer_text(record: Record) -> str:
+    """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
+    answer, question = record.answer, record.question
+    if answer is None:
+        return record.reply.text.strip()
+    return f"{answer}. {question.option(answer)}" if question.options else answer
+
+
 def remark_on(record: Record, *, expected: bool) -> str | None:
     """What people must know to read a reported confidence, in one sentence; None where there is nothing to say.
 

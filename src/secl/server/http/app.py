@@ -19,6 +19,7 @@ from secl.server.http.metrics import Metrics, metrics_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
 from secl.server.http.routes_admin import admin_router
 from secl.server.http.routes_chat import chat_router
+from secl.server.http.routes_records import records_router
 from secl.server.http.routes_score import score_router
 from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
@@ -60,7 +61,8 @@ def create_app(
     described = [Depends(BEARER)]
     app.include_router(chat_router(service, settings, metrics), dependencies=described)
     app.include_router(score_router(service, settings, metrics), dependencies=described)
-    app.include_router(admin_router(service, metrics), dependencies=described)
+    app.include_router(records_router(service, metrics), dependencies=described)
+    app.include_router(admin_router(service), dependencies=described)
     app.include_router(page_router(service, has_role))
     return app
 

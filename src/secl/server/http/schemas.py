@@ -11,6 +11,7 @@ from secl.question import Form
 from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
+from secl.server.audit.wording import answer_text
 from secl.server.http.confidence import Secl, secl_of
 from secl.server.online.requests import Answer
 
@@ -215,14 +216,6 @@ class ErrorReply(BaseModel):
     """OpenAI's shape of an error."""
 
     error: Error
-
-
-def answer_text(record: Record) -> str:
-    """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
-    answer, question = record.answer, record.question
-    if answer is None:
-        return record.reply.text.strip()
-    return f"{answer}. {question.option(answer)}" if question.options else answer
 
 
 def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:

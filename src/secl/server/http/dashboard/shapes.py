@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from secl.server.audit.redaction import Keep
+
 
 class Point(TypedDict):
     """One answer in the timeline, with the confidence that was reported.
@@ -24,31 +26,58 @@ class Point(TypedDict):
     accepted: bool | None
 
 
-class LatestAnswer(Point):
-    """One of the latest answers with its texts, the question cut to its beginning; as they are kept."""
+class Listed(Point):
+    """A record in a list, with the beginnings of its texts as they are kept."""
 
+    record_id: str
+    domain: str
     question: str
     answer: str
 
 
 class ReliabilityBin(TypedDict):
-    """Labelled answers with reported confidence in [lo, hi): how many, mean confidence and accuracy; None if none."""
+    """Labelled answers with reported confidence in [lo, hi): how many, mean confidence, accuracy and its 95% interval.
+
+    The last four are None where there are none.
+    """
 
     lo: float
     hi: float
     count: int
     confidence: float | None
     accuracy: float | None
+    low: float | None
+    high: float | None
+
+
+class RiskPoint(TypedDict):
+    """Labelled answers with at least this confidence: their share of all labelled ones, how many they are, how many of
+    these are wrong, and the upper bound of the share of wrong ones at a certainty of 90 %."""
+
+    confidence: float
+    coverage: float
+    labels: int
+    wrong: int
+    upper: float
 
 
 class FeedbackView(TypedDict):
-    """What people's words say about the reported confidence, and ten bins, lowest first; None where n is 0."""
+    """What people's words say about the reported confidence.
+
+    Attributes:
+        n: latest labelled answers. The measures are None where it is 0.
+        drawn: how many of them were drawn with a known chance; people chose the others.
+        bins: ten, lowest first.
+        risk: the surest answers first.
+    """
 
     n: int
+    drawn: int
     ece: float | None
     brier: float | None
     accuracy: float | None
     bins: list[ReliabilityBin]
+    risk: list[RiskPoint]
 
 
 class LearningView(TypedDict):
@@ -139,6 +168,8 @@ class View(TypedDict):
         posterior: None where no answer has one.
         lessons: how many records there are with each outcome.
         unreadable: answers since the start that could not be read.
+        keep_text: what is stored of texts.
+        accept: the threshold; None without one.
         timeline: the latest answers, the oldest first.
         latest: the last few of them, the newest first.
         versions: the newest kept versions, the newest first and the untouched model last; `older` counts the rest.
@@ -166,8 +197,10 @@ class View(TypedDict):
     lessons: dict[str, int]
     unreadable: int
     queue: QueueView
+    keep_text: Keep
+    accept: float | None
     timeline: list[Point]
-    latest: list[LatestAnswer]
+    latest: list[Listed]
     feedback: FeedbackView
     versions: list[VersionView]
     older: int

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 
 from secl.evaluation.trust import Verdict
-from secl.metrics.calibration import brier, ece, reliability
-from secl.server.audit.entries import Served
+from secl.metrics.calibration import Bin, brier, ece, reliability
+from secl.metrics.risk_control import risk_bound, risk_coverage
+from secl.metrics.shares import wilson
+from secl.server.audit.redaction import Keep
+from secl.server.audit.search import Filter, at_one_moment, kept_versions, latest_answered, latest_labelled, search
+from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import uninformed, weights_in_words
+from secl.server.http.dashboard.listing import defined, listed, point
 from secl.server.http.dashboard.shapes import (
     EventView,
     FeedbackView,
-    LatestAnswer,
     LearningView,
-    Point,
     PosteriorView,
+    QueueView,
     ReliabilityBin,
+    RiskPoint,
     VerdictView,
     VersionView,
     View,
 )
 from secl.server.http.health import problems
 from secl.server.http.routes_chat import public_name
-from secl.server.http.schemas import answer_text
 from secl.server.online.learner import Learner
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.service import Service
@@ -36,27 +40,77 @@ VERSIONS = 8
 LATEST = 8
 """Answers that are listed with their texts."""
 
-BEGINNING = 100
-"""Characters of a question that are shown in a list."""
+LABELLED = 1000
+"""Latest labelled answers that reliability and risk are about."""
+
+STEPS = 50
+"""Most points of the curve of risk over coverage."""
+
+CERTAINTY = 0.9
+"""Certainty of its upper bound."""
 
 EVENTS = 20
 """Events that are listed, the latest ones."""
 
 
-def view(service: Service, count: int = 300) -> View:
-    """What a service is doing now.
+class Now(TypedDict):
+    """The part of a view that is in memory; `View` says what each is."""
+
+    model: str
+    started: float
+    answers: int
+    version: int
+    newest: int
+    in_burst: bool
+    remaining: int
+    statistic: float | None
+    learning: LearningView
+    problems: list[str]
+    verdict: VerdictView
+    failed_requests: int
+    failed_lessons: int
+    drift: float | None
+    drift_bound: float
+    shift: float | None
+    shift_bound: float
+    posterior: PosteriorView | None
+    unreadable: int
+    queue: QueueView
+    keep_text: Keep
+    accept: float | None
+
+
+def view(service: Service, count: int = 300, now: Now | None = None) -> View:
+    """What a service is doing now. What it reads depends on no number of records.
 
     Args:
         service: running or not.
         count: most answers in the timeline.
+        now: its part in memory, if that is known already.
     """
-    state, learner, decision = service.state, service.learner, service.decision
-    bounds = service.monitor.bounds
-    with state.lock:  # one moment for everything that is read
-        latest = state.latest(count, until=service.position - 1)
-        lessons, labelled = state.counts(), state.labelled()
-        events = _events(service)
-        versions, older = _versions(service)
+    current = now_of(service) if now is None else now
+    with at_one_moment(service.state.folder) as reader:
+        points = [point(row) for row in latest_answered(reader, count)]
+        latest = listed(reader, search(reader, Filter(), LATEST).positions)
+        labelled = latest_labelled(reader, LABELLED)
+        lessons, events = reader.counts(), _events(reader)
+        versions, older = _versions(reader, current["newest"])
+    drawn = sum(chance is not None for *_, chance in labelled)
+    return {
+        **current,
+        "lessons": lessons,
+        "timeline": points,
+        "latest": latest,
+        "feedback": feedback([(confidence, right) for confidence, right, _ in labelled], drawn),
+        "versions": versions,
+        "older": older,
+        "events": events,
+    }
+
+
+def now_of(service: Service) -> Now:
+    """The part of a view that needs no file."""
+    learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
     return {
         "model": public_name(service.model.name),
         "started": service.started,
@@ -76,55 +130,64 @@ def view(service: Service, count: int = 300) -> View:
         "shift": defined(service.monitor.shift),
         "shift_bound": bounds.shift,
         "posterior": _posterior(service.posteriors),
-        "lessons": lessons,
         "unreadable": service.unreadable,
         "queue": {"waiting": service.waiting, "most": service.limits.queue},
-        "timeline": [_point(served) for served in latest if not served.record.given],
-        "latest": [_with_texts(served) for served in latest[: -LATEST - 1 : -1]],
-        "feedback": feedback(labelled),
-        "versions": versions,
-        "older": older,
-        "events": events,
+        "keep_text": service.state.keep_text,
+        "accept": service.calibrator.loop.accept,
     }
 
 
-def defined(value: float | None) -> float | None:
-    """A number, or None where it is not finite.
-
-    >>> defined(0.5), defined(float("nan")), defined(None)
-    (0.5, None, None)
-    """
-    return value if value is not None and math.isfinite(value) else None
-
-
-def feedback(labelled: Sequence[tuple[float, bool]]) -> FeedbackView:
+def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> FeedbackView:
     """What people's words say about the reported confidence.
 
     Args:
         labelled: reported confidence and correctness of each labelled answer.
+        drawn: how many of them were drawn with a known chance.
 
     >>> measures = feedback([(0.75, True), (0.75, False)])
     >>> measures["n"], measures["ece"], measures["accuracy"], measures["bins"][7]["count"]
     (2, 0.25, 0.5, 2)
     """
     confidence, correct = [stated for stated, _ in labelled], [right for _, right in labelled]
-    bins: list[ReliabilityBin] = [
-        {
-            "lo": each.lo,
-            "hi": each.hi,
-            "count": each.count,
-            "confidence": defined(each.confidence),
-            "accuracy": defined(each.accuracy),
-        }
-        for each in reliability(confidence, correct)
-    ]
     return {
         "n": len(labelled),
+        "drawn": drawn,
         "ece": defined(ece(confidence, correct)),
         "brier": defined(brier(confidence, correct)),
         "accuracy": float(np.mean(correct)) if labelled else None,
-        "bins": bins,
+        "bins": [_bin(each) for each in reliability(confidence, correct)],
+        "risk": _risk(confidence, correct),
     }
+
+
+def _bin(each: Bin) -> ReliabilityBin:
+    low, high = wilson(each.accuracy, each.count) if each.count else (None, None)
+    return {
+        "lo": each.lo,
+        "hi": each.hi,
+        "count": each.count,
+        "confidence": defined(each.confidence),
+        "accuracy": defined(each.accuracy),
+        "low": low,
+        "high": high,
+    }
+
+
+def _risk(confidence: Sequence[float], correct: Sequence[bool]) -> list[RiskPoint]:
+    """Wrong answers among the surest ones, for `STEPS` shares of them at most."""
+    curve = risk_coverage(confidence, correct)
+    upper = risk_bound(curve.wrong, curve.labels, CERTAINTY)
+    kept = np.unique(np.linspace(0, len(upper) - 1, min(STEPS, len(upper))).round().astype(int))
+    return [
+        {
+            "confidence": float(curve.confidence[k]),
+            "coverage": float(curve.coverage[k]),
+            "labels": int(curve.labels[k]),
+            "wrong": int(curve.wrong[k]),
+            "upper": float(upper[k]),
+        }
+        for k in kept
+    ]
 
 
 def verdict_view(verdict: Verdict) -> VerdictView:
@@ -162,31 +225,7 @@ def _posterior(monitor: PosteriorMonitor) -> PosteriorView | None:
     }
 
 
-def _point(served: Served) -> Point:
-    record = served.record
-    return {
-        "position": record.position,
-        "time": served.time,
-        "confidence": record.confidence,
-        "frozen_confidence": record.frozen.confidence,
-        "entropy": defined(record.reply.entropy),
-        "alarm": record.decision.alarm,
-        "in_burst": record.decision.in_burst,
-        "version": record.reply.version,
-        "outcome": record.outcome,
-        "correct": served.correct,
-        "accepted": None if record.abstained is None else not record.abstained,
-    }
-
-
-def _with_texts(served: Served) -> LatestAnswer:
-    record = served.record
-    question = " ".join(record.question.text.split())
-    shown = question if len(question) <= BEGINNING else f"{question[:BEGINNING].rstrip()} …"
-    return {**_point(served), "question": shown, "answer": answer_text(record)}
-
-
-def _events(service: Service) -> list[EventView]:
+def _events(state: ServerStore) -> list[EventView]:
     return [
         {
             "time": event.time,
@@ -195,28 +234,24 @@ def _events(service: Service) -> list[EventView]:
             "version": event.version,
             "detail": event.detail,
         }
-        for event in service.state.events(EVENTS)
+        for event in state.events(EVENTS)
     ]
 
 
-def _versions(service: Service) -> tuple[list[VersionView], int]:
+def _versions(state: ServerStore, newest: int) -> tuple[list[VersionView], int]:
     """The newest kept versions with their first answer, and how many older ones are kept."""
-    state, newest = service.state, service.learner.model.version
-    kept = state.versions()
-    shown = kept[-VERSIONS:]
-    # A version is kept with its first answer.
-    condition = "r.position IN (SELECT position FROM versions ORDER BY version DESC LIMIT ?)"
-    first_positions = {record.reply.version: record.position for record in state.records(condition, VERSIONS)}
+    kept, total = kept_versions(state, VERSIONS)
+    first = {number: (position, time) for number, position, time in kept}
     versions: list[VersionView] = []
-    for number in [*sorted({*shown, newest} - {0}, reverse=True), 0]:
-        position = first_positions.get(number)
+    for number in [*sorted({*first, newest} - {0}, reverse=True), 0]:
+        position, time = first.get(number, (None, None))
         versions.append(
             {
                 "version": number,
                 "position": position,
-                "time": None if position is None else state.served(position).time,
-                "kept": number == 0 or number in shown,
+                "time": time,
+                "kept": number == 0 or number in first,
                 "current": number == newest,
             }
         )
-    return versions, len(kept) - len(shown)
+    return versions, total - len(kept)

@@ -1,0 +1,170 @@
+"""Routes of records: search, one of them and why it got its number, which to rate next, and what people say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from secl.errors import ParameterError, RequestError
+from secl.server.audit.console import explanation_page
+from secl.server.audit.entries import Served, position_of, record_id
+from secl.server.audit.explain import explain
+from secl.server.audit.review import Order, review_queue
+from secl.server.audit.search import Filter, Labelled, search
+from secl.server.audit.store import ServerStore
+from secl.server.http.dashboard.listing import listed
+from secl.server.http.errors import AsciiJson
+from secl.server.http.json_values import finite
+from secl.server.http.metrics import Metrics
+from secl.server.http.routes_chat import ERROR_RESPONSES
+from secl.server.http.schemas import Feedback, Text, served_json
+from secl.server.online.service import Service
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WIDTH = 100
+"""Characters of a line of an explanation."""
+
+NEXT = 20
+"""Answers that the queue for a review names at a time."""
+
+
+class Search(BaseModel):
+    """Which records are looked for; a parameter that is left out, or empty, lets all through.
+
+    query: words that question and answer together contain; put double quotes around words that stand side by side.
+    label: what people said of the answer, `none` while nobody did. accepted: whether the threshold accepted it.
+    learned: whether the model learned from it. before: the `before` of the page before this one.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    query: Annotated[Text, Field(max_length=200)] = ""
+    domain: Annotated[Text, Field(max_length=100)] = ""
+    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+    max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+    label: Labelled | None = None
+    accepted: bool | None = None
+    learned: bool | None = None
+    before: Annotated[Text, Field(max_length=30)] = ""
+    count: Annotated[int, Field(ge=1, le=100)] = 30
+
+    @property
+    def filter(self) -> Filter:
+        """The same for `secl.server.audit.search`."""
+        return Filter(
+            query=self.query,
+            domain=self.domain or None,
+            min_confidence=self.min_confidence,
+            max_confidence=self.max_confidence,
+            label=self.label,
+            accepted=self.accepted,
+            learned=self.learned,
+        )
+
+
+def records_router(service: Service, metrics: Metrics) -> APIRouter:
+    """All routes of this module."""
+    router = APIRouter(tags=["records"], responses=ERROR_RESPONSES)
+    _add_lists(router, service)
+    _add_one(router, service.state)
+    _add_feedback(router, service, metrics)
+    return router
+
+
+def _add_lists(router: APIRouter, service: Service) -> None:
+    """/v1/records and /v1/review."""
+    folder = service.state.folder
+
+    @router.get("/v1/records")
+    def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
+        """Records that fit, the newest first. `before` leads to the next page; null where there is nothing older.
+
+        A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
+        """
+        before = position_before(wanted.before)
+        with ServerStore(folder) as reader:  # a connection of its own, so that no answer waits for a search
+            found = search(reader, wanted.filter, wanted.count, before)
+            rows = listed(reader, found.positions)
+        further = None if found.before is None else record_id(found.before)
+        return AsciiJson(finite({"records": rows, "before": further}))
+
+    @router.get("/v1/review")
+    def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
+        """Which of the latest answers to rate next, and the `chance` to send with what is said of them."""
+        with ServerStore(folder) as reader:
+            queue = review_queue(reader, order, after=position_before(after), accept=service.calibrator.loop.accept)
+            rows = listed(reader, queue.positions[:NEXT])
+        counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
+        return AsciiJson(finite({"records": rows, "chance": queue.chance, **counts}))
+
+
+def _add_one(router: APIRouter, state: ServerStore) -> None:
+    """/v1/records/{id} and its explanation."""
+
+    @router.get("/v1/records/{record_id}")
+    def record(record_id: str) -> AsciiJson:
+        """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
+        return AsciiJson(finite(served_json(served(state, record_id))))
+
+    as_text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+
+    @router.get("/v1/records/{record_id}/explanation", responses={200: as_text})
+    def explanation(record_id: str) -> PlainTextResponse:
+        """The same for people, as `secl show` prints it."""
+        position = served(state, record_id).record.position
+        with ServerStore(state.folder) as reader:
+            return PlainTextResponse(plain_text(explanation_page(explain(reader, position))))
+
+
+def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None:
+    """/v1/feedback."""
+    state = service.state
+
+    @router.post("/v1/feedback")
+    def feedback(body: Feedback) -> AsciiJson:
+        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
+        state.add_feedback(served(state, body.record_id).record.position, body.correct, body.chance)
+        metrics.count_feedback(body.correct)
+        service.hear_labels()
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": len(state.labels())})
+
+
+def position_before(name: str) -> int | None:
+    """The position that a page begins before; None for the newest.
+
+    Raises:
+        RequestError: 400, it is not the id of a record.
+    """
+    try:
+        return position_of(name) if name else None
+    except ParameterError as error:
+        raise RequestError(400, str(error), "bad_value") from None
+
+
+def plain_text(parts: Iterable[RenderableType]) -> str:
+    """What the terminal shows, as text."""
+    from rich.console import Console
+
+    stream = StringIO()
+    screen = Console(file=stream, width=WIDTH, markup=False, no_color=True, color_system=None)
+    for part in parts:
+        screen.print(part, soft_wrap=isinstance(part, str))
+    return stream.getvalue()
+
+
+def served(state: ServerStore, name: str) -> Served:
+    """The record with this id.
+
+    Raises:
+        RequestError: 404, there is none.
+    """
+    try:
+        return state.served(position_of(name))
+    except ParameterError:
+        raise RequestError(404, f"there is no record {name[:40]!r}.", "record_not_found", "record_id") from None

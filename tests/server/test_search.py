@@ -1,0 +1,284 @@
+"""Search: what is found is what a plain look at all records finds, page by page, at a cost that has a bound."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.errors import ParameterError
+from secl.question import Question
+from secl.runs.folder import FILE
+from secl.server.audit import search as searching
+from secl.server.audit.review import RECENT, review_queue
+from secl.server.audit.search import Filter, Found, domains, search
+from secl.server.audit.store import ServerStore
+from secl.server.audit.wording import answer_text
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.testing import toy_stream
+from tests.server.conftest import MakeService
+from tests.server.test_service import settled
+
+WANTED = (
+    Filter(),
+    Filter(label="right"),
+    Filter(label="wrong"),
+    Filter(label="none"),
+    Filter(learned=True),
+    Filter(learned=False),
+    Filter(min_confidence=0.6),
+    Filter(max_confidence=0.5, label="none"),
+    Filter(query="what 7", learned=True),
+    Filter(domain="nowhere"),
+)
+
+
+def rated(service: Service, count: int = 60) -> Service:
+    """The service after some answers and lessons, every third of them labelled, some labels taken back."""
+    for number, question in enumerate(toy_stream(count)):
+        service.ask(question, 20)
+        if number % 3 == 0:
+            service.state.add_feedback(number, number % 2 == 0)
+        if number % 9 == 0:
+            service.state.add_feedback(number, None)
+    settled(service)
+    return service
+
+
+def by_looking(state: ServerStore, wanted: Filter) -> list[int]:
+    """Positions of the records that fit, found without any index."""
+    said = {label.position: label.correct for label in state.labels()}
+    found = []
+    for record in state.records():
+        text = " ".join((record.question.text, *record.question.options, answer_text(record))).lower()
+        fits = (
+            set(wanted.query.split()) <= set(re.findall(r"\w+", text)),
+            wanted.domain in (None, record.question.domain),
+            wanted.min_confidence <= record.confidence <= wanted.max_confidence,
+            wanted.label is None
+            or said.get(record.position) is {"right": True, "wrong": False, "none": None}[wanted.label],
+            wanted.learned in (None, record.outcome == "trained"),
+        )
+        found += [record.position] if all(fits) else []
+    return found[::-1]
+
+
+def all_pages(state: ServerStore, wanted: Filter, count: int) -> list[int]:
+    found, before = list[int](), None
+    while True:
+        page = search(state, wanted, count, before)
+        assert len(page.positions) <= count
+        found += page.positions
+        if page.before is None:
+            return found
+        before = page.before
+
+
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
+def test_pages_together_are_what_a_look_at_all_records_finds(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, wanted: Filter
+) -> None:
+    state = rated(make_service()).state
+    expected = by_looking(state, wanted)
+    assert expected or wanted.domain
+    assert all_pages(state, wanted, 7) == all_pages(state, wanted, 1000) == expected
+    monkeypatch.setattr(searching, "LOOKED", 5)
+    assert all_pages(state, wanted, 7) == expected
+
+
+def test_a_page_looks_at_a_bounded_number_of_rows_and_says_where_to_go_on(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = rated(make_service(), 30).state
+    monkeypatch.setattr(searching, "LOOKED", 10)
+    assert search(state, Filter(min_confidence=1.0)) == Found((), 20, 10)
+    assert search(state, Filter(min_confidence=1.0), before=5) == Found((), None, 5)
+
+
+def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(
+    make_service: MakeService,
+) -> None:
+    service = make_service()
+    texts = ("Where is Malmö?", "A NEAR miss", 'He said "near the end" twice', "sad sleep of 7 * 8", "Ünder_score")
+    for text in texts:
+        service.ask(Question(text, options=("Zürich", "Île de Ré")), 20)
+
+    def found(query: str) -> list[int]:
+        return sorted(search(service.state, Filter(query=query)).positions)
+
+    assert found("malmo") == [0]
+    assert found("near") == [1, 2]
+    assert found('"near the"') == [2]
+    assert found("end near") == [2]
+    assert found("zurich") == [0, 1, 2, 3, 4]
+    assert found("malmo OR sad") == found("NEAR(malmo") == found("question : malmo") == found("ma*") == []
+    assert found("8 AND 7") == []
+    assert found("7 * 8") == found("8 7") == [3]
+    assert found("malmo\0") == [0]
+    for nothing in ("*", '""', '" "', "\0"):
+        with pytest.raises(ParameterError, match="there is no word in the search"):
+            found(nothing)
+
+
+def test_domains_are_listed_once_each_in_order(make_service: MakeService) -> None:
+    service = make_service()
+    assert domains(service.state) == []
+    for domain in ("law", "art", "law", "zoo", "art"):
+        service.ask(Question("Which?", options=("a", "b"), domain=domain), 20)
+    assert domains(service.state) == ["art", "law", "zoo"]
+    assert search(service.state, Filter(domain="law")).positions == (2, 0)
+
+
+@pytest.mark.parametrize("keep", ["hash", "none"])
+def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService, keep: Any) -> None:
+    service = make_service(keep_text=keep)
+    service.ask(Question("A secret phrase?", options=("hidden thing", "other")), 20)
+    assert search(service.state, Filter()).positions == (0,)
+    with pytest.raises(ParameterError, match=rf"keeps no texts \(--keep-text {keep}\)"):
+        search(service.state, Filter(query="secret"))
+    service.state._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
+
+
+def test_a_folder_of_an_earlier_version_is_indexed_when_it_is_opened(make_service: MakeService, tmp_path: Path) -> None:
+    service = rated(make_service(), 30)
+    expected = {wanted: search(service.state, wanted) for wanted in WANTED}
+    rows = list(service.state._read("SELECT * FROM answers"))
+    service.stop()
+    service.state.close()
+    with closing(sqlite3.connect(service.state.folder / FILE)) as db, db:
+        for trigger in ("lesson_held", "answer_labelled", "record_deleted"):
+            db.execute(f"DROP TRIGGER {trigger}")
+        db.executescript("DROP TABLE words; DROP TABLE answers;")
+    with ServerStore(service.state.folder, writable=True) as state:
+        assert list(state._read("SELECT * FROM answers")) == rows
+        assert {wanted: search(state, wanted) for wanted in WANTED} == expected
+
+
+def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:
+    state = rated(make_service(), 12).state
+    with state._db:
+        state._db.execute("DELETE FROM records WHERE position < 10")
+    assert search(state, Filter()).positions == (11, 10)
+    assert search(state, Filter(query="what")).positions == (11, 10)
+
+
+def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(
+    make_service: MakeService,
+) -> None:
+    service = rated(make_service(), 60)
+    queue = review_queue(service.state)
+    unrated = by_looking(service.state, Filter(label="none"))
+    assert sorted(queue.positions) == sorted(unrated)
+    assert list(queue.positions) not in (sorted(unrated), sorted(unrated, reverse=True))
+    assert (queue.chance, queue.rated, queue.answers) == (1.0, 60 - len(unrated), 60)
+    first, second, third, *_ = queue.positions
+    service.state.add_feedback(first, True)
+    assert review_queue(service.state).positions == queue.positions[1:]
+    assert review_queue(service.state, after=second).positions[0] == third
+    assert review_queue(service.state, after=10**6).positions == queue.positions[1:]
+
+
+def test_lots_are_spread_evenly() -> None:
+    from secl.labels.draw import lot
+
+    lots = [lot(position, 42) for position in range(10 * RECENT)]
+    tenths = [sum(int(10 * each) == k for each in lots) for k in range(10)]
+    assert max(abs(count - RECENT) for count in tenths) < 5 * (0.09 * 10 * RECENT) ** 0.5
+    early = sum(lots[: 5 * RECENT]) / (5 * RECENT)
+    assert abs(early - 0.5) < 5 * (1 / 12 / (5 * RECENT)) ** 0.5
+
+
+def test_other_orders_begin_with_the_least_sure_and_have_no_chance(make_service: MakeService) -> None:
+    state = rated(make_service(), 40).state
+    confidences = {record.position: record.confidence for record in state.records()}
+    for order, accept, near in (("unsure", 0.9, 0.5), ("threshold", 0.8, 0.8), ("threshold", None, 0.5)):
+        queue = review_queue(state, order, accept=accept)  # type: ignore[arg-type]
+        distances = [abs(confidences[position] - near) for position in queue.positions]
+        assert distances == sorted(distances)
+        assert queue.chance is None
+        assert review_queue(state, order, after=queue.positions[3], accept=accept).positions == queue.positions[4:]  # type: ignore[arg-type]
+
+
+def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
+    service = rated(make_service(), 25)
+    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    seen, before = list[str](), ""
+    while True:
+        reply = client.get("/v1/records", params={"count": 10, "before": before, "query": "what"}).json()
+        seen += [each["record_id"] for each in reply["records"]]
+        before = reply["before"]
+        if before is None:
+            break
+    assert seen == [f"rec_{position:08d}" for position in range(24, -1, -1)]
+    first = client.get("/v1/records", params={"count": 1, "label": "right", "min_confidence": 0.2}).json()["records"][0]
+    record = client.get(f"/v1/records/{first['record_id']}").json()
+    assert first["correct"] is record["feedback"] is True
+    assert first["confidence"] == record["record"]["confidence"]
+    assert first["question"] == record["record"]["question"]["text"]
+    for params, sentence in (
+        ({"min_confidence": 0.9, "max_confidence": 0.1}, "nothing can fit; exchange them."),
+        ({"query": "***"}, "type at least one word."),
+        ({"before": "yesterday"}, "names no record"),
+        ({"label": "good"}, "label: "),
+        ({"qeury": "x"}, "qeury: "),
+        ({"count": 1000}, "count: "),
+    ):
+        refused = client.get("/v1/records", params=params)
+        assert refused.status_code in (400, 422)
+        assert sentence in refused.json()["error"]["message"]
+
+
+def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_service: MakeService) -> None:
+    service = rated(make_service(), 25)
+    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    queue = client.get("/v1/review").json()
+    name = queue["records"][0]["record_id"]
+    assert (queue["chance"], queue["answers"], queue["unrated"] + queue["rated"]) == (1.0, 25, 25)
+    said = client.post("/v1/feedback", json={"record_id": name, "correct": True, "chance": queue["chance"]})
+    assert said.status_code == 200
+    after = client.get("/v1/review").json()
+    assert after["rated"] == queue["rated"] + 1
+    assert name not in {each["record_id"] for each in after["records"]}
+    assert service.state.labels()[-1].chance == 1.0
+    skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
+    assert skipped["records"][0] == after["records"][1]
+    assert client.get("/v1/review", params={"order": "unsure"}).json()["chance"] is None
+
+
+def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:
+    state = rated(make_service(), 3).state
+    numbers, generator = range(3, 100_000), random.Random(0)
+    with state._db:
+        state._db.executemany(
+            "INSERT INTO answers VALUES (?, ?, ?, NULL, 'idle', NULL, NULL)",
+            ((number, f"domain {number % 50}", generator.random()) for number in numbers),
+        )
+    steps = 0
+
+    def count_steps() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    state._db.set_progress_handler(count_steps, 1000)
+    for wanted in (
+        Filter(),
+        Filter(domain="domain 7"),
+        Filter(label="right"),
+        Filter(min_confidence=0.999, accepted=True),
+    ):
+        steps = 0
+        search(state, wanted)
+        assert steps < 600, wanted  # thousands of SQLite's instructions: some 30 for each row that may be looked at
+    domains(state)
+    review_queue(state)
+    assert steps < 700
+    state._db.set_progress_handler(None, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import sqlite3
 import sys
 import time
@@ -36,7 +37,11 @@ MOMENTS = ("answered", "learned", "half written", "recorded")
 
 
 def start(
-    log: Path, *arguments: object, die: tuple[str, int] | None = None, of: signal.Signals = signal.SIGKILL
+    log: Path,
+    *arguments: object,
+    die: tuple[str, int] | None = None,
+    of: signal.Signals = signal.SIGKILL,
+    listener: socket.socket | None = None,
 ) -> BaseProcess:
     """Start `secl` with arguments and one thread; what it prints goes to `log`, and its pictures are sketches.
 
@@ -45,6 +50,7 @@ def start(
         arguments: of the command line.
         die: a moment of `MOMENTS` and how many times it is survived: the next time the process kills itself.
         of: the signal that it then sends to itself.
+        listener: a socket that the process inherits and gets the descriptor of, with `--fd`.
     """
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -55,7 +61,8 @@ def start(
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = threads
-    process = _CONTEXT.Process(target=_main, args=(str(log), [str(argument) for argument in arguments], die, of))
+    texts = [str(argument) for argument in arguments]
+    process = _CONTEXT.Process(target=_main, args=(str(log), texts, die, of, listener))
     process.start()
     return process
 
@@ -85,14 +92,20 @@ def wait_for(run: Path, wanted: int, patience: float = 60) -> None:
     raise TimeoutError(f"{run} did not reach {wanted} records")
 
 
-def _main(log: str, arguments: list[str], die: tuple[str, int] | None, of: signal.Signals) -> None:
+def _main(
+    log: str,
+    arguments: list[str],
+    die: tuple[str, int] | None,
+    of: signal.Signals,
+    listener: socket.socket | None,
+) -> None:
     from matplotlib.figure import Figure
 
     from secl import cli
 
     Figure.savefig = sketch  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = ["secl", *arguments]
+    sys.argv = ["secl", *arguments, *(() if listener is None else ("--fd", str(listener.detach())))]
     with open(log, "a", encoding="utf-8") as stream:
         sys.stdout = sys.stderr = stream
         if die is not None:

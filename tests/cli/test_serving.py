@@ -86,6 +86,20 @@ def test_a_taken_port_is_named(refused: Any, tmp_path: Path, tiny_llama: Path) -
         refused(("serve", "--state", tmp_path / "s", "--model", tiny_llama, "--port", port), f"port {port}")
 
 
+def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
+    refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve = ("serve", "--state", tmp_path / "s")
+    refused((*serve, "--fd", 999), "file descriptor 999 is no listening TCP socket")
+    refused((*serve, "--fd", 999, "--port", 0), "--fd names a socket", "leave --host and --port out")
+    for count, word in (("2", "systemd passes 2 sockets"), ("1", "systemd passes a socket, which has its address")):
+        monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+        monkeypatch.setenv("LISTEN_FDS", count)
+        refused((*serve, "--host", "127.0.0.1"), word)
+    with socket.create_server(("0.0.0.0", 0)) as everywhere:
+        refused((*serve, "--fd", os.dup(everywhere.fileno())), "0.0.0.0 can be reached", "no API keys")
+
+
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
 def test_a_missing_package_is_named_with_how_to_install_it(
     package: str, refused: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -162,7 +176,7 @@ def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
     told = [parts[3] for line in log if len(parts := line.split(" ", 3)) == 4]  # of two servers, with their start lines
     assert any(line.startswith(f"resumed before record {stored}, version ") for line in told)
     assert told[-1].startswith(f"stopped before record {stored + 1}, ")
-    assert "SIGTERM: takes no more questions, and answers 0 that wait" in told
+    assert "SIGTERM: takes no more connections, and answers what is under way (0 wait)" in told
     assert any(line.startswith("POST /v1/ask 200 ") for line in told)
 
 

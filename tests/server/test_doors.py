@@ -102,11 +102,35 @@ def test_an_admin_key_steers(address: str, keys: Keys) -> None:
             assert client.post(f"/v1/{path}", json=body).status_code == 200
 
 
-def test_a_broken_key_file_lets_nobody_in(address: str, service: Service) -> None:
-    (service.state.folder / FILE).write_text("?")
-    refused = httpx.post(f"{address}/v1/ask", json=ASKED)
-    assert refused.status_code == 503
-    assert str(service.state.folder) not in refused.text
+@pytest.mark.parametrize("loopback", [True, False])
+@pytest.mark.parametrize("content", ["?", "", "[]]", '[{"name": "a", "role": "admin", "sha256": ""}]'])
+def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
+    service: Service, keys: Keys, loopback: bool, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, file = keys.add("a", "admin"), service.state.folder / FILE
+    good = file.read_text()
+    with opened(create_app(service, loopback=loopback)) as address:
+        for _ in range(2):
+            file.write_text(content)
+            for headers in ({}, bearing(token), bearing("x")):
+                refused = httpx.post(f"{address}/v1/ask", json=ASKED, headers=headers)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (503, "keys")
+                assert str(service.state.folder) not in refused.text
+            assert httpx.get(f"{address}/healthz").status_code == 200
+            file.write_text(good)
+            assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
+    said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert [line.partition(":")[0] for line in said] == ["nobody is let in", "the API keys can be read again"] * 2
+
+
+def test_a_new_key_counts_at_once_and_a_removed_one_no_more(service: Service) -> None:
+    shell = Keys(service.state.folder)
+    with opened(create_app(service, loopback=False)) as address:
+        for _ in range(20):
+            token = shell.add("a", "read")
+            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 200
+            shell.remove("a")
+            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 401
 
 
 def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service) -> None:

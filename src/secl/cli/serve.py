@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import socket
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +13,6 @@ from pydantic import Field
 
 from secl.cli.app import Flag, app, console, echo
 from secl.errors import ParameterError
-from secl.reports.formatting import terminal_text
 from secl.server.http.settings import HttpSettings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
@@ -35,12 +31,7 @@ from secl.settings import (
 from secl.settings_base import Settings
 
 if TYPE_CHECKING:
-    from types import FrameType
-
-    from secl.server.http.api_keys import Keys
-    from secl.server.online.service import Service
-
-log = logging.getLogger("secl.server")
+    from socket import socket
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -66,8 +57,9 @@ class ServedSettings(Settings):
 def serve(
     *,
     state: StateFolder,
-    host: str = "127.0.0.1",
-    port: int = 8080,
+    host: str | None = None,
+    port: int | None = None,
+    fd: int | None = None,
     recipe: Path | None = None,
     engine: str | None = None,
     endpoint: list[str] | None = None,
@@ -82,8 +74,9 @@ def serve(
     """Serve a model over HTTP: OpenAI's API with a confidence, learning behind the answers, a page at /.
 
     Args:
-        host: Address; others than this machine's own need API keys.
-        port: Port; 0 takes a free one.
+        host: Address, 127.0.0.1 by default; others than this machine's own need API keys.
+        port: Port, 8080 by default; 0 takes a free one.
+        fd: Descriptor of a listening socket that the parent process opened; one from systemd is found without it.
         recipe: A TOML recipe with further settings; flags override it.
         engine: What answers: local, or vllm; local by default.
         endpoint: A vLLM server's address; repeat it for a fleet.
@@ -92,13 +85,14 @@ def serve(
         log_level: What the log on standard error tells: debug, info (every request), warning or error.
     """
     try:
-        import uvicorn  # noqa: F401  (what is missing is said at once, and not after a model was loaded)
-
-        import secl.server.http.app  # noqa: F401
+        # What is missing is said at once, and not after a model was loaded.
         from secl.server.http.api_keys import Keys
+        from secl.server.http.listener import is_local, url
+        from secl.server.http.serving import answer_until_stopped
         from secl.server.online.factory import open_service, serving_settings
     except ModuleNotFoundError as problem:
-        raise ParameterError(f"secl serve needs {problem.name}; install it with: pip install 'secl[server]'.") from None
+        package = str(problem.name).partition(".")[0]
+        raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.settings import read_toml
 
     check_engine(engine, endpoint or [])
@@ -115,14 +109,13 @@ def serve(
         )
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
-    listener, is_local = bind(host, port)
-    with listener:
-        if not is_local and not api_keys.all():
+    with listening(host, port, fd) as listener:
+        any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded
+        if not any_keys and not is_local(listener):
             raise ParameterError(
-                f"{host} can be reached from other machines, but there are no API keys; make one with "
-                f"secl keys add NAME --state {state}, or leave --host out."
+                f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
+                f"with secl keys add NAME --state {state}, or listen at 127.0.0.1."
             )
-        api_keys.all()  # a file that cannot be read is found before the model is loaded
         with console().status("loading the model"):
             service = open_service(
                 state,
@@ -137,7 +130,8 @@ def serve(
                 service.learner.pause("at the start, by --pause")
             logging.basicConfig(stream=sys.stderr, format=LOG_LINE, level=logging.WARNING)
             logging.getLogger("secl").setLevel(log_level.upper())
-            answer_until_stopped(service, api_keys, http or HttpSettings(), listener)
+            says = f"secl serves {service.model.name} at {url(listener)} (state in {service.state.folder})"
+            answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says))
 
 
 def check_engine(engine: str | None, endpoints: list[str]) -> None:
@@ -154,82 +148,19 @@ def check_engine(engine: str | None, endpoints: list[str]) -> None:
         raise ParameterError("--endpoint names a vLLM server, but --engine is local; leave one of them out.")
 
 
-def bind(host: str, port: int) -> tuple[socket.socket, bool]:
-    """Bind a socket to an address; returns it and whether only this machine can reach it. Nothing is accepted yet.
+def listening(host: str | None, port: int | None, descriptor: int | None) -> socket:
+    """The socket to serve at: the parent's if it passes one, else a new one.
 
     Raises:
-        ParameterError: the address is none of this machine's, or is taken.
+        ParameterError: there is no such socket or address, or both are given.
     """
-    from secl.server.http.middleware import is_loopback
+    from secl.server.http.listener import bind, inherit, passed_by_systemd
 
-    if not 0 <= port < 2**16:
-        raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
-    with ExitStack() as resources:
-        try:
-            family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listener = resources.enter_context(socket.socket(family))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except (OSError, UnicodeError) as problem:
-            reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
-            raise ParameterError(
-                f"cannot listen at {host}, port {port}: {reason}; choose another --host or --port."
-            ) from None
-        resources.pop_all()
-    return listener, is_loopback(str(listener.getsockname()[0]))
-
-
-def answer_until_stopped(service: Service, api_keys: Keys, http: HttpSettings, listener: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end."""
-    import uvicorn
-
-    from secl.server.http.app import create_app
-    from secl.server.http.middleware import is_loopback
-
-    host, port = listener.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            echo(f"secl serves {service.model.name} at {address} (state in {service.state.folder})")
-            log.info(where_it_stands("begins anew" if begins else "resumed", service))
-
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            log.info("%s: takes no more questions, and answers %d that wait", signal.Signals(sig).name, service.waiting)
-            super().handle_exit(sig, frame)
-
-    config = uvicorn.Config(
-        create_app(service, api_keys, http, loopback=is_loopback(str(host))),
-        log_config=None,
-        access_log=False,  # a proxy in front writes a better one
-        lifespan="off",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=int(http.timeout) + 1,
-    )
-    # uvicorn hands a signal on once it has drained; by then it has had its effect.
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    begins = not service.position
-    service.start()
-    try:
-        Server(config).run(sockets=[listener])
-    finally:
-        service.stop()
-        log.info(where_it_stands("stopped", service))
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def where_it_stands(verb: str, service: Service) -> str:
-    """Where a server's stream is, in a line.
-
-    >>> from types import SimpleNamespace as Names
-    >>> learner = Names(model=Names(version=3), waiting=35, paused=None)
-    >>> where_it_stands("resumed", Names(position=64, learner=learner))
-    'resumed before record 64, version 3; 35 lessons wait; learning is not paused'
-    """
-    learner = service.learner
-    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
-    waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
-    return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"
+    from_systemd = passed_by_systemd()
+    inherited = from_systemd if descriptor is None else descriptor
+    if inherited is None:
+        return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
+    if host is not None or port is not None:
+        source = "systemd passes" if descriptor is None else "--fd names"
+        raise ParameterError(f"{source} a socket, which has its address already; leave --host and --port out.")
+    return inherit(inherited)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
-from secl.server.http.api_keys import Keys, Role
+from secl.server.http.api_keys import Key, Keys, Role
 from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
 from secl.server.http.settings import HttpSettings
@@ -102,6 +102,7 @@ class Authentication:
 
     def __init__(self, app: ASGIApp, keys: Keys, *, loopback: bool) -> None:
         self.app, self.keys, self.loopback = app, keys, loopback
+        self.broken = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -117,27 +118,37 @@ class Authentication:
         path = request.scope["path"]
         if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
-        if self.loopback and not self._any_keys():
+        token = await BEARER(request)
+        any_keys, key = self._look_up(token.credentials.strip() if token else None)
+        if self.loopback and not any_keys:
             check_host(request.headers)
             if request.method not in SAFE_METHODS:
                 check_origin(request.headers)
             return "admin"
-        credentials = await BEARER(request)
-        key = self.keys.find(credentials.credentials.strip()) if credentials else None
         if key is not None:
             return key.role
         if path == "/":
             return None
-        message = (
-            "this API key is not known here." if credentials else "an API key is needed: Authorization: Bearer KEY."
-        )
+        message = "this API key is not known here." if token else "an API key is needed: Authorization: Bearer KEY."
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
-    def _any_keys(self) -> bool:
+    def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
+        """Whether there are keys, and the one that a token belongs to.
+
+        Raises:
+            RequestError: 503 while the file of the keys is broken: nobody is let in until it is mended.
+        """
         try:
-            return bool(self.keys.all())
-        except ParameterError:
+            found = bool(self.keys.all()), None if token is None else self.keys.find(token)
+        except ParameterError as problem:
+            if not self.broken:
+                log.error("nobody is let in: %s", problem)
+            self.broken = True
             raise RequestError(503, "the server cannot read its API keys.", "keys") from None
+        if self.broken:
+            log.warning("the API keys can be read again")
+        self.broken = False
+        return found
 
 
 def is_loopback(name: str) -> bool:

@@ -1,0 +1,154 @@
+"""The life of a server's process: it says that it is ready, answers until a signal, and loses no request at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from secl.reports.formatting import terminal_text
+from secl.server.http.api_keys import Keys
+from secl.server.http.app import create_app
+from secl.server.http.listener import is_local
+from secl.server.http.settings import HttpSettings
+from secl.server.online.service import Service
+
+log = logging.getLogger("secl.server")
+
+ACCEPTING = 0.05
+"""Seconds for connections that were accepted at the last moment to get their protocol."""
+
+LINGER = 1.0
+"""Seconds in which open connections may still send a request after the signal; one that stays idle is then closed."""
+
+
+def answer_until_stopped(
+    service: Service,
+    api_keys: Keys,
+    http: HttpSettings,
+    listener: socket.socket,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
+
+    Args:
+        service: not started yet.
+        api_keys, http: who may ask, and how much.
+        listener: where; bound, or inherited.
+        on_ready: called when questions are accepted.
+    """
+    # uvicorn hands a signal on once it has drained; by then it has had its effect.
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    begins = not service.position
+
+    def ready() -> None:
+        on_ready()
+        log.info(where_it_stands("begins anew" if begins else "resumed", service))
+
+    service.start()
+    try:
+        app = create_app(service, api_keys, http, loopback=is_local(listener))
+        Server(app, service, listener, http.timeout, ready).run()
+    finally:
+        service.stop()
+        log.info(where_it_stands("stopped", service))
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class LastReplies:
+    """ASGI middleware: once `begun`, every reply asks its client to connect anew, where the next server accepts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app, self.begun = app, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_closing(message: Message) -> None:
+            if self.begun and message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        await self.app(scope, receive, send_closing)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered.
+
+    Left alone it closes idle connections at once, also those whose request is on its way.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, listener: socket.socket, timeout: float, on_ready: Callable[[], None]
+    ) -> None:
+        self.service, self.listener, self.on_ready = service, listener, on_ready
+        self.last_replies = LastReplies(app)
+        config = uvicorn.Config(
+            self.last_replies,
+            loop="asyncio",  # another one keeps its listening sockets to itself
+            log_config=None,
+            access_log=False,  # a proxy in front writes a better one
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(timeout) + 1,
+        )
+        super().__init__(config)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self.listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()
+        notify("READY=1")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        name, waiting = signal.Signals(sig).name, self.service.waiting
+        log.info("%s: takes no more connections, and answers what is under way (%d wait)", name, waiting)
+        notify("STOPPING=1")
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.last_replies.begun = True
+        asyncio.get_running_loop().remove_reader(self.listener)  # what is not accepted yet is the next server's
+        await asyncio.sleep(ACCEPTING)
+        for server in self.servers:
+            server.close()
+        end = time.monotonic() + LINGER
+        while self.server_state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def notify(state: str) -> None:
+    """Tell systemd how this process is (sd_notify); without NOTIFY_SOCKET nobody wants to know."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+    except OSError as problem:
+        log.warning("systemd does not hear %s: %s", state, problem)
+
+
+def where_it_stands(verb: str, service: Service) -> str:
+    """Where a server's stream is, in a line.
+
+    >>> from types import SimpleNamespace as Names
+    >>> learner = Names(model=Names(version=3), waiting=35, paused=None)
+    >>> where_it_stands("resumed", Names(position=64, learner=learner))
+    'resumed before record 64, version 3; 35 lessons wait; learning is not paused'
+    """
+    learner = service.learner
+    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
+    waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
+    return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"

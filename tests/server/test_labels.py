@@ -104,26 +104,6 @@ def test_whatever_is_changed_in_the_labels_is_found(make_service: MakeService, s
         assert check in {finding.check for finding in examine(state)[1]}
 
 
-def test_feedback_of_an_earlier_version_becomes_labels(make_service: MakeService) -> None:
-    service = make_service()
-    for question in toy_stream(3):
-        service.ask(question, 20)
-    service.stop()
-    service.state.close()
-    with sqlite3.connect(service.state.folder / FILE) as db:
-        db.execute("DROP TABLE labels")
-        db.execute("CREATE TABLE feedback (position INTEGER PRIMARY KEY, correct INTEGER NOT NULL, time REAL NOT NULL)")
-        db.execute("INSERT INTO feedback VALUES (2, 1, 7.0), (0, 0, 8.0)")
-    with ServerStore(service.state.folder) as state:  # only read
-        assert [(label.position, label.correct) for label in state.labels()] == [(2, True), (0, False)]
-        assert [served.correct for served in state.latest(3)] == [False, None, True]
-    again = make_service()
-    assert [(label.number, label.position, label.time) for label in again.state.labels()] == [(1, 2, 7.0), (2, 0, 8.0)]
-    labelled = again.ask(toy_stream(1)[0], 20).record.labelled
-    assert labelled is not None
-    assert labelled.labels == 2
-
-
 @pytest.fixture
 def client(make_service: MakeService) -> TestClient:
     return TestClient(create_app(make_service()), base_url="http://127.0.0.1")

@@ -16,20 +16,16 @@ from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, Posterior
 from secl.gates import Always, Never
 from secl.model import ModelAnswer
-from secl.posterior.rule import PosteriorRule
-from secl.posterior.views import Views
 from secl.question import Question
 from secl.records import Reply
 from secl.runs.folder import FILE
 from secl.runs.runner import build_calibrator
 from secl.server.audit.integrity import examine
-from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.redaction import Keep
 from secl.server.audit.replay import verify
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import serving_settings
 from secl.server.online.service import Service
-from secl.settings import PosteriorSettings
 from secl.signals import NormalisedPTrue, PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
@@ -79,23 +75,6 @@ def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped
     assert again == answers[stop:]
     assert any(each is not None and each.questions == 12 for each in again)
     assert examine(second.state) == (50, [])
-
-
-def test_a_state_is_resumed_from_no_more_than_it_depends_on() -> None:
-    def views(number: int) -> Views:
-        values = tuple((7 * number + 3 * k) % 11 / 5 - 1 for k in range(3))
-        names = ("likelihood",) if number % 5 else ("pmi",)
-        return Views(("a", "b", "c"), 0, names, (values,))  # type: ignore[arg-type]
-
-    for settings in ({"window": 6, "refit": 4}, {"window": 3, "refit": 20}, {"window": 400, "refit": 1}, {}):
-        rule = PosteriorRule(PosteriorSettings(**settings))
-        state, seen, counts = rule.start(), dict[Any, list[Views]](), dict[Any, int]()
-        for number in range(60):
-            each = views(number)
-            state, _ = rule.step(state, each)
-            counts[each.key] = counts.get(each.key, 0) + 1
-            seen[each.key] = [*seen.get(each.key, []), each][-rule.memory :]
-            assert rule.resume(counts, [one for group in seen.values() for one in group]) == state
 
 
 @pytest.mark.parametrize("keep", ["hash", "none"])
@@ -152,20 +131,6 @@ def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_posterior: M
         assert findings
         assert SPOILS[statement] in {finding.check for finding in findings}
         assert findings[0].position in (9, 99)
-
-
-def test_a_folder_of_an_earlier_version_is_read_and_served(make_posterior: MakePosterior) -> None:
-    settings = {"gate": "never"}
-    service = make_posterior(**settings)
-    service.ask(toy_stream(1)[0], 20)
-    service.state.add_feedback(0, True)
-    folder = close(service)
-    spoil(folder, "DROP TABLE posteriors")
-    with ServerStore(folder) as state:
-        assert examine(state) == (1, [])
-        assert posterior_counts(state).answers == 0
-        assert len(state.labelled()) == 1
-    assert make_posterior(**settings).ask(toy_stream(1)[0], 20).record.position == 1
 
 
 def test_lessons_pull_towards_the_posterior_of_the_answer_that_they_train(make_posterior: MakePosterior) -> None:

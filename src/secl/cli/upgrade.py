@@ -14,8 +14,14 @@ def upgrade(folder: Path, /) -> None:
     Args:
         folder: A run folder, or the state folder of a server.
     """
+    from secl.runs.store import Store
     from secl.runs.upgrade import KEPT, upgrade
+    from secl.server.audit.migrations import upgrade_state
 
-    changed = upgrade(folder)
-    message = f"{folder} is upgraded; the old file is {KEPT}." if changed else f"{folder} needs no upgrade."
+    kept = [KEPT] if upgrade(folder) else []
+    with Store(folder) as store:
+        is_server = store.is_server
+    if is_server and (name := upgrade_state(folder)):
+        kept = kept or [name]  # of two steps the first keeps what there was
+    message = f"{folder} is upgraded; the old file is {kept[0]}." if kept else f"{folder} needs no upgrade."
     console().print(message, soft_wrap=True)

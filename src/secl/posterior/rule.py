@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from secl.evidence import Evidence, Posterior
@@ -66,30 +66,6 @@ class PosteriorRule:
         count, latest = group.count + 1, (*group.latest, views)[-self.settings.window :]
         after = Group(count, latest, self._fit(latest) if self._refits(count) else group.fit)
         return PosteriorState({**state.groups, views.key: after}), posterior
-
-    @property
-    def memory(self) -> int:
-        """How many questions of a group its state depends on: the window of the latest fit, and those after it."""
-        return self.settings.window + self.settings.refit - 1
-
-    def resume(self, counts: Mapping[Key, int], latest: Iterable[Views]) -> PosteriorState:
-        """The state after a stream, from no more than it depends on; the same as after stepping through all of it.
-
-        Args:
-            counts: how many questions of each group there were.
-            latest: of each group the latest `memory` questions in order, or all of them if there were fewer.
-        """
-        by_group: dict[Key, list[Views]] = {}
-        for views in latest:
-            by_group.setdefault(views.key, []).append(views)
-        return PosteriorState({key: self._group(counts[key], tuple(group)) for key, group in by_group.items()})
-
-    def _group(self, count: int, latest: tuple[Views, ...]) -> Group:
-        window = self.settings.window
-        fitted_at = next((n for n in range(count, max(0, count - self.settings.refit), -1) if self._refits(n)), 0)
-        end = len(latest) - (count - fitted_at)
-        fitted = self._fit(latest[max(0, end - window) : end]) if fitted_at else prior_fit(latest[0])
-        return Group(count, latest[-window:], fitted)
 
     def _refits(self, count: int) -> bool:
         """Whether weights are fitted after this many questions of a group."""

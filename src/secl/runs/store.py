@@ -78,6 +78,7 @@ class Store(Shown):
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
+                    db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it has no effect
                     db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
@@ -219,7 +220,17 @@ class Store(Shown):
         return bool(next(self._read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
-        return int(next(self._read("SELECT count(*) FROM records"))[0])
+        """How many records there ever were: the position of the next one."""
+        return int(next(self._read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
+
+    @property
+    def first(self) -> int:
+        """Position of the first record that is kept; those before it were pruned, of a server's."""
+        return int(next(self._read("SELECT coalesce(min(position), 0) FROM records"))[0])
+
+    def keeps(self, version: int) -> bool:
+        """Whether an adapter version is kept."""
+        return bool(list(self._read("SELECT 1 FROM versions WHERE version = ?", version)))
 
     @property
     def seconds(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from secl.reports.answers import Source, source_of
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
-from secl.server.audit.entries import Event, Served, record_id
+from secl.server.audit.entries import Served, record_id
 from secl.server.audit.labels import Influence, influences
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
@@ -96,7 +95,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
         stated_bin=None if record.update is None else bin_index(record.update.before),
         signal_bin=None if record.signal is None else bin_index(record.signal),
         bin_gate=bin_gate,
-        reason=reason(record, bin_gate, paused_at(state.events(), served.time)),
+        reason=reason(record, bin_gate, paused_at(state, served.time)),
         source=source_of(record),
         remark=remark_on(record, expected=_was_weighed(settings, record)),
         influences=influences(LabelRule(settings.label), state.label_log(), record),
@@ -131,10 +130,10 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
     return system + tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
 
 
-def paused_at(events: Sequence[Event], moment: float) -> str | None:
+def paused_at(state: ServerStore, moment: float) -> str | None:
     """Why learning was paused at a moment, in seconds since 1970; None if it was not."""
-    changes = [event for event in events if event.kind in ("pause", "resume") and event.time <= moment]
-    return changes[-1].detail if changes and changes[-1].kind == "pause" else None
+    change = state.latest_event("pause", "resume", before=moment)
+    return change.detail if change is not None and change.kind == "pause" else None
 
 
 def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:

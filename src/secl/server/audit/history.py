@@ -68,8 +68,9 @@ class History:
 
     Attributes:
         model: its name.
-        answers: how many records there are.
-        began, ended: when the first and the last of them were given, in seconds since 1970; None without any.
+        answers: how many records there ever were.
+        first: position of the first that is kept; those before it were pruned, and bursts and versions are of the rest.
+        began, ended: when the first and the last that are kept were given, in seconds since 1970; None without any.
         version: at which learning stands.
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
@@ -80,6 +81,7 @@ class History:
 
     model: str
     answers: int
+    first: int
     began: float | None
     ended: float | None
     version: int
@@ -96,23 +98,30 @@ class History:
         return asdict(self)
 
 
+_MOMENT = "SELECT time FROM served ORDER BY position"
+
+RECENT = 10_000
+"""Latest questions of bursts that the page's history looks at."""
+
+
 def history(state: ServerStore) -> History:
     """Everything that happened in a state folder.
 
     Raises:
         RunError: the file or a kept version is damaged.
     """
-    began, ended = next(state._read("SELECT min(time), max(time) FROM served"))
+    began, ended = (next(state._read(f"{_MOMENT} {order} LIMIT 1"), (None,))[0] for order in ("ASC", "DESC"))
     version = version_now(state)
     return History(
         model=Manifest.of(state).settings.model.name,
         answers=len(state),
+        first=state.first,
         began=began,
         ended=ended,
         version=version,
         paused=state.paused,
         lessons=state.counts(),
-        labelled=len(state.labelled()),
+        labelled=state.label_count,
         posteriors=posterior_counts(state),
         bursts=tuple(bursts(state)),
         versions=tuple(versions(state, version)),
@@ -120,26 +129,38 @@ def history(state: ServerStore) -> History:
     )
 
 
-_BURSTS = f"""
-    WITH own AS (SELECT *, row_number() OVER (ORDER BY position) AS turn FROM records {OWN})
-    SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time, r.turn
-    FROM decisions d JOIN own r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
-    WHERE d.in_burst ORDER BY d.position"""
+_BURSTS = """
+    SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time
+    FROM (SELECT * FROM decisions WHERE in_burst ORDER BY position DESC LIMIT ?) d
+    JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
+    ORDER BY d.position"""
+
+_BETWEEN = f"SELECT 1 FROM records {OWN} AND position > ? AND position < ? LIMIT 1"
 
 
-def bursts(state: ServerStore) -> list[Burst]:
-    """All bursts in order; an alarm right after a burst opens another one."""
+def bursts(state: ServerStore, recent: int = -1) -> list[Burst]:
+    """All bursts in order; an alarm right after a burst opens another one.
+
+    Args:
+        state: where they are.
+        recent: latest questions of bursts to look at, the first of which may stand inside a burst; -1 looks at all.
+    """
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
-        for row in state._read(_BURSTS):
-            if not groups or row[1] or row[-1] != groups[-1][-1][-1] + 1:
+        for row in list(state._read(_BURSTS, recent)):
+            if not groups or row[1] or _apart(state, groups[-1][-1][0], row[0]):
                 groups.append([])
             groups[-1].append(row)
     return [_burst(group) for group in groups]
 
 
+def _apart(state: ServerStore, before: int, after: int) -> bool:
+    """Whether an answer outside bursts lies between two questions; one that was given to be rated is none."""
+    return after - before > 1 and next(state._read(_BETWEEN, before, after), None) is not None
+
+
 def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
-    (first, alarm, statistic, *_, began, _), (last, _, _, remaining, *_, ended, _) = rows[0], rows[-1]
+    (first, alarm, statistic, *_, began), (last, _, _, remaining, *_, ended) = rows[0], rows[-1]
     numbers = [row[5] for row in rows if row[5] is not None]
     lessons = Counter(row[4] for row in rows)
     return Burst(
@@ -194,7 +215,7 @@ def version_now(state: ServerStore) -> int:
         version, position = next(
             state._read("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1"), (0, -1)
         )
-    rollbacks = [event for event in state.events() if event.kind == "rollback"]
-    if rollbacks and (rollbacks[-1].position is None or rollbacks[-1].position >= position):
-        return rollbacks[-1].version
+    back = state.latest_event("rollback")
+    if back is not None and (back.position is None or back.position >= position):
+        return back.version
     return int(version)

@@ -1,23 +1,24 @@
-"""Consistency of a state folder: gate, posterior and labels are replayed, the tables compared; no model is needed."""
+"""Consistency of a state folder: stream and labels are replayed, tables and hashes compared; no model is needed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from secl.errors import ParameterError, SeclError
-from secl.evidence import Posterior
-from secl.gates import Gate, gap_of
+from secl.errors import SeclError
 from secl.labels import LabelRule
-from secl.posterior.rule import PosteriorRule
-from secl.records import Decision, Record
+from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
+from secl.server.audit import chain
 from secl.server.audit.labels import LabelReplay
 from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.store import ServerStore
+from secl.server.audit.stream_replay import StreamReplay
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Finding:
     """Something that does not agree.
 
     Attributes:
-        check: "gate", "posterior", "labels", "integrity" or "confidence".
+        check: "gate", "posterior", "labels", "integrity", "chain" or "confidence".
         position: of the record; None if it is about no single one.
         detail: one sentence.
     """
@@ -63,119 +64,78 @@ class StoredRow(NamedTuple):
     differs: int | None
 
 
-# One statement sees one moment, also while a server goes on writing.
 _ROWS = """
     SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.outcome, r.body,
            d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
-           u.version, u.before, u.target, u.after, u.losses, v.version, m.position, {posteriors}
+           u.version, u.before, u.target, u.after, u.losses, v.version, m.position,
+           p.views, p.confidence, p.informed, p.differs
     FROM records r LEFT JOIN decisions d USING (position) LEFT JOIN served s USING (position)
     LEFT JOIN updates u USING (position) LEFT JOIN versions v ON v.version = r.version
-    LEFT JOIN updates m ON m.version = r.version {join} ORDER BY r.position"""
+    LEFT JOIN updates m ON m.version = r.version LEFT JOIN posteriors p USING (position) ORDER BY r.position"""
 
-_POSTERIORS = "p.views, p.confidence, p.informed, p.differs"
+_ORPHANS = """
+    SELECT position FROM {table} WHERE position >= ? AND position NOT IN (SELECT position FROM records)
+    ORDER BY position"""
 
-_ORPHANS = "SELECT position FROM {table} WHERE position NOT IN (SELECT position FROM records) ORDER BY position"
+_MAY_OUTLIVE = {"updates", "labels"}
+"""Tables whose rows stay when their record is pruned."""
 
 
-def examine(state: ServerStore) -> tuple[int, list[Finding]]:
-    """Replay gate, posterior and labels over all that is stored, and compare the tables with each other.
+def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, list[Finding]]:
+    """Replay gate, posterior and labels over all that is stored, and compare tables and hashes with each other.
+
+    Args:
+        state: to be examined; what has been pruned is left out.
+        kept: heads of the chains that were kept elsewhere.
 
     Returns:
         how many records were examined, and what does not agree.
     """
-    settings = Manifest.of(state).settings
-    gates, posteriors = _GateReplay(settings.build_gate()), _PosteriorReplay(PosteriorRule(settings.posterior))
-    labels = LabelReplay(LabelRule(settings.label), state.label_log())
-    findings: list[Finding] = []
-    count, latest, previous = 0, 0, -1
-    with state.lock:
-        for row in _rows(state):
-            if row.position != previous + 1:
-                findings.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
-            record, problem = _read(row)
-            unsound = _unsound(row, latest) if record is None else (*_unsound(row, latest), *_apart(row, record))
-            findings += [Finding("integrity", row.position, detail) for detail in (*unsound, *problem)]
-            findings += [Finding("gate", row.position, detail) for detail in gates.differences(row, record)]
-            findings += [Finding("posterior", row.position, detail) for detail in posteriors.differences(row, record)]
-            if record is not None:
-                findings += [Finding("labels", row.position, detail) for detail in labels.differences(record)]
-            count, latest, previous = count + 1, max(latest, row.update or 0), row.position
-        for table in sorted(state.tables & {"decisions", "served", "updates", "labels", "posteriors"}):
-            findings += [
-                Finding("integrity", position, f"the table {table} speaks of a record that is not there")
-                for (position,) in state._read(_ORPHANS.format(table=table))
-            ]
+    with state.moment():
+        try:
+            count, findings = _examine_records(state)
+            findings += [Finding("integrity", None, detail) for detail in _miscounted(state)]
+            findings += [Finding("chain", None, detail) for detail in chain.broken_links(state._db, kept)]
+            findings += [Finding("chain", *changed) for changed in chain.changed_rows(state._db, state.first)]
+        except sqlite3.DatabaseError as problem:
+            raise state._damaged(problem) from problem
     return count, findings
 
 
-def _rows(state: ServerStore) -> Iterator[StoredRow]:
-    if state.has_posteriors:
-        query = _ROWS.format(posteriors=_POSTERIORS, join="LEFT JOIN posteriors p USING (position)")
-    else:
-        query = _ROWS.format(posteriors="NULL, NULL, NULL, NULL", join="")
-    return (StoredRow(*values) for values in state._read(query))
+def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
+    settings = Manifest.of(state).settings
+    stream, labels = StreamReplay(state, settings), LabelReplay(LabelRule(settings.label), state.label_log())
+    findings: list[Finding] = []
+    count, latest, first = 0, 0, state.first
+    previous = first - 1
+    for row in (StoredRow(*values) for values in state._read(_ROWS)):
+        if row.position != previous + 1:
+            findings.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
+        record, problem = _read(row)
+        unsound = _unsound(row, latest) if record is None else (*_unsound(row, latest), *_apart(row, record))
+        findings += [Finding("integrity", row.position, detail) for detail in (*unsound, *problem)]
+        findings += [Finding(check, row.position, detail) for check, detail in stream.differences(row, record)]
+        if record is not None:
+            findings += [Finding("labels", row.position, detail) for detail in labels.differences(record)]
+        count, latest, previous = count + 1, max(latest, row.update or 0), row.position
+    for table in ("decisions", "labels", "posteriors", "served", "updates"):
+        findings += [
+            Finding("integrity", position, f"the table {table} speaks of a record that is not there")
+            for (position,) in state._read(_ORPHANS.format(table=table), first if table in _MAY_OUTLIVE else 0)
+        ]
+    return count, findings
 
 
-class _PosteriorReplay:
-    """A posterior's rule that is fed the stored evidence."""
-
-    def __init__(self, rule: PosteriorRule) -> None:
-        self.rule, self.state = rule, rule.start()
-        self.stuck = False
-
-    def differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
-        """How the posterior of a record differs from the stored one; None for a record that cannot be read."""
-        if record is None and row.group is not None and not self.stuck:
-            self.stuck = True
-            yield "posteriors cannot be replayed from here on"
-        if self.stuck or record is None:
-            return
-        views = self.rule.read(record.question, record.reply, record.frozen, record.evidence)
-        self.state, now = self.rule.step(self.state, views)
-        if now != record.posterior:
-            yield f"the evidence gives {_posterior_words(now)}, stored is {_posterior_words(record.posterior)}"
-
-
-def _posterior_words(posterior: Posterior | None) -> str:
-    if posterior is None:
-        return "no posterior"
-    chances = ", ".join(map(str, posterior.probabilities))
-    weights = ", ".join(f"{name} {weight}" for name, weight in posterior.weights)
-    return f"{chances} (weights {weights}; {'informed' if posterior.informed else 'uninformed'})"
-
-
-class _GateReplay:
-    """A gate that is fed the stored entropies, and the gaps if it watches them."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate, self.state = gate, gate.start()
-        self.stuck = False
-
-    def differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
-        """How the gate's decision differs from the stored one; None for a record that cannot be read."""
-        if self.stuck or row.outcome == "given":  # the gate does not see what others answered
-            return
-        if row.entropy is None:
-            yield "its decision is missing"
-            return
-        try:
-            self.state, now = self.gate.step(self.state, row.entropy)
-        except ParameterError as problem:
-            self.stuck = True
-            yield f"the gate cannot be replayed from here on: {problem}"
-            return
-        if record is not None and (gap := gap_of(record)) is not None:
-            self.state = self.gate.observe(self.state, gap)
-        then = Decision(
-            alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
-        )
-        if now != then:
-            yield f"the gate decides {_describe(now)}, stored is {_describe(then)}"
-
-
-def _describe(decision: Decision) -> str:
-    what = "alarm" if decision.alarm else "burst" if decision.in_burst else "quiet"
-    return f"{what} ({decision.remaining} to come, statistic {decision.statistic})"
+def _miscounted(state: ServerStore) -> Iterator[str]:
+    """Counters that do not fit what they count, and a table of standing labels that does not follow from their log."""
+    stored, counted = state.counts(), Counter(outcome for (outcome,) in state._read("SELECT outcome FROM records"))
+    for outcome in sorted({*stored, *counted}):
+        kept, ever = counted[outcome], stored.get(outcome, 0)
+        if kept > ever or (kept < ever and not state.first):
+            yield f"{ever} records of the outcome {outcome!r} are counted, {kept} are there"
+    said = [(label.reported, label.correct) for label in sorted(state.labels(), key=lambda label: label.position)]
+    if said != state.labelled():
+        yield "the labels that stand do not follow from the log of labels"
 
 
 def _unsound(row: StoredRow, latest: int) -> Iterator[str]:

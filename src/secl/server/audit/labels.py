@@ -1,18 +1,13 @@
-"""Labels in a state folder: what they made of each confidence, and feedback of folders of earlier versions."""
+"""Labels in a state folder: what they made of each confidence."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from secl.labels import Label, LabelRule
 from secl.records import Record
-from secl.runs import label_log
-
-if TYPE_CHECKING:
-    from secl.server.audit.store import ServerStore
 
 MOST = 200
 """Latest labels whose influence on a confidence is computed; each takes a fit."""
@@ -78,47 +73,3 @@ class LabelReplay:
                 f"the labels until then give {now.confidence} ({now.low} to {now.high}), stored is "
                 f"{record.labelled.confidence} ({record.labelled.low} to {record.labelled.high})"
             )
-
-
-_FEEDBACK = """
-    SELECT f.position, f.correct, f.time, r.domain, {reported} FROM feedback f
-    JOIN records r USING (position) {join} ORDER BY f.time, f.position"""
-
-
-def old_feedback(state: ServerStore) -> Iterator[Label]:
-    """The feedback of a folder of an earlier version as a log of labels; none in a folder of today."""
-    if "feedback" not in state.tables:
-        return
-    posteriors = state.has_posteriors
-    query = _FEEDBACK.format(
-        reported="coalesce(p.confidence, r.confidence)" if posteriors else "r.confidence",
-        join="LEFT JOIN posteriors p USING (position)" if posteriors else "",
-    )
-    for number, (position, correct, time, domain, reported) in enumerate(state._read(query), start=1):
-        yield Label(
-            number=number,
-            position=position,
-            correct=bool(correct),
-            confidence=reported,
-            domain=domain,
-            reported=reported,
-            time=time,
-            source="feedback",
-            chance=None,
-        )
-
-
-def convert_feedback(state: ServerStore) -> None:
-    """Move the feedback of a folder of an earlier version into the log of labels."""
-    with state._db:
-        for label in list(old_feedback(state)):
-            label_log.add_label(state._db, label)
-        state._db.execute("DROP TABLE IF EXISTS feedback")
-
-
-def said_of(state: ServerStore, first: int, last: int) -> dict[int, bool | None]:
-    """What people said of the answers from one position to another."""
-    table, order = ("labels", "number") if "labels" in state.tables else ("feedback", "time")
-    query = f"SELECT position, correct FROM {table} WHERE position BETWEEN ? AND ? ORDER BY {order}"
-    rows = state._read(query, first, last)
-    return {position: None if correct is None else bool(correct) for position, correct in rows}

@@ -21,9 +21,9 @@ from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
+from secl.server.audit import chain
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
-from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.store import ServerStore
 
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ class Verification:
         tolerance: for those of a pass over several questions; None if nothing was computed again.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
         findings: what does not agree.
+        first: position of the first record that is kept; those before it were pruned.
+        heads: where the chains of hashes end.
     """
 
     examined: int
@@ -212,6 +214,8 @@ class Verification:
     tolerance: float | None
     environment: tuple[str, ...]
     findings: tuple[Finding, ...]
+    first: int
+    heads: tuple[chain.Head, ...]
 
     @property
     def matches(self) -> dict[Match, int]:
@@ -220,7 +224,7 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches, "heads": [*map(str, self.heads)]}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
@@ -241,6 +245,7 @@ def verify(
     model: Model | None = None,
     environment: Sequence[str] = (),
     unread: Sequence[Finding] = (),
+    kept: Sequence[chain.Head] = (),
 ) -> Verification:
     """Examine a state folder, and compute chosen replies again.
 
@@ -250,8 +255,15 @@ def verify(
         model: the server's; needed where any record is chosen and its text was kept.
         environment: how machine and libraries differ from the server's.
         unread: findings of `choose`.
+        kept: heads of the chains of hashes that were kept elsewhere.
     """
-    examined, findings = examine(state)
+    with state.moment():
+        examined, findings = examine(state, kept)
+        posteriors, first, heads = (
+            next(state._read("SELECT count(*) FROM posteriors"))[0],
+            state.first,
+            chain.heads(state._db),
+        )
     tolerance = rounding(state.manifest["environment"].get("dtype"))
     rederived = []
     for served in chosen:
@@ -263,9 +275,11 @@ def verify(
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
     return Verification(
         examined=examined,
-        posteriors=posterior_counts(state).answers,
+        posteriors=posteriors,
         rederived=tuple(rederived),
         tolerance=tolerance if rederived else None,
         environment=tuple(environment),
         findings=(*findings, *unread, *wrong),
+        first=first,
+        heads=heads,
     )

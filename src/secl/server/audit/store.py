@@ -4,6 +4,10 @@
     events      what happened to learning: rollbacks, pauses and resumes, alerts
     labels      what people said about answers, a log; weights never learn from it, confidences follow it
     posteriors  of the records that have one: group, reported confidence, what is counted
+    chain       hashes of all these, each made from the one before (`secl.server.audit.chain`)
+    checkpoints where the stream stood every so many records (`secl.server.audit.checkpoint`)
+
+`secl.server.audit.schema` has them, with counters and indexes; older records may have been pruned (`secl prune`).
 
 A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
 the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
@@ -15,27 +19,34 @@ Only the user who runs the server can read the folder.
 from __future__ import annotations
 
 import json
-import os
+import math
 import threading
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
+from secl.gates import Gate
 from secl.labels import Label, label_of
 from secl.records import Record
 from secl.runs import label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
+from secl.server.audit import chain, checkpoint
+from secl.server.audit.clock import FolderClock, Tick
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.index import add_to_index, open_index
-from secl.server.audit.labels import convert_feedback, old_feedback, said_of
+from secl.server.audit.migrations import KEY, check_format, synchronise, upgrade_state
 from secl.server.audit.permissions import make_folder, make_private
-from secl.server.audit.posteriors import TABLE, posterior_row
+from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.redaction import Keep, redacted
+from secl.server.audit.schema import STATE_FORMAT, TABLES
+from secl.stream_state import StreamState
 
 HINT = "the server goes on by itself"
 """What a user has to do once the disk takes records again."""
@@ -43,19 +54,15 @@ HINT = "the server goes on by itself"
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
-ROLLBACK = "rollback"
-"""Key in the manifest of a rollback that the next server carries out."""
+ROLLBACK, CLOCK = "rollback", "clock"
+"""Keys in the manifest: of a rollback that the next server carries out, and of the folder's clock while nobody asks."""
+
+_EVENTS = "SELECT time, kind, position, version, detail FROM events"
+_UNLIMITED = -1
+"""SQLite's word for a limit that is none."""
 
 OWN = "WHERE outcome != 'given'"
 """Condition on a record: the model answered itself, and did not rate the answer of somebody else."""
-
-TABLES = """
-CREATE TABLE served (
-    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
-CREATE TABLE events (
-    id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
-CREATE INDEX lessons ON records (outcome);
-"""
 
 
 class ServerStore(Store):
@@ -64,15 +71,20 @@ class ServerStore(Store):
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         if not (folder / FILE).is_file():
             raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
+        with Store(folder) as store:
+            if not store.is_server:
+                raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
+            number = store.manifest.get(KEY, 1)
+        if writable and number < STATE_FORMAT:
+            upgrade_state(folder)
+        else:
+            check_format(number, folder)
         super().__init__(folder, writable=writable)
         self.lock = threading.RLock()
         try:
-            self._check_tables()
             if writable:
                 make_private(folder)
-                with storage_errors(folder, HINT):
-                    self._db.executescript(TABLE)  # folders of earlier versions lack it
-                    convert_feedback(self)
+            self.clock = FolderClock(self._latest_tick())
             self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
@@ -95,20 +107,38 @@ class ServerStore(Store):
         with storage_errors(folder, HINT):
             make_folder(folder)
             make_private(folder)
-        state = super().create(folder, manifest, tables)
+        state = super().create(folder, {KEY: STATE_FORMAT, **manifest}, tables)
         with storage_errors(folder, HINT):
-            _synchronise(folder)
+            for path in (folder, folder.parent):
+                synchronise(path)
         return state
 
-    def _check_tables(self) -> None:
-        try:
-            next(self._read("SELECT count(*) FROM served"))
-        except RunError:
-            message = f"{self.folder} is a run and no server's state; name another folder with --state."
-            raise RunError(message) from None
+    def _latest_tick(self) -> Tick | None:
+        """The latest moment that is on record."""
+        rows = list(self._read("SELECT clock, time FROM served ORDER BY position DESC LIMIT 1"))
+        if (idle := self.manifest.get(CLOCK)) is not None:
+            rows.append(idle)
+        return max((Tick(*row) for row in rows), key=lambda tick: tick.clock, default=None)
+
+    def save_clock(self) -> None:
+        """Write how late it is, so that records grow old also while nobody asks.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        now = self.clock.now
+        with self.lock, storage_errors(self.folder, HINT), self._db:
+            value = json.dumps([now.clock, now.time])
+            self._db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (CLOCK, value))
 
     def add_answers(
-        self, records: Sequence[Record], seconds: float, *, moment: float, kept: Version | None = None
+        self,
+        records: Sequence[Record],
+        seconds: float,
+        *,
+        moment: float,
+        kept: Version | None = None,
+        stream: StreamState | None = None,
     ) -> None:
         """Write the records of questions that were answered together, in one transaction.
 
@@ -117,19 +147,78 @@ class ServerStore(Store):
             seconds: that the pass took; each question has an equal part.
             moment: when, in seconds since 1970.
             kept: the adapter version that answered, if it is not kept yet.
+            stream: where the stream stands after them, which is written every `checkpoint.EVERY` records.
 
         Raises:
             StorageError: the disk is full or refuses; nothing of them is kept.
         """
+        first, count = records[0].position, len(records)
         with self.lock, storage_errors(self.folder, HINT), self._db:
+            clock = self.clock.now.clock
             for record in records:
-                self._add(redacted(record, self.keep_text), seconds / len(records))
+                self._add(redacted(record, self.keep_text), seconds / count)
                 add_to_index(self, record)
-                self._db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, len(records)))
+                self._db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
                 if (row := posterior_row(record)) is not None:
                     self._db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
-            if kept is not None:
-                self._keep(kept, records[0].position)
+            chain.append(self._db, "answer", (record.position for record in records))
+            if kept is not None and not self.keeps(kept.number):
+                self._keep(kept, first)
+                chain.append(self._db, "version", [kept.number])
+            if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:
+                self._add_checkpoint(stream)
+
+    def add_checkpoint(self, stream: StreamState) -> None:
+        """Write where the stream stands.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock, storage_errors(self.folder, HINT), self._db:
+            self._add_checkpoint(stream)
+
+    def _add_checkpoint(self, stream: StreamState) -> None:
+        row = (stream.position, checkpoint.pack(stream))
+        self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", row)
+
+    @property
+    def latest_checkpoint_position(self) -> int:
+        """Position of the latest checkpoint; 0 without any."""
+        with self.lock:
+            return int(next(self._read("SELECT coalesce(max(position), 0) FROM checkpoints"))[0])
+
+    def agrees(self, stream: StreamState) -> bool:
+        """Whether the checkpoint at a stream's position says the same, or there is none."""
+        query = "SELECT state FROM checkpoints WHERE position = ?"
+        row = next(self._read(query, stream.position), None)
+        return row is None or checkpoint.same(row[0], stream)
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Context in which all reads see one moment, also while a server goes on writing."""
+        with self.lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.rollback()
+
+    def latest_checkpoint(self, until: int, gate: Gate) -> StreamState | None:
+        """Where the stream stood last, at a position or before it, as far as it was written; without labels.
+
+        Raises:
+            RunError: the file is damaged.
+        """
+        query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
+        with self.lock:
+            row = next(self._read(query, until), None)
+        try:
+            return None if row is None else checkpoint.unpack(row[0], gate)
+        except (ValueError, KeyError, TypeError, zlib.error) as problem:
+            raise self._damaged(problem) from problem
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
@@ -151,6 +240,7 @@ class ServerStore(Store):
             )
             if update is not None:
                 self._add_update(record.position, update)
+            chain.append(self._db, "lesson", [record.position])
             if snapshot is not None:
                 self._learned(record.position, snapshot)
 
@@ -167,10 +257,11 @@ class ServerStore(Store):
                 self._learned(max(0, latest), snapshot)
 
     def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
-        self._db.execute(
+        added = self._db.execute(
             "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
             (time.time(), kind, latest if latest >= 0 else None, version, detail),
         )
+        chain.append(self._db, "event", [added.lastrowid or 0])
 
     def schedule_rollback(self, version: int) -> None:
         """Write a rollback that the next server carries out when it starts.
@@ -222,19 +313,21 @@ class ServerStore(Store):
             label = label_of(record, correct, number=number, source="feedback", chance=chance)
             with storage_errors(self.folder, HINT), self._db:
                 label_log.add_label(self._db, label)
+                chain.append(self._db, "label", [number])
             return label
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         with self.lock:
-            entries = super().label_log(after)
-            return entries or tuple(label for label in old_feedback(self) if label.number > after)
+            return super().label_log(after)
 
     def served(self, position: int) -> Served:
         """One record.
 
         Raises:
-            ParameterError: there is no such record.
+            ParameterError: there is no such record, or it was pruned.
         """
+        if 0 <= position < self.first:
+            raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
         latest = self.latest(1, until=position)
         if not latest or latest[0].record.position != position:
             raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
@@ -248,7 +341,8 @@ class ServerStore(Store):
             records = list(self.records("r.position BETWEEN ? AND ?", first, last))
             query = "SELECT time, batch FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = list(self._read(query, first, last))
-            said = said_of(self, first, last)
+            standing = "SELECT position, correct FROM standing WHERE position BETWEEN ? AND ?"
+            said = {each: bool(correct) for each, correct in self._read(standing, first, last)}
             try:
                 return [
                     Served(record, moment, batch, said.get(record.position))
@@ -262,60 +356,44 @@ class ServerStore(Store):
         with self.lock:
             return list(self.records("r.outcome = 'waiting'"))
 
-    def entropies(self) -> list[float]:
-        """Of all replies in order: what the gate has seen. It sees no answers that were given."""
-        with self.lock:
-            rows = self._read(f"SELECT entropy FROM decisions JOIN records USING (position) {OWN} ORDER BY position")
-            return [float(entropy) for (entropy,) in rows]
-
-    def gaps(self) -> list[float | None]:
-        """Of all records in order: what a gate that watches gaps has seen (`secl.gates.gap_of`)."""
-        with self.lock:
-            rows = self._read(f"SELECT confidence, signal FROM records {OWN} ORDER BY position")
-            return [None if signal is None else float(confidence) - float(signal) for confidence, signal in rows]
-
     def events(self, count: int | None = None) -> list[Event]:
         """The latest events, the oldest first; None gives all of them."""
         with self.lock:
-            query = "SELECT time, kind, position, version, detail FROM events ORDER BY id DESC LIMIT ?"
-            unlimited = -1  # SQLite's word for it
-            return [Event(*row) for row in self._read(query, unlimited if count is None else count)][::-1]
+            rows = self._read(f"{_EVENTS} ORDER BY id DESC LIMIT ?", _UNLIMITED if count is None else count)
+            return [Event(*row) for row in rows][::-1]
 
-    def labelled(self) -> list[tuple[float, bool]]:
-        """Reported confidence and correctness of all answers that people said something about."""
-        labels = sorted(self.labels(), key=lambda label: label.position)
-        return [(label.reported, bool(label.correct)) for label in labels]
+    def latest_event(self, *kinds: EventKind, before: float = math.inf) -> Event | None:
+        """The latest event of these kinds that was not after a moment (seconds since 1970); None without any."""
+        wanted = ", ".join("?" * len(kinds))
+        query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
+        with self.lock:
+            row = next(self._read(query, *kinds, before), None)
+            return None if row is None else Event(*row)
+
+    def labelled(self, count: int | None = None) -> list[tuple[float, bool]]:
+        """Reported confidence and correctness of the latest answers that people said something about, in order.
+
+        Args:
+            count: most of them; None gives all.
+        """
+        query = "SELECT reported, correct FROM standing ORDER BY position DESC LIMIT ?"
+        with self.lock:
+            rows = self._read(query, _UNLIMITED if count is None else count)
+            return [(float(reported), bool(correct)) for reported, correct in rows][::-1]
 
     @property
-    def tables(self) -> set[str]:
-        """Names of its tables; a folder of an earlier version that is only read may lack some."""
+    def label_count(self) -> int:
+        """How many answers people said something about that stands."""
         with self.lock:
-            return {name for (name,) in self._read("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            return int(next(self._read("SELECT count(*) FROM standing"))[0])
 
-    @property
-    def has_posteriors(self) -> bool:
-        """Whether there is a table of posteriors."""
-        return "posteriors" in self.tables
-
-    def counts(self) -> dict[str, int]:
-        """How many records there are of each kind of lesson."""
+    def counts(self, kind: str = "outcome") -> dict[str, int]:
+        """How many records there ever were of each kind of lesson, or another counter (`secl.server.audit.schema`)."""
         with self.lock:
-            return dict(self._read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
+            return dict(self._read("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
 
     @property
     def paused(self) -> str | None:
         """Why learning is paused; None while it is not."""
-        with self.lock:
-            query = "SELECT kind, detail FROM events WHERE kind IN ('pause', 'resume') ORDER BY id DESC LIMIT 1"
-            kind, detail = next(self._read(query), ("resume", ""))
-            return str(detail) if kind == "pause" else None
-
-
-def _synchronise(folder: Path) -> None:
-    """Have the names in a new folder, and its own name, written to the disk."""
-    for path in (folder, folder.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        latest = self.latest_event("pause", "resume")
+        return latest.detail if latest is not None and latest.kind == "pause" else None

@@ -25,8 +25,14 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
         *_posteriors_replayed(outcome.posteriors, counts["posterior"]),
         f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
+        f"chain       {_differences(counts['chain']) or 'no row was changed, removed or moved'}",
+        *(f"            to prove that later, keep this elsewhere: {head}" for head in outcome.heads if head.number),
         f"confidence  {_confidence(outcome)}",
     ]
+    if outcome.first:
+        parts.append(
+            f"pruned      the records before {record_id(outcome.first)}; all this is about those that are kept"
+        )
     for difference in outcome.environment:
         parts.append(f"            computed elsewhere, so the tolerance holds for every answer: {difference}")
     for finding in outcome.findings[:MAX_FINDINGS]:

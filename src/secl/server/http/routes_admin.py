@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import RequestError, RunError
 from secl.server.audit.control import what_follows
-from secl.server.audit.history import bursts
+from secl.server.audit.history import RECENT, bursts
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.view import view
@@ -53,7 +53,7 @@ def _add_reading(router: APIRouter, service: Service) -> None:
                 "versions": [0, *reader.versions()],
                 "lessons": reader.counts(),
                 "posteriors": asdict(posterior_counts(reader)),
-                "bursts": [asdict(burst) for burst in bursts(reader)[-count:]],
+                "bursts": [asdict(burst) for burst in bursts(reader, RECENT)[-count:]],
                 "events": [event_json(event) for event in reader.events(count)],
             }
         return AsciiJson(finite({**past, "adapter_version": learner.model.version, "paused": learner.paused}))

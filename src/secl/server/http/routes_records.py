@@ -132,7 +132,7 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         state.add_feedback(served(state, body.record_id).record.position, body.correct, body.chance)
         metrics.count_feedback(body.correct)
         service.hear_labels()
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": len(state.labels())})
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})
 
 
 def position_before(name: str) -> int | None:

@@ -121,8 +121,8 @@ def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> VllmMo
 
 def note_environment(state: ServerStore, now: dict[str, Any]) -> None:
     """Record an environment that differs from the last start: the last digits of replies may depend on it."""
-    starts = [event.detail for event in state.events() if event.kind == "start"]
-    latest = starts[-1] if starts else _described(state.manifest["environment"])
+    start = state.latest_event("start")
+    latest = _described(state.manifest["environment"]) if start is None else start.detail
     if _described(now) != latest:
         state.add_event("start", 0, _described(now))
 

@@ -23,7 +23,7 @@ from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
-from secl.server.audit.posteriors import resume_posterior
+from secl.server.audit.checkpoint import resume, write_overdue
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
 from secl.server.online.guardrails import Bounds, ShiftMonitor
@@ -33,7 +33,7 @@ from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.requests import Answer, Request, answer_together, next_batch
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
-from secl.server.online.trust_monitor import TrustMonitor
+from secl.server.online.trust_monitor import LABELS, TrustMonitor
 from secl.stream_state import StreamState
 from secl.writing import Writing, Written
 
@@ -78,16 +78,13 @@ class Service:
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
-        calibrator.resume(state.entropies(), state.gaps() if calibrator.gate.watches_gap else None)
-        posterior = resume_posterior(calibrator.posterior, state)
-        # Answers that were rated have positions, and taught the posterior, but the gate has not seen them.
-        calibrator.state = replace(calibrator.state, position=len(state), posterior=posterior)
+        stream = resume(state, calibrator.gate, calibrator.posterior)
+        calibrator.state = replace(stream, labels=calibrator.state.labels)
         self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
         self.trust = TrustMonitor(self.monitor.bounds.window)
         self.hear_labels()
         for served in state.latest(self.monitor.bounds.window):
             self._count(served.record)
-        self._stored_versions = set(state.versions())
         self._next_snapshot: bytes | None = None
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
         self._queue: deque[Request] = deque()
@@ -97,7 +94,12 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to learn, from where the state was left."""
+        """Begin to answer and to learn, from where the state was left.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        write_overdue(self.state, self.calibrator.state)
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -287,9 +289,9 @@ class Service:
     def _store_batch(self, records: list[Record], seconds: float) -> bool:
         """Store a batch; False if the disk refuses."""
         number = records[0].reply.version
-        kept = Version(number, self.model.weights()) if number and number not in self._stored_versions else None
         try:
-            self.state.add_answers(records, seconds, moment=time.time(), kept=kept)
+            kept = Version(number, self.model.weights()) if number and not self.state.keeps(number) else None
+            self.state.add_answers(records, seconds, moment=time.time(), kept=kept, stream=self.calibrator.state)
         except StorageError as problem:
             if not self.storage_fails:
                 log.warning("answers are not stored until the disk takes them again: %s", problem)
@@ -300,7 +302,6 @@ class Service:
         self.storage_fails = False
         if self._next_snapshot is None:  # else the error of loading that version still stands
             self.last_error = None
-        self._stored_versions.add(number)
         return True
 
     def _notify_learner(self, records: list[Record]) -> None:
@@ -321,7 +322,7 @@ class Service:
 
     def hear_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.trust.hear(self.state.labelled())
+        self.trust.hear(self.state.labelled(LABELS))
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

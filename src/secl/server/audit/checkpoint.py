@@ -1,0 +1,143 @@
+"""Where a stream stands, kept in the state folder every so many records: a start does not replay the whole history.
+
+A checkpoint holds what gate and posterior remember, as compressed JSON that keeps every digit, and no text: candidates
+stand as numbers that tell which of them are equal, which is all that a fit reads of them. What labels have taught is
+not part of it, because that follows from the log of labels alone.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from secl.gates import Gate, gap_of
+from secl.posterior.fit import Fit
+from secl.posterior.rule import Group, PosteriorRule, PosteriorState
+from secl.posterior.views import Key, Views
+from secl.records import Decision, Record
+from secl.stream_state import StreamState
+
+if TYPE_CHECKING:
+    from secl.server.audit.store import ServerStore
+
+EVERY = 1000
+"""Records between two checkpoints; a start replays no more than these."""
+
+
+def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
+    """The stream after the stored records, the same as if it had never stopped, but for the labels.
+
+    Args:
+        state: where checkpoints and records are.
+        gate, rule: of the server.
+        until: position of the first record to leave out; None takes them all.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    end = len(state) if until is None else until
+    stream = state.latest_checkpoint(end, gate) or start(gate, rule)
+    condition = "r.position >= ? AND r.position < ?"
+    return follow(stream, state.records(condition, stream.position, end), gate, rule)
+
+
+def write_overdue(state: ServerStore, stream: StreamState) -> None:
+    """Write a checkpoint if the latest is too old, as in a folder of an earlier version.
+
+    Raises:
+        StorageError: the disk is full or refuses.
+    """
+    if stream.position - state.latest_checkpoint_position >= EVERY:
+        state.add_checkpoint(stream)
+
+
+def start(gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream before the first question."""
+    return StreamState(gate=gate.start(), posterior=rule.start())
+
+
+def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream after further records; an answer that was given to be rated teaches the posterior, not the gate."""
+    for record in records:
+        if record.outcome == "given":
+            stream = replace(stream, position=stream.position + 1)
+        else:
+            stream, _ = stream.step(gate, record.reply.entropy)
+            stream = stream.observe(gate, gap_of(record))
+        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+        posterior, _ = rule.step(stream.posterior, views)
+        stream = replace(stream, posterior=posterior)
+    return stream
+
+
+def pack(stream: StreamState) -> bytes:
+    """A stream as a checkpoint."""
+    return zlib.compress(json.dumps(to_plain(stream)).encode())
+
+
+def unpack(blob: bytes, gate: Gate) -> StreamState:
+    """A stream from a checkpoint.
+
+    Raises:
+        ValueError, KeyError, TypeError, zlib.error: it is damaged, or of another gate.
+    """
+    return from_plain(json.loads(zlib.decompress(blob)), gate)
+
+
+def same(blob: bytes, stream: StreamState) -> bool:
+    """Whether a checkpoint says where a stream stands, to the last digit."""
+    try:
+        return zlib.decompress(blob) == json.dumps(to_plain(stream)).encode()
+    except zlib.error:
+        return False
+
+
+def to_plain(stream: StreamState) -> dict[str, Any]:
+    """A stream as plain JSON values, without labels and texts."""
+    return {
+        "position": stream.position,
+        "gate": asdict(stream.gate),
+        "posterior": [
+            [key, _group_to_plain(group)] for key, group in sorted(stream.posterior.groups.items(), key=repr)
+        ],
+        "decision": stream.decision and asdict(stream.decision),
+        "entropy": stream.entropy,
+        "burst_began": stream.burst_began,
+        "probed": stream.probed,
+    }
+
+
+def from_plain(values: dict[str, Any], gate: Gate) -> StreamState:
+    """The stream behind `to_plain`."""
+    groups: dict[Key, Group] = {tuple(key): _group_from_plain(group) for key, group in values["posterior"]}
+    decision = values["decision"]
+    return StreamState(
+        position=values["position"],
+        gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
+        posterior=PosteriorState(groups),
+        decision=decision and TypeAdapter(Decision).validate_python(decision),
+        entropy=values["entropy"],
+        burst_began=values["burst_began"],
+        probed=values["probed"],
+    )
+
+
+def _group_to_plain(group: Group) -> dict[str, Any]:
+    fit = asdict(replace(group.fit, places={})) | {"places": list(group.fit.places.items())}
+    return {"count": group.count, "latest": [asdict(_without_texts(each)) for each in group.latest], "fit": fit}
+
+
+def _group_from_plain(values: dict[str, Any]) -> Group:
+    fit = values["fit"] | {"places": {tuple(key): effects for key, effects in values["fit"]["places"]}}
+    latest = TypeAdapter(tuple[Views, ...]).validate_python(values["latest"])
+    return Group(values["count"], latest, TypeAdapter(Fit).validate_python(fit))
+
+
+def _without_texts(views: Views) -> Views:
+    numbers = {text: str(number) for number, text in enumerate(dict.fromkeys(views.candidates))}
+    return replace(views, candidates=tuple(numbers[text] for text in views.candidates))

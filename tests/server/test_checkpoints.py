@@ -1,0 +1,159 @@
+"""Checkpoints: a server that starts from one stands where one stands that has replayed everything."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.errors import RunError
+from secl.gates import Always, EntropyShift, GapShift, Gate, Never, PageHinkley
+from secl.posterior.rule import PosteriorRule
+from secl.question import Question
+from secl.runs.folder import FILE
+from secl.server.audit import checkpoint
+from secl.server.audit.integrity import examine
+from secl.server.audit.redaction import Keep
+from secl.server.audit.store import ServerStore
+from secl.server.online.service import Service
+from secl.stream_state import StreamState
+from secl.testing import toy_stream
+from tests.server.conftest import MakePosterior
+from tests.server.test_posterior import Mixed, mixed_stream
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint every five records."""
+    monkeypatch.setattr(checkpoint, "EVERY", 5)
+
+
+def close(service: Service) -> Path:
+    service.stop()
+    service.state.close()
+    return service.state.folder
+
+
+def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream after all records from the first one on, without any checkpoint."""
+    return checkpoint.follow(checkpoint.start(gate, rule), state.records(), gate, rule)
+
+
+@pytest.mark.parametrize("keep", ["full", "hash", "none"])
+@pytest.mark.parametrize("asked", [4, 5, 13, 31])
+def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
+    make_posterior: MakePosterior, keep: Keep, asked: int
+) -> None:
+    first = make_posterior(keep=keep, model=Mixed())
+    for question in mixed_stream(asked):
+        first.ask(question, 20)
+    live = first.calibrator.state
+    close(first)
+    second = make_posterior(keep=keep, model=Mixed())
+    whole = replayed(second.state, second.calibrator.gate, second.calibrator.posterior)
+    now = second.calibrator.state
+    assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
+    assert now.position == asked
+    assert [row[0] for row in second.state._read("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
+
+
+GATES: list[Gate] = [Always(), Never(), EntropyShift(burst=3, warmup=4), PageHinkley(warmup=3), GapShift(warmup=2)]
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: type(gate).__name__)
+def test_every_gate_comes_back_from_a_checkpoint(gate: Gate) -> None:
+    stream = checkpoint.start(gate, PosteriorRule())
+    for number in range(12):
+        stream, _ = stream.step(gate, 0.1 + 0.7 * (number % 3))
+        stream = stream.observe(gate, 0.1 * (number % 2))
+        assert checkpoint.unpack(checkpoint.pack(stream), gate) == replace(stream, labels=stream.labels)
+
+
+def test_numbers_that_are_not_finite_and_no_texts_are_kept(make_posterior: MakePosterior) -> None:
+    service = make_posterior(model=Mixed())
+    for question in mixed_stream(10):
+        service.ask(question, 20)
+    service.ask(Question("Which zebra?", options=("stripes", "dots", "stripes")), 20)
+    (blob,) = next(service.state._read("SELECT state FROM checkpoints ORDER BY position DESC LIMIT 1"))
+    plain = checkpoint.to_plain(checkpoint.unpack(blob, service.calibrator.gate))
+    assert any(math.isnan(group["fit"]["reliability"]) for _, group in plain["posterior"])
+    texts = {text for _, group in plain["posterior"] for views in group["latest"] for text in views["candidates"]}
+    assert texts <= set(map(str, range(10)))
+
+
+class Counting:
+    """Counts the rows that a connection hands out."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db, self.rows = db, 0
+
+    def execute(self, *query: Any) -> Iterator[Any]:
+        for row in self.db.execute(*query):
+            self.rows += 1
+            yield row
+
+
+def test_a_start_reads_no_more_rows_after_many_records_than_after_few(
+    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = {}
+    for asked in (13, 93):
+        service = make_posterior(f"after-{asked}", gate="never")
+        for question in toy_stream(asked):
+            service.ask(question, 20)
+        folder = close(service)
+        with ServerStore(folder) as state:
+            counting = Counting(state._db)
+            with monkeypatch.context() as patched:
+                patched.setattr(state, "_db", counting)
+                checkpoint.resume(state, service.calibrator.gate, service.calibrator.posterior)
+            read[asked] = counting.rows
+    assert read[13] == read[93] > 3
+
+
+def test_a_folder_without_checkpoints_gets_one_at_the_next_start(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    for question in toy_stream(12):
+        service.ask(question, 20)
+    folder = close(service)
+    db = sqlite3.connect(folder / FILE)
+    with db:
+        db.execute("DELETE FROM checkpoints")
+    db.close()
+    again = make_posterior(gate="never")
+    assert again.state.latest_checkpoint_position == again.position == 12
+    assert checkpoint.pack(again.calibrator.state) == checkpoint.pack(service.calibrator.state)
+
+
+@pytest.mark.parametrize("state", [b"", b"no checkpoint"])
+def test_a_damaged_checkpoint_is_found_and_refused(make_posterior: MakePosterior, state: bytes) -> None:
+    service = make_posterior(gate="never")
+    for question in toy_stream(7):
+        service.ask(question, 20)
+    folder = close(service)
+    db = sqlite3.connect(folder / FILE)
+    with db:
+        db.execute("UPDATE checkpoints SET state = ?", (state,))
+    db.close()
+    with ServerStore(folder) as store:
+        count, findings = examine(store)
+        assert count == 7
+        assert [(finding.check, finding.position) for finding in findings] == [("integrity", 4)]
+        with pytest.raises(RunError, match="damaged"):
+            checkpoint.resume(store, service.calibrator.gate, service.calibrator.posterior)
+
+
+def test_a_checkpoint_that_was_changed_is_found(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    for question in toy_stream(7):
+        service.ask(question, 20)
+    stream = service.state.latest_checkpoint(7, service.calibrator.gate)
+    assert stream is not None
+    service.state.add_checkpoint(replace(stream, entropy=stream.entropy + 1e-12))
+    (finding,) = examine(service.state)[1]
+    assert finding.detail == "the checkpoint behind it is not where the stream stands"

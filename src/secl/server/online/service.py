@@ -90,7 +90,7 @@ class Service:
         self._queue: deque[Request] = deque()
         self._changed = threading.Condition()
         self._closing = self._drained = False
-        self._texts = TextWriters(self.model, self.scheduler, self.limits.texts, self.limits.queue)
+        self.texts = TextWriters(self.model, self.scheduler, self.limits.texts, self.limits.queue)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class Service:
             ]
             return tuple(each.result() for each in waiting)
 
-        return self._texts.submit(question, writing, on_piece, answers)
+        return self.texts.submit(question, writing, on_piece, answers)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -166,7 +166,7 @@ class Service:
     def stop(self) -> None:
         """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
         self._closing = True
-        self._texts.stop()  # their answers still go through the queue
+        self.texts.stop()  # their answers still go through the queue
         with self._changed:
             self._drained = True
             self._changed.notify_all()

@@ -1,0 +1,115 @@
+"""Free answers through a service: written at once, between the passes that answer, and answered for like all others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from secl.errors import BusyError, ClosingError
+from secl.gates import Always
+from secl.question import Question
+from secl.server.online.limits import Limits
+from secl.testing import ScriptedModel, toy_stream
+from secl.writing import Piece, Writing
+from tests.server.conftest import MakeService
+from tests.server.test_service import settled, until
+
+WHY = Question("Why is the sky blue?", form="text")
+DRAWN = Writing(temperature=1.0, seed=3, n=3)
+
+
+class Paced(ScriptedModel):
+    """Writes a piece when it is let, and says what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = threading.Semaphore(0)
+        self.written: list[str] = []
+        self.together = self.most = 0
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        for piece in super().write(question, writing):
+            self.together += 1
+            self.most = max(self.most, self.together)
+            assert self.steps.acquire(timeout=60)
+            self.together -= 1
+            self.written.append(question.text)
+            yield piece
+
+
+def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    pieces: list[Piece] = []
+    answers = service.write(WHY, DRAWN, pieces.append).result(60)
+    texts = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
+    assert [answer.written.text for answer in answers if answer.written] == texts
+    assert len(set(texts)) == 3
+    assert [service.state.served(place).record.reply.text for place in range(3)] == texts
+    assert [answer.record.question for answer in answers] == [WHY] * 3
+    settled(service)
+    assert service.state.counts() == {"trained": 3}
+    later = [service.state.served(place).record for place in range(3)]
+    assert [record.evidence.p_true.candidates[0] for record in later if record.evidence.p_true] == texts
+
+
+def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_service: MakeService) -> None:
+    model = Paced()
+    service = make_service(model=model)
+    other = Question("Why is the sea blue?", form="text")
+    both = [service.write(question, Writing(), lambda _: None) for question in (WHY, other)]
+    until(lambda: model.together == 1)
+    asked = service.submit(toy_stream(1)[0])
+    until(lambda: len(service.scheduler._turns) == 3)  # it is next but one
+    model.steps.release(4)
+    assert asked.result(60).record.answer
+    assert not any(text.done() for text in both)
+    model.steps.release(40)
+    for text in both:
+        text.result(60)
+    assert model.most == 1  # one pass at a time
+    assert set(model.written[:4]) == {WHY.text, other.text}
+
+
+def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:
+    model = Paced()
+    service = make_service(model=model)
+    text = service.write(WHY, Writing(), lambda _: None)
+    until(lambda: model.together == 1)
+    text.cancel()
+    model.steps.release(40)
+    until(lambda: service.texts.active == 0)
+    assert len(model.written) == 1
+    assert len(service.state) == 0
+
+
+def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(make_service: MakeService) -> None:
+    model = Paced()
+    service = make_service(model=model, limits=Limits(texts=1, queue=1))
+    texts = [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]
+    with pytest.raises(BusyError, match="2 texts are being written already"):
+        service.write(WHY, Writing(), lambda _: None)
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    until(lambda: not service.ready)
+    with pytest.raises(ClosingError):
+        service.write(WHY, Writing(), lambda _: None)
+    model.steps.release(40)
+    stopping.join(60)
+    assert [text.result(0)[0].stored for text in texts] == [True, True]
+
+
+def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: MakeService) -> None:
+    class Breaking(ScriptedModel):
+        def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+            yield from list(super().write(question, writing))[:2]
+            raise RuntimeError("broken")
+
+    service = make_service(model=Breaking())
+    pieces: list[Piece] = []
+    with pytest.raises(RuntimeError, match="broken"):
+        service.write(WHY, Writing(), pieces.append).result(60)
+    assert len(pieces) == 2
+    assert service.ask(toy_stream(1)[0], 60).stored
+    assert service.texts.active == 0

@@ -103,7 +103,7 @@ def rollback(version: int, /, *, state: StoppedState = None, server: Server = No
     """
     from secl.server.audit import client, control
 
-    if _to_server(state, server, key_file):
+    if to_server(state, server, key_file):
         reply = client.send_command(str(server), "rollback", {"version": version}, key_file)
         dropped, follows = reply.get("dropped", 0), reply.get("follows", "")
     else:
@@ -122,7 +122,7 @@ def pause(
     """
     from secl.server.audit import client, control
 
-    if _to_server(state, server, key_file):
+    if to_server(state, server, key_file):
         dropped = client.send_command(str(server), "pause", {"reason": reason}, key_file).get("dropped", 0)
     else:
         dropped = control.pause(state or Path(), reason)
@@ -134,7 +134,7 @@ def resume(*, state: StoppedState = None, server: Server = None, key_file: KeyFi
     """Learn again."""
     from secl.server.audit import client, control
 
-    if _to_server(state, server, key_file):
+    if to_server(state, server, key_file):
         client.send_command(str(server), "resume", {}, key_file)
         console().print("learning goes on.")
         return
@@ -149,7 +149,7 @@ def _dropped(lessons: int) -> str:
     return f"{counted(lessons, 'lesson')} that waited {'is' if lessons == 1 else 'are'} dropped."
 
 
-def _to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:
+def to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:
     """Whether a running server is meant, and not the folder of a stopped one."""
     if (state is None) == (server is None):
         raise ParameterError("name the folder of a stopped server with --state, or a running one with --server.")

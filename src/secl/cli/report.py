@@ -139,6 +139,8 @@ def export(
         raise ParameterError("an adapter has only the format of PEFT; leave --format or --adapter away.")
     with Store(run) as store:
         path = write(store, format or "jsonl", out) if adapter is None else write_version(store, adapter, out)
+        if adapter is None and store.pruned:
+            echo(store.pruned, error=True)
     if path is not None:
         console().print(str(path), soft_wrap=True)
 
@@ -172,6 +174,9 @@ def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path 
         if line := graders_line(run.summary.graders):
             screen.print(line if alone else f"{run.name}: {line}", soft_wrap=True)
     print_pairs(reports, screen)
+    for store, _ in stores:
+        if store.pruned:
+            screen.print(store.pruned, soft_wrap=True)
     for run in reports:
         if not run.complete:
             name = "the run" if alone else run.name

@@ -64,6 +64,8 @@ def serve(
     engine: str | None = None,
     endpoint: list[str] | None = None,
     keep_text: str = "full",
+    keep_records: str | None = None,
+    keep_versions: int | None = None,
     pause: Annotated[bool, Flag] = False,
     log_level: str = "info",
     flags: Annotated[ServedSettings | None, FLAT] = None,
@@ -81,11 +83,15 @@ def serve(
         engine: What answers: local, or vllm; local by default.
         endpoint: A vLLM server's address; repeat it for a fleet.
         keep_text: What is stored of texts: none, hash or full.
+        keep_records: Prune all but so many of the latest records (100000), or days of them (30d); all are kept by
+            default.
+        keep_versions: Prune adapter versions but the newest so many, and those that answered a kept record.
         pause: Begin with learning paused.
         log_level: What the log on standard error tells: debug, info (every request), warning or error.
     """
     try:
         # What is missing is said at once, and not after a model was loaded.
+        from secl.server.audit.retention import Retention
         from secl.server.http.api_keys import Keys
         from secl.server.http.listener import is_local, url
         from secl.server.http.serving import answer_until_stopped
@@ -98,6 +104,12 @@ def serve(
     check_engine(engine, endpoint or [])
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
+    retention = Retention.of(keep_records, keep_versions)
+    if keep_versions is not None and keep_records is None:
+        raise ParameterError(
+            "--keep-versions is for versions that answered no kept record, but all records are kept; say with "
+            "--keep-records how many are, too."
+        )
     from_file = read_toml(recipe) if recipe else {}
     for key in ("benchmarks", "questions"):
         if key in nested(from_file).get("stream", {}):
@@ -124,6 +136,7 @@ def serve(
                 endpoints=tuple(endpoint or ()),
                 limits=limits,
                 bounds=bounds,
+                retention=retention,
             )
         with service.state:
             if pause and service.learner.paused is None:

@@ -228,6 +228,12 @@ class Store(Shown):
         """Position of the first record that is kept; those before it were pruned, of a server's."""
         return int(next(self._read("SELECT coalesce(min(position), 0) FROM records"))[0])
 
+    @property
+    def pruned(self) -> str | None:
+        """What is missing, in one sentence; None where every record is there."""
+        first = self.first
+        return f"The records 0 to {first - 1} of {self.folder} were pruned." if first else None
+
     def keeps(self, version: int) -> bool:
         """Whether an adapter version is kept."""
         return bool(list(self._read("SELECT 1 FROM versions WHERE version = ?", version)))

@@ -47,12 +47,23 @@ def history_page(history: History) -> list[RenderableType]:
     return [
         f"{history.model}: {counted(history.answers, 'answer')}{_rated(history)}{period}",
         f"adapter version {history.version}; {learning}",
+        *_pruned(history),
         f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
         *_posteriors(history),
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *([NORM] if history.versions else []),
         *_section("Events", history.events, _events(history)),
+    ]
+
+
+def _pruned(history: History) -> list[RenderableType]:
+    """What the page does not tell of any more."""
+    if not history.first:
+        return []
+    return [
+        f"the records before {record_id(history.first)} were pruned; counts are of all, bursts and versions of those "
+        "that are kept"
     ]
 
 

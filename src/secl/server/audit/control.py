@@ -1,4 +1,4 @@
-"""Rollback, pause and resume on a state folder that no server holds; a running server's learner has the same verbs.
+"""Rollback, pause, resume and pruning on a state folder that no server holds; a running server has the same verbs.
 
 No model is loaded: a rollback is recorded with its version, and the next server carries it out when it starts.
 """
@@ -13,6 +13,7 @@ from secl.errors import RunError
 from secl.model import Model
 from secl.records import Decision
 from secl.server.audit.history import version_now
+from secl.server.audit.retention import Pruned, Retention, forget_words, prune
 from secl.server.audit.store import ServerStore
 
 
@@ -99,6 +100,15 @@ def resume(folder: Path) -> bool:
         if paused:
             state.add_event("resume", version_now(state), "learning goes on")
         return paused
+
+
+def prune_now(folder: Path, policy: Retention) -> Pruned:
+    """Prune what need not be kept; the errors are those of `pause`."""
+    with _exclusive(folder) as state:
+        pruned = prune(state, policy, rest=0.0)
+        if pruned.records:
+            forget_words(state)
+        return pruned
 
 
 def _drop_waiting(state: ServerStore) -> int:

@@ -88,6 +88,7 @@ class ServerStore(Store):
             self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
             if writable:
                 open_index(self)
@@ -166,7 +167,7 @@ class ServerStore(Store):
                 self._keep(kept, first)
                 chain.append(self._db, "version", [kept.number])
             if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:
-                self._add_checkpoint(stream)
+                self.write_checkpoint(stream)
 
     def add_checkpoint(self, stream: StreamState) -> None:
         """Write where the stream stands.
@@ -175,9 +176,10 @@ class ServerStore(Store):
             StorageError: the disk is full or refuses.
         """
         with self.lock, storage_errors(self.folder, HINT), self._db:
-            self._add_checkpoint(stream)
+            self.write_checkpoint(stream)
 
-    def _add_checkpoint(self, stream: StreamState) -> None:
+    def write_checkpoint(self, stream: StreamState) -> None:
+        """The same inside a transaction."""
         row = (stream.position, checkpoint.pack(stream))
         self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", row)
 
@@ -218,7 +220,7 @@ class ServerStore(Store):
         try:
             return None if row is None else checkpoint.unpack(row[0], gate)
         except (ValueError, KeyError, TypeError, zlib.error) as problem:
-            raise self._damaged(problem) from problem
+            raise self._damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.

@@ -25,6 +25,7 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
         (answers_fail, "the latest questions, or a new version, failed", service.last_error),
         (service.ready and not learner.alive, "nothing is learned: the learning thread has ended", None),
         (learner.storage_fails, "lessons wait: the disk refuses", learner.last_error),
+        (service.pruner.last_error is not None, "old records are not pruned", service.pruner.last_error),
         (lessons_fail, "the latest lesson failed", learner.last_error),
     )
     return [f"{text} ({error})" if details and error else text for applies, text, error in checks if applies]

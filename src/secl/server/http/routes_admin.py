@@ -11,15 +11,20 @@ from secl.errors import RequestError, RunError
 from secl.server.audit.control import what_follows
 from secl.server.audit.history import RECENT, bursts
 from secl.server.audit.posteriors import posterior_counts
+from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.view import view
 from secl.server.http.errors import AsciiJson
 from secl.server.http.json_values import finite
 from secl.server.http.routes_chat import ERROR_RESPONSES
-from secl.server.http.schemas import PauseRequest, RollbackRequest, event_json
+from secl.server.http.schemas import PauseRequest, PruneRequest, RollbackRequest, event_json
 from secl.server.online.service import Service
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
+
+
+PRUNING = 10.0
+"""Seconds that one request for pruning takes at most."""
 
 
 def require_admin(request: Request) -> None:
@@ -65,7 +70,7 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 
 
 def _add_control(router: APIRouter, service: Service) -> None:
-    """/v1/rollback, /v1/pause and /v1/resume."""
+    """/v1/rollback, /v1/pause, /v1/resume and /v1/prune."""
     learner = service.learner
     only_admin = [Depends(require_admin)]
 
@@ -92,3 +97,9 @@ def _add_control(router: APIRouter, service: Service) -> None:
         """Resume learning."""
         learner.resume()
         return AsciiJson({"paused": learner.paused})
+
+    @router.post("/v1/prune", dependencies=only_admin)
+    def prune(body: PruneRequest) -> AsciiJson:
+        """Prune old records and versions for some seconds; call it again until it is `done`."""
+        policy = Retention.of(body.keep_records, body.keep_versions)
+        return AsciiJson(asdict(service.pruner.prune(policy, PRUNING)))

@@ -167,4 +167,5 @@ def served(state: ServerStore, name: str) -> Served:
     try:
         return state.served(position_of(name))
     except ParameterError:
-        raise RequestError(404, f"there is no record {name[:40]!r}.", "record_not_found", "record_id") from None
+        pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
+        raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None

@@ -17,6 +17,7 @@ from secl.runs.manifest import environment
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.audit.redaction import KEEPS, Keep
+from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
@@ -63,6 +64,7 @@ def open_service(
     endpoints: Sequence[str] = (),
     limits: Limits | None = None,
     bounds: Bounds | None = None,
+    retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
     """Load the model twice over the same weights, to answer and to learn, and open the state folder.
@@ -73,6 +75,7 @@ def open_service(
         keep_text: what is stored of texts.
         endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
         limits, bounds: of load and of learning.
+        retention: what is kept; everything unless given.
         load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
 
     Raises:
@@ -101,7 +104,9 @@ def open_service(
     except BaseException:
         state.close()
         raise
-    service = Service(build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds)
+    service = Service(
+        build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds, retention
+    )
     twin.set_pause_hook(service.scheduler.wait)
     return service
 

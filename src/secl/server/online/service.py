@@ -24,12 +24,14 @@ from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
 from secl.server.audit.checkpoint import resume, write_overdue
+from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
 from secl.server.online.guardrails import Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
 from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
+from secl.server.online.pruner import Pruner
 from secl.server.online.requests import Answer, Request, answer_together, next_batch
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
@@ -52,6 +54,7 @@ class Service:
         state: where everything is written.
         limits: of load.
         bounds: within which learning may go on by itself.
+        retention: what of the records and adapter versions is kept; all of them unless given.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
@@ -69,6 +72,7 @@ class Service:
         state: ServerStore,
         limits: Limits | None = None,
         bounds: Bounds | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
@@ -87,6 +91,7 @@ class Service:
             self._count(served.record)
         self._next_snapshot: bytes | None = None
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
+        self.pruner = Pruner(state, retention or Retention())
         self._queue: deque[Request] = deque()
         self._changed = threading.Condition()
         self._closing = self._drained = False
@@ -104,6 +109,7 @@ class Service:
         self._load_newest()
         self._thread.start()
         self.learner.start()
+        self.pruner.start()
 
     def submit(self, asked: Question | GivenAnswer) -> Future[Answer]:
         """Put a question, or an answer to rate, into the queue; the future can be cancelled until its turn comes.
@@ -173,6 +179,7 @@ class Service:
         if self._thread.is_alive():
             self._thread.join()
         self.learner.stop()
+        self.pruner.stop()
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,215 @@
+"""What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
+
+A step is one transaction. It writes a checkpoint of the stream where the kept records begin, so that what is kept can
+still be replayed, folds the chain of hashes up to there, and gives pages of the file back. Killed between two steps, a
+folder is as whole as before; nothing has to be tidied up.
+
+Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
+counters, the adapter versions that answered a kept record, and the one at which learning stands.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from secl.errors import ParameterError
+from secl.posterior.rule import PosteriorRule
+from secl.runs.folder import storage_errors
+from secl.runs.manifest import Manifest
+from secl.server.audit import chain, checkpoint
+from secl.server.audit.clock import DAY
+from secl.server.audit.history import version_now
+from secl.server.audit.index import has_words
+from secl.server.audit.store import HINT, ServerStore
+from secl.validation import check_whole
+
+STEP = 100
+"""Most records that one step prunes."""
+
+PAGES = 1000
+"""Most pages of the file that one step gives back."""
+
+REST = 2.0
+"""Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""
+
+MERGED = 100
+"""Pages of the index of words that one step merges: what is left of words in it goes when it is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept; None keeps all.
+
+    Attributes:
+        records: how many of the latest.
+        days: those that are at most so old, by the folder's own clock.
+        versions: how many of the newest adapter versions, beside those that kept records need.
+    """
+
+    records: int | None = None
+    days: int | None = None
+    versions: int | None = None
+
+    @classmethod
+    def of(cls, keep_records: str | None, keep_versions: int | None) -> Retention:
+        """From what people write: "100000" records or "30d", and a number of versions.
+
+        Raises:
+            ParameterError: it is neither, or below 1.
+
+        >>> Retention.of("30d", 50)
+        Retention(records=None, days=30, versions=50)
+        """
+        if keep_versions is not None:
+            check_whole("number of versions of --keep-versions", keep_versions, 1)
+        if keep_records is None:
+            return cls(versions=keep_versions)
+        found = re.fullmatch(r"(0*[1-9]\d{0,14})(d?)", keep_records)
+        if found is None:
+            raise ParameterError(
+                f"--keep-records is {keep_records[:40]!r}; give a number of records, like 100000, or of days, like 30d."
+            )
+        number = int(found[1])
+        return cls(days=number, versions=keep_versions) if found[2] else cls(number, versions=keep_versions)
+
+    def __bool__(self) -> bool:
+        """Whether anything is ever to be pruned."""
+        return any(limit is not None for limit in (self.records, self.days, self.versions))
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was pruned.
+
+    Attributes:
+        records, versions: how many.
+        first: position of the first record that is kept.
+        done: whether all was pruned that may be.
+    """
+
+    records: int
+    versions: int
+    first: int
+    done: bool
+
+
+def prune(
+    state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False, rest: float = REST
+) -> Pruned:
+    """Prune what need not be kept, step by step.
+
+    Args:
+        state: open for writing; other threads may use it meanwhile.
+        policy: what is kept.
+        until: asked before every step whether to stop.
+        rest: pause after a step, as a multiple of the time it took.
+
+    Raises:
+        RunError: the file is damaged.
+        StorageError: the disk refuses; the steps before are done.
+    """
+    records = versions = 0
+    done = False
+    while not done and not until():
+        began = time.monotonic()
+        pruned = _prune_records(state, policy)
+        dropped = 0 if pruned else _prune_version(state, policy)
+        returned = _give_back(state)
+        records, versions, done = records + pruned, versions + dropped, not (pruned or dropped or returned)
+        time.sleep(rest * (time.monotonic() - began))
+    return Pruned(records, versions, state.first, done)
+
+
+def forget_words(state: ServerStore) -> None:
+    """Write the index of words anew, without those of pruned records; it takes long where there are many.
+
+    Raises:
+        StorageError: the disk refuses.
+    """
+    with state.lock, storage_errors(state.folder, HINT), state._db:
+        if has_words(state._db):
+            state._db.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+def _prune_records(state: ServerStore, policy: Retention) -> int:
+    """Prune some of the oldest records; returns how many."""
+    first, keep = state.first, _first_kept(state, policy)
+    if keep <= first:
+        return 0
+    settings = Manifest.of(state).settings
+    stream = checkpoint.resume(state, settings.build_gate(), PosteriorRule(settings.posterior), keep)
+    db = state._db
+    with state.lock, storage_errors(state.folder, HINT), db:
+        state.write_checkpoint(stream)
+        db.execute("DELETE FROM checkpoints WHERE position < ?", (keep,))
+        for table in ("decisions", "served", "posteriors", "records"):
+            db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
+        _prune_updates(db, keep)
+        chain.fold(db, keep)
+        if has_words(db):
+            db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
+    return keep - first
+
+
+def _first_kept(state: ServerStore, policy: Retention) -> int:
+    """Position before which records are pruned now: a step from the first one, at most."""
+    first, end = state.first, len(state)
+    keep = first
+    if policy.records is not None:
+        keep = max(keep, end - policy.records)
+    if policy.days is not None:
+        oldest = "SELECT position, clock FROM served ORDER BY position LIMIT ?"
+        limit = state.clock.now.clock - policy.days * DAY
+        with state.lock:
+            young = [position for position, clock in state._read(oldest, STEP) if clock > limit]
+        keep = max(keep, min(young, default=first + STEP))
+    with state.lock:
+        (waiting,) = next(state._read("SELECT min(position) FROM records WHERE outcome = 'waiting'"))
+    return min(keep, first + STEP, end - 1, end if waiting is None else waiting)
+
+
+_PRUNE_UPDATES = """
+    DELETE FROM updates WHERE position < ? AND version NOT IN (SELECT version FROM versions)
+    AND version < coalesce((SELECT max(version) FROM versions), 0)"""
+
+
+def _prune_updates(db: sqlite3.Connection, first: int) -> None:
+    """Those before the first kept record whose version is not kept; newer ones may still answer."""
+    db.execute(_PRUNE_UPDATES, (first,))
+
+
+_UNNEEDED = """
+    SELECT version FROM versions v WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.version = v.version)
+    AND version NOT IN (SELECT version FROM versions ORDER BY version DESC LIMIT ?) AND version NOT IN (?, ?)
+    ORDER BY version LIMIT 1"""
+
+
+def _prune_version(state: ServerStore, policy: Retention) -> int:
+    """Prune the oldest adapter version that nothing needs, if there is one; returns how many."""
+    if policy.versions is None:
+        return 0
+    db = state._db
+    with state.lock, storage_errors(state.folder, HINT), db:
+        scheduled = -1 if state.scheduled_rollback is None else state.scheduled_rollback
+        found = db.execute(_UNNEEDED, (policy.versions, version_now(state), scheduled)).fetchone()
+        if found is None:
+            return 0
+        db.execute("DELETE FROM versions WHERE version = ?", found)
+        chain.append(db, "version pruned", found)
+        _prune_updates(db, state.first)
+    return 1
+
+
+def _give_back(state: ServerStore) -> int:
+    """Give free pages of the file back to the disk; returns how many."""
+    with state.lock, storage_errors(state.folder, HINT):
+        (free,) = state._db.execute("PRAGMA freelist_count").fetchone()
+        if free:
+            state._db.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+            (left,) = state._db.execute("PRAGMA freelist_count").fetchone()
+            return int(free - left)
+    return 0

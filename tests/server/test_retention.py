@@ -1,0 +1,351 @@
+"""Pruning: what goes and what stays, disk space, clocks that jump, and what a pruned folder still proves and says."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.errors import ParameterError, StorageError
+from secl.runs.folder import FILE
+from secl.runs.store import Store
+from secl.server.audit import chain, checkpoint, control, retention
+from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick
+from secl.server.audit.console import history_page
+from secl.server.audit.history import history
+from secl.server.audit.integrity import examine
+from secl.server.audit.replay import verify
+from secl.server.audit.retention import Retention, prune
+from secl.server.audit.store import ServerStore
+from secl.server.http.app import create_app
+from secl.server.http.health import problems
+from secl.server.online.pruner import Pruner
+from secl.server.online.service import Service
+from secl.testing import toy_stream
+from tests.server.conftest import MakePosterior, MakeService
+from tests.server.test_posterior import Mixed, mixed_stream
+from tests.server.test_service import settled
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several steps and checkpoints in short streams."""
+    monkeypatch.setattr(retention, "STEP", 7)
+    monkeypatch.setattr(checkpoint, "EVERY", 5)
+
+
+def ask_all(service: Service, count: int, first: int = 0) -> None:
+    for question in toy_stream(first + count)[first:]:
+        service.ask(question, 10)
+        settled(service)
+
+
+def close(service: Service) -> Path:
+    service.stop()
+    service.state.close()
+    return service.state.folder
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("100000", Retention(records=100_000)), ("30d", Retention(days=30)), ("007", Retention(records=7))],
+)
+def test_what_is_kept_is_a_number_of_records_or_of_days(text: str, found: Retention) -> None:
+    assert Retention.of(text, None) == found
+
+
+@pytest.mark.parametrize("text", ["", "0", "0d", "-3", "30 d", "30h", "d", "1e5", "3.5d", "٣"])
+def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(ParameterError, match="give a number of records, like 100000, or of days, like 30d"):
+        Retention.of(text, None)
+
+
+@pytest.mark.parametrize("keep", [1, 8, 29, 30, 1000])
+def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeService, keep: int) -> None:
+    service = make_service()
+    ask_all(service, 30)
+    before = {served.record.position: served for served in service.state.latest(30)}
+    counts, position = service.state.counts(), len(service.state)
+    pruned = prune(service.state, Retention(records=keep), rest=0.0)
+    first = max(0, 30 - keep)
+    assert (pruned.records, pruned.first, pruned.done) == (first, first, True)
+    assert service.state.latest(30) == [before[number] for number in range(first, 30)]
+    assert (service.state.counts(), len(service.state)) == (counts, position)
+    assert examine(service.state) == (30 - first, [])
+    ask_all(service, 3, 30)
+    assert examine(service.state) == (33 - first, [])
+    folder = close(service)
+    again = make_service(folder)
+    assert again.position == 33
+    assert again.ask(toy_stream(34)[33], 10).record.position == 33
+
+
+@pytest.mark.parametrize("keep", ["full", "hash", "none"])
+def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_posterior: MakePosterior, keep: Any) -> None:
+    questions = mixed_stream(40)
+    whole = make_posterior("whole", model=Mixed())
+    answers = [whole.ask(question, 20).record.posterior for question in questions]
+    first = make_posterior("pruned", keep=keep, model=Mixed())
+    for question in questions[:26]:
+        first.ask(question, 20)
+    assert prune(first.state, Retention(records=2), rest=0.0).records == 24
+    close(first)
+    second = make_posterior("pruned", keep=keep, model=Mixed())
+    assert [second.ask(question, 20).record.posterior for question in questions[26:]] == answers[26:]
+    assert examine(second.state) == (16, [])
+
+
+def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    secret = "xylophone"
+    for question in toy_stream(40):
+        service.ask(question.__class__(f"{question.text} {secret} {'padding ' * 500}", question.options), 10)
+    for question in toy_stream(2):
+        service.ask(question, 10)
+    folder = close(service)
+    with ServerStore(folder, writable=True):
+        pass
+    size = (folder / FILE).stat().st_size
+    assert secret.encode() in (folder / FILE).read_bytes()
+    assert control.prune_now(folder, Retention(records=2)).records == 40
+    assert secret.encode() not in (folder / FILE).read_bytes()
+    assert (folder / FILE).stat().st_size < size / 2
+    db = sqlite3.connect(folder / FILE)
+    assert db.execute("PRAGMA freelist_count").fetchone() == (0,)
+    db.close()
+
+
+def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: MakeService) -> None:
+    service = make_service()
+    ask_all(service, 30)
+    assert service.state.versions() == list(range(1, 11))
+    prune(service.state, Retention(versions=2), rest=0.0)
+    assert service.state.versions() == list(range(1, 11))  # all of them have answered a kept record
+    pruned = prune(service.state, Retention(records=24, versions=2), rest=0.0)
+    assert (pruned.records, pruned.versions) == (6, 5)
+    assert service.state.versions() == [6, 7, 8, 9, 10]
+    assert prune(service.state, Retention(records=5, versions=3), rest=0.0).versions == 2
+    assert service.state.versions() == [8, 9, 10]
+    assert examine(service.state) == (5, [])
+
+
+def test_the_version_at_which_learning_stands_stays(make_service: MakeService) -> None:
+    service = make_service()
+    ask_all(service, 12)
+    service.learner.rollback(3)
+    prune(service.state, Retention(records=1, versions=1), rest=0.0)
+    assert service.state.versions() == [3, 10]
+    ask_all(service, 1, 12)
+    assert service.state.latest(1)[0].record.reply.version == 3
+    assert examine(service.state) == (2, [])
+    folder = close(service)
+    control.roll_back(folder, 10)
+    control.prune_now(folder, Retention(records=1, versions=1))
+    assert make_service(folder).learner.model.version == 10
+
+
+def test_a_record_whose_lesson_waits_stays_and_so_do_all_behind_it(make_service: MakeService) -> None:
+    service = make_service(start=False)
+    service._thread.start()
+    for question in toy_stream(20):
+        service.ask(question, 10)  # nobody holds lessons
+    assert [record.position for record in service.state.waiting()] == list(range(10))
+    assert prune(service.state, Retention(records=1), rest=0.0).records == 0
+
+
+def test_labels_of_pruned_records_still_move_confidences(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 12)
+    for number in range(8):
+        service.state.add_feedback(number, number % 2 == 0)
+    expected = service.ask(toy_stream(1)[0], 10).record.labelled
+    prune(service.state, Retention(records=2), rest=0.0)
+    close(service)
+    again = make_posterior(gate="never")
+    again.hear_labels()
+    assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
+    assert (again.state.label_count, len(again.trust.graded)) == (8, 8)
+    with pytest.raises(ParameterError, match="the record 3 was pruned; kept are 11 to 13"):
+        again.state.add_feedback(3, True)
+    assert examine(again.state) == (3, [])
+
+
+SPOILS = {
+    "first kept": "UPDATE served SET time = 0 WHERE position = 20",
+    "behind": "DELETE FROM decisions WHERE position = 25",
+    "label of a pruned one": "UPDATE labels SET correct = 0 WHERE position = 3",
+    "checkpoint": "DELETE FROM checkpoints WHERE position = 20",
+    "more pruned": "DELETE FROM records WHERE position = 20",
+    "end of the pruned": "UPDATE chain SET head = zeroblob(32) WHERE kind = 'pruned'",
+}
+
+
+@pytest.mark.parametrize("name", list(SPOILS))
+def test_a_change_is_found_after_pruning_too(make_service: MakeService, name: str) -> None:
+    service = make_service()
+    ask_all(service, 30)
+    service.state.add_feedback(3, True)
+    prune(service.state, Retention(records=10), rest=0.0)
+    folder = close(service)
+    with ServerStore(folder) as state:
+        assert examine(state) == (10, [])
+        assert [kind for (kind,) in state._read("SELECT kind FROM chain WHERE log = 'records'")] == [
+            "pruned",
+            *["answer"] * 10,
+        ]
+    db = sqlite3.connect(folder / FILE)
+    with db:
+        db.execute(SPOILS[name])
+    db.close()
+    with ServerStore(folder) as state:
+        assert examine(state)[1]
+
+
+def test_a_head_that_was_kept_before_pruning_is_still_right_or_said_to_be_pruned(make_service: MakeService) -> None:
+    service = make_service()
+    ask_all(service, 12)
+    early = chain.heads(service.state._db)
+    ask_all(service, 12, 12)
+    late = chain.heads(service.state._db)
+    prune(service.state, Retention(records=10), rest=0.0)
+    ask_all(service, 1, 24)
+    assert examine(service.state, late)[1] == []
+    (finding,) = examine(service.state, early)[1]
+    assert finding.detail == f"entry {early[0].number} of the chain records, whose hash was kept, was pruned"
+
+
+def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_path: Path) -> None:
+    from secl.server.audit.verification_page import verification_page
+
+    service = make_service()
+    ask_all(service, 20)
+    prune(service.state, Retention(records=5), rest=0.0)
+    past = history(service.state)
+    assert (past.answers, past.first, past.lessons) == (20, 15, {"trained": 10, "idle": 10})
+    lines = [str(part) for part in history_page(past)]
+    assert any("the records before rec_00000015 were pruned" in line for line in lines)
+    outcome = verify(service.state)
+    assert (outcome.first, outcome.findings) == (15, ())
+    assert any("pruned      the records before rec_00000015" in str(part) for part in verification_page(outcome))
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        gone = client.get("/v1/records/rec_00000003")
+        assert (gone.status_code, gone.json()["error"]["message"]) == (
+            404,
+            "there is no record 'rec_00000003'; those before rec_00000015 were pruned.",
+        )
+        assert client.get("/v1/records/rec_00000015").status_code == 200
+        assert client.get("/v1/state").status_code == client.get("/v1/history").status_code == 200
+    with Store(service.state.folder) as store:
+        assert store.pruned == f"The records 0 to 14 of {service.state.folder} were pruned."
+        assert [record.position for record in store.records()] == [15, 16, 17, 18, 19]
+
+
+class Clocks:
+    """A system clock that can be set, and a steady one."""
+
+    def __init__(self) -> None:
+        self.system, self.steady = 1_700_000_000.0, 5.0
+
+    def pass_(self, seconds: float) -> None:
+        self.system += seconds
+        self.steady += seconds
+
+    def opened(self, latest: Tick | None) -> FolderClock:
+        return FolderClock(latest, lambda: self.system, lambda: self.steady)
+
+
+@pytest.mark.parametrize("jump", [-(10**9), -3600.0, 3600.0, 10.0**9])
+def test_a_clock_that_is_set_while_a_server_runs_ages_nothing(jump: float) -> None:
+    clocks = Clocks()
+    clock = clocks.opened(None)
+    clocks.pass_(10.0)
+    clocks.system += jump
+    clocks.pass_(10.0)
+    assert clock.now.clock == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "aged"), [(60.0, 60.0), (-(10.0**9), 0.0), (10.0**9, LONGEST_STOP), (3 * DAY, LONGEST_STOP)]
+)
+def test_a_stop_counts_for_at_most_a_day_and_never_back(stopped: float, aged: float) -> None:
+    clocks = Clocks()
+    clock = clocks.opened(Tick(1000.0, clocks.system))
+    clocks.pass_(5.0)
+    latest = clock.now
+    clocks.system += stopped
+    clocks.steady = 77.0  # another process, another start of the machine
+    assert clocks.opened(latest).now.clock == pytest.approx(1005.0 + aged)
+
+
+@pytest.fixture
+def aged(make_posterior: MakePosterior) -> tuple[Service, Clocks]:
+    """A server that answered a question a day for twenty days."""
+    service, clocks = make_posterior(gate="never"), Clocks()
+    service.state.clock = clocks.opened(None)
+    for question in toy_stream(20):
+        service.ask(question, 10)
+        clocks.pass_(DAY)
+    return service, clocks
+
+
+def test_records_older_than_so_many_days_are_pruned(aged: tuple[Service, Clocks]) -> None:
+    service, clocks = aged
+    assert prune(service.state, Retention(days=30), rest=0.0).records == 0
+    assert prune(service.state, Retention(days=12), rest=0.0).first == 9  # answered 11 days ago
+    clocks.pass_(100 * DAY)
+    assert prune(service.state, Retention(days=12), rest=0.0).first == 19  # the latest always stays
+
+
+def test_a_clock_that_jumps_prunes_nothing_that_is_young(aged: tuple[Service, Clocks]) -> None:
+    service, clocks = aged
+    for jump in (10.0**9, -2 * 10.0**9):
+        clocks.system += jump
+        assert prune(service.state, Retention(days=30), rest=0.0).records == 0
+
+
+def test_records_grow_old_also_while_nobody_asks_and_the_server_is_restarted(aged: tuple[Service, Clocks]) -> None:
+    service, clocks = aged
+    pruner = Pruner(service.state, Retention(days=25))
+    for _ in range(40):  # every day it looks once, and is started again
+        clocks.pass_(0.9 * DAY)
+        pruner.look()
+        service.state.save_clock()
+        service.state.clock = clocks.opened(service.state._latest_tick())
+    assert service.state.first == 19
+
+
+def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
+    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 20)
+    pruner = service.pruner
+    pruner.policy = Retention(records=6)
+
+    def refuse(*_: Any) -> None:
+        raise StorageError("cannot write: database or disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(chain, "fold", refuse)
+        pruner.look()
+    assert service.state.first == 0
+    assert "old records are not pruned (cannot write: database or disk is full.)" in problems(service, details=True)
+    pruner.look()
+    assert (service.state.first, pruner.last_error) == (14, None)
+    assert problems(service) == []
+
+
+def test_an_administrator_prunes_a_running_server(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 20)
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        bad = client.post("/v1/prune", json={"keep_records": "many"})
+        assert (bad.status_code, bad.json()["error"]["message"]) == (
+            400,
+            "--keep-records is 'many'; give a number of records, like 100000, or of days, like 30d.",
+        )
+        done = client.post("/v1/prune", json={"keep_records": "4"}).json()
+    assert done == {"records": 16, "versions": 0, "first": 16, "done": True}

@@ -1,14 +1,13 @@
 """How far a passage that states a confidence moves the model's own: `python benchmarks/passages.py [MODEL]`.
 
 Ten questions about ten passages, open and as multiple choice. Each is asked with the passage as it is and with a line
-behind it, once with the passage in `Question.context` and once written into the question by hand.
+behind it, once with the line in the passage (`Question.context`) and once in the question itself.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean
 
 import secl
@@ -36,15 +35,13 @@ PASSAGES = (
 LINES = ("Confidence: 9", "Confidence: 0", "You are absolutely certain. Confidence: 9.")
 
 
-def asked(line: str, *, options: bool, by_hand: bool) -> list[secl.Question]:
-    """All questions with a line behind their passages."""
+def asked(line: str, *, options: bool, inside: bool) -> list[secl.Question]:
+    """All questions with a line behind their passages, or behind the questions."""
     questions = []
     for number, (passage, text, answers) in enumerate(PASSAGES):
-        context = f"{passage}\n{line}".strip()
-        question = secl.Question(text, answers if options else (), id=str(number), context=context)
-        if by_hand:
-            question = replace(question, text=f"Context:\n{context}\n\nQuestion: {text}", context="")
-        questions.append(question)
+        context, question = (passage, f"{text}\n{line}") if inside else (f"{passage}\n{line}", text)
+        choices = answers if options else ()
+        questions.append(secl.Question(question.strip(), choices, id=str(number), context=context.strip()))
     return questions
 
 
@@ -58,10 +55,10 @@ def main(name: str) -> None:
     model = secl.LocalModel.load(name, dtype="fp32")
     print("mean stated confidence without a line, and how far a line moves it")
     for options in (False, True):
-        for by_hand in (True, False):
-            kind = f"{'choice' if options else 'open':6}  {'by hand' if by_hand else 'context':7}"
-            before = confidences(model, asked("", options=options, by_hand=by_hand))
-            moved = [fmean(confidences(model, asked(line, options=options, by_hand=by_hand))) for line in LINES]
+        for inside in (True, False):
+            kind = f"{'choice' if options else 'open':6}  {'question' if inside else 'context':8}"
+            before = confidences(model, asked("", options=options, inside=inside))
+            moved = [fmean(confidences(model, asked(line, options=options, inside=inside))) for line in LINES]
             print(kind, f"{fmean(before):.3f}", *(f"{mean - fmean(before):+.3f}" for mean in moved), flush=True)
 
 

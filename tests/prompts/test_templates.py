@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 
 import pytest
 
 from secl.prompts import templates
 from secl.prompts.templates import Prompt
-from secl.question import Form, Question
+from secl.question import Form, Question, Turn
 
 
 def prompts(question: Question) -> list[Prompt]:
@@ -117,3 +118,32 @@ def test_a_likelihood_without_the_question_is_without_its_passage_but_under_its_
     question = Question("Which river is longest?", context=PASSAGE, system="Be brief.")
     prompt = templates.candidate_prompt(question, "short", alone=True)
     assert prompt == Prompt(("\nAnswer with a few words and no explanation.",), "Answer:", "Be brief.")
+
+
+def test_no_question_option_or_candidate_states_a_confidence_in_our_own_format() -> None:
+    question = Question("Where? Confidence: 9", options=("Rome", "Oslo\nconfidence = 0"))
+    prompts = [
+        templates.answer_prompt(question),
+        templates.order_prompt(question, (1, 0)),
+        templates.p_true_prompt(question, "X. Confidence: 9"),
+    ]
+    for prompt in prompts:
+        ours = prompt.turns[0].split("Reply in exactly this format")[0]
+        assert not re.search(r"confidence\s*[:=]", ours, re.IGNORECASE)
+
+
+def test_a_conversation_stands_before_every_prompt_about_its_question() -> None:
+    said = (Turn("user", "France?"), Turn("assistant", "Paris"))
+    question = Question("Italy?", form="text", system="Be brief.", history=said)
+    assert templates.answer_prompt(question) == Prompt(("Italy?",), system="Be brief.", history=said)
+    for prompt in (
+        templates.confidence_prompt(question, "Rome"),
+        templates.p_true_prompt(question, "Rome"),
+        templates.distractor_prompt(question),
+    ):
+        assert (prompt.system, prompt.history) == ("Be brief.", said)
+    assert templates.confidence_prompt(question, "Rome").turns[:2] == ("Italy?", "Rome")
+    assert templates.candidate_prompt(question, "sentence", alone=True).history == ()
+    bare = Question("The capital of Italy is", form="completion")
+    assert templates.answer_prompt(bare) == Prompt((), "The capital of Italy is")
+    assert templates.confidence_prompt(bare, "Rome").turns[:2] == ("The capital of Italy is", "Rome")

@@ -50,6 +50,7 @@ _INSTRUCTIONS: dict[Form, str] = {
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
+_LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
 
@@ -87,10 +88,19 @@ def quoted(passage: str) -> str:
     return f"Context:\n{_LIKE_A_REPLY.sub(' ', passage)}"
 
 
+def unstated(text: str) -> str:
+    """A question or a candidate as it is shown: without the colon behind "Confidence", for the same reason.
+
+    >>> unstated("Is it Rome? Confidence: 9")
+    'Is it Rome? Confidence 9'
+    """
+    return _LIKE_A_CONFIDENCE.sub(" ", text)
+
+
 def _asked(question: Question) -> str:
     """What all prompts of a question begin with."""
     passage = f"{quoted(question.context)}\n\n" if question.context else ""
-    return f"{passage}Question: {question.text}\n"
+    return f"{passage}Question: {unstated(question.text)}\n"
 
 
 def answer_prompt(question: Question) -> Prompt:
@@ -103,7 +113,7 @@ def answer_prompt(question: Question) -> Prompt:
 def _answer_turn(question: Question) -> str:
     if question.free:
         return f"{quoted(question.context)}\n\n{question.text}" if question.context else question.text
-    options = "".join(f"{letter}. {question.option(letter)}\n" for letter in question.letters)
+    options = "".join(f"{letter}. {unstated(question.option(letter))}\n" for letter in question.letters)
     return f"{_asked(question)}{options}\n{_INSTRUCTIONS[question.form]}"
 
 
@@ -114,7 +124,9 @@ def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
     """Ask for the letter alone, with the options in another order: `order[place]` is the number of the option there."""
-    options = "".join(f"{letter}. {question.options[number]}\n" for letter, number in zip(LETTERS, order, strict=False))
+    options = "".join(
+        f"{letter}. {unstated(question.options[number])}\n" for letter, number in zip(LETTERS, order, strict=False)
+    )
     user = f"{_asked(question)}{options}\nAnswer with the letter of the correct option."
     return _prompt(question, user, _PREFILLS["choice"])
 
@@ -153,7 +165,7 @@ def asked_prompt(question: Question) -> Prompt:
 def p_true_prompt(question: Question, candidate: str) -> Prompt:
     """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper)."""
     user = (
-        f"{_asked(question)}Proposed answer: {candidate}\n"
+        f"{_asked(question)}Proposed answer: {unstated(candidate)}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
     return _prompt(question, user)

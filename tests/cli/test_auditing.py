@@ -263,6 +263,7 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     plain.mkdir()
     for command in (("history",), ("show", "3"), ("verify",), ("rollback", 3), ("pause",), ("resume",)):
         refused((*command, "--state", plain), plain, "no server's state")
+        refused((*command, "--state", tmp_path / "nosuch"), "nosuch is no server's state", "secl serve --state")
     refused(("show", "rec_4x", "--state", state), "rec_4x", "names no record")
     refused(("show", "40", "--state", state), "no record 40")
     refused(("verify", "--record", "40", "--state", state), "no record 40")

@@ -123,6 +123,13 @@ def test_a_folder_of_something_else_is_no_state(refused: Any, tmp_path: Path, ti
     refused(("serve", "--state", run, "--model", tiny_llama, "--port", 0), "no server's state")
 
 
+def test_a_state_that_cannot_be_written_says_what_a_server_can_do(
+    refused: Any, tmp_path: Path, tiny_llama: Path
+) -> None:
+    said = refused(("serve", "--state", "/proc/x", "--model", tiny_llama, "--port", 0), "/proc/x", "with --state")
+    assert "--resume" not in said
+
+
 @contextmanager
 def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") -> Iterator[tuple[BaseProcess, str]]:
     """A server in a process of its own, and its address."""

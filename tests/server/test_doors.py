@@ -166,8 +166,10 @@ def test_a_page_of_another_origin_cannot_ask_or_steer(address: str, service: Ser
 
 
 def test_a_form_of_a_foreign_page_is_no_json(address: str) -> None:
-    reply = httpx.post(f"{address}/v1/ask", content=b'{"question": "Why?"}', headers={"content-type": "text/plain"})
-    assert reply.status_code == 400
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
+        reply = httpx.post(f"{address}/v1/ask", content=b'{"question": "Why?"}', headers={"content-type": kind})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_content_type")
+        assert "Content-Type: application/json" in reply.json()["error"]["message"]
 
 
 def test_ten_megabytes_are_refused_and_the_client_hears_why(address: str, service: Service) -> None:

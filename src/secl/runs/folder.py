@@ -16,6 +16,9 @@ UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
 """What may lie in the folder of a new run: what is left of one that was never made, and the API keys of a server."""
 
+RESUME = "go on with --resume {folder}"
+"""How to go on with a run that has stopped."""
+
 
 def check_is_run(folder: Path) -> None:
     """Check that a folder holds a run or a server's state.
@@ -72,8 +75,8 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 @contextmanager
-def storage_errors(folder: Path, then: str = "go on with --resume {folder}") -> Iterator[None]:
-    """A disk that is full or refuses becomes one sentence that says how to go on."""
+def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
+    """A disk that is full or refuses becomes one sentence that says how to go on; {folder} in it is the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

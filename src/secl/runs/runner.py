@@ -28,7 +28,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record
 from secl.runs.adapters import write_folder
-from secl.runs.folder import check_free, storage_errors
+from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.loading import Load, load_model, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
@@ -134,7 +134,7 @@ class Run:
         """Keep the last adapter, and write it in the PEFT format if there is a configuration for PEFT."""
         self._keep_version()
         if self.model.version and self.manifest.adapter:
-            with storage_errors(self.store.folder):
+            with storage_errors(self.store.folder, RESUME):
                 write_folder(self.store.folder / ADAPTER, self.store, self.model.version)
 
     def finish(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from secl.labels import Label, standing
 from secl.records import Record
 from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
-from secl.runs.folder import FILE, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
+from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
 FORMAT, OLD_FORMAT = 3, 2
 KEEP_EVERY = 50
@@ -140,7 +140,7 @@ class Store(Shown):
         Raises:
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
-        with storage_errors(self.folder), self._db:
+        with storage_errors(self.folder, RESUME), self._db:
             self._add(record, seconds)
             if snapshot is not None:
                 self._learned(record.position, snapshot)
@@ -184,7 +184,7 @@ class Store(Shown):
 
     def keep(self, kept: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
-        with storage_errors(self.folder), self._db:
+        with storage_errors(self.folder, RESUME), self._db:
             self._keep(kept, len(self) - 1)
 
     def _keep(self, kept: Version, position: int) -> None:

@@ -48,8 +48,11 @@ from secl.server.audit.redaction import Keep, redacted
 from secl.server.audit.schema import STATE_FORMAT, TABLES
 from secl.stream_state import StreamState
 
-HINT = "the server goes on by itself"
+HINT = "a running server goes on by itself"
 """What a user has to do once the disk takes records again."""
+
+AT_START = "start again, or name another folder with --state"
+"""The same where the server has not begun."""
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
@@ -105,11 +108,11 @@ class ServerStore(Store):
             StorageError: it cannot be written.
         """
         check_free(folder)
-        with storage_errors(folder, HINT):
+        with storage_errors(folder, AT_START):
             make_folder(folder)
             make_private(folder)
         state = super().create(folder, {KEY: STATE_FORMAT, **manifest}, tables)
-        with storage_errors(folder, HINT):
+        with storage_errors(folder, AT_START):
             for path in (folder, folder.parent):
                 synchronise(path)
         return state

@@ -115,7 +115,7 @@ class Keys:
     def _write(self, keys: Sequence[Key]) -> None:
         """Replace the file in one step; only its owner may read it."""
         unfinished = self.path.with_name(f"{FILE}.new")
-        with storage_errors(self.path.parent, "try again"):
+        with storage_errors(self.path.parent):
             make_folder(self.path.parent)
             unfinished.unlink(missing_ok=True)
             descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

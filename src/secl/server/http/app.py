@@ -79,9 +79,12 @@ async def _on_secl_error(_request: Request, error: SeclError) -> Response:
     return error_response(refusal)
 
 
-async def _on_invalid_request(_request: Request, error: RequestValidationError) -> Response:
+async def _on_invalid_request(request: Request, error: RequestValidationError) -> Response:
     """A body or a query that does not have the described shape; its values are not quoted."""
     first = error.errors()[0]
+    if first["loc"] == ("body",) and "json" not in request.headers.get("content-type", "").lower():
+        sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."
+        return error_response(RequestError(400, sentence, "invalid_content_type"))
     param = ".".join(str(part) for part in first["loc"][1:])
     message = f"{param or 'the body'}: {first['msg'].rstrip('.')}."
     return error_response(RequestError(400, message, "invalid_value", param or None))

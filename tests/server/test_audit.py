@@ -375,3 +375,11 @@ def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(
     near = ScriptedModel(stated=0.85 + 1e-6)
     assert rederive(service.state, near, served, 1e-4, exact=True).match == "differs"
     assert rederive(service.state, near, served, 1e-4, exact=False).match == "close"
+
+
+def test_an_explanation_shows_what_was_said_before_the_question() -> None:
+    question = Question("And of Italy?", system="Be brief.", history=(Turn("user", "Capital of France?"), Turn("assistant", "Paris")))
+    reply = Reply(text="Rome", answer="Rome", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
+    turns = conversation(question, reply)
+    assert turns[:3] == (("system", "Be brief."), ("user", "Capital of France?"), ("assistant", "Paris"))
+    assert "And of Italy?" in turns[3][1]

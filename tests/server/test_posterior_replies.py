@@ -120,7 +120,7 @@ def test_where_no_view_carries_information_everything_says_so(make_posterior: Ma
     assert UNINFORMED[1:] in page
     assert "likelihood" in page
     shown = printed(explanation_page(explain(service.state, 20)))
-    assert UNINFORMED in shown
+    assert UNINFORMED[1:] in shown
     assert "reported confidence 0.2500 (posterior)" in shown
     assert "weights: likelihood" in shown
     assert "no sign of knowing 1 times" in printed(history_page(history(service.state)))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from secl.evidence import Posterior
 from secl.records import Record, Reply
-from secl.reports.acceptance_report import accepted_line
 from secl.reports.console import BAR, listing
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.server.audit.entries import record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.history import History
-from secl.server.audit.wording import weights_in_words
+from secl.server.audit.why import learning_in_words, number_in_words, outcome_in_words
+from secl.server.audit.wording import answer_text, weights_in_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +42,9 @@ def moment(seconds: float | None) -> str:
 def history_page(history: History) -> list[RenderableType]:
     """A summary and three tables: bursts, versions, events."""
     learning = "learning is on" if history.paused is None else f"learning is paused: {terminal_lines(history.paused)}"
-    lessons = ", ".join(f"{history.lessons[name]} {_words(name)}" for name in OUTCOMES if name in history.lessons)
+    lessons = ", ".join(
+        f"{history.lessons[name]} {outcome_in_words(name)}" for name in OUTCOMES if name in history.lessons
+    )
     period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
     return [
         f"{history.model}: {counted(history.answers, 'answer')}{_rated(history)}{period}",
@@ -96,7 +98,7 @@ def _bursts(history: History) -> RenderableType:
         )
         for burst in history.bursts[-SHOWN:]
     ]
-    return listing(("began", "records", "statistic", *map(_words, kinds), "versions", "to come"), rows)
+    return listing(("began", "records", "statistic", *map(outcome_in_words, kinds), "versions", "to come"), rows)
 
 
 def _versions(history: History) -> RenderableType:
@@ -138,9 +140,6 @@ def _section(title: str, rows: Sequence[object], table: RenderableType) -> list[
     return ["", Text(f"{title}{earlier}", style="bold"), table]
 
 
-FEEDBACK = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
-
-
 def explanation_page(explanation: Explanation) -> list[RenderableType]:
     """Why an answer got its number, from the question to the lesson."""
     from rich.text import Text
@@ -150,25 +149,22 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
-    lesson = terminal_lines(explanation.reason)
-    if record.update is None:
-        lesson = f"{_words(record.outcome)}, because {lesson}"
     return [
         Text(title, style="bold"),
         "",
         _prompt(explanation),
         "",
-        Text(terminal_lines(_answer(record)), style="bold"),
-        *_reported(explanation),
-        *_labels(explanation),
+        Text(terminal_lines(answer_text(record) if record.answer else "no readable answer"), style="bold"),
+        f"reported confidence  {record.confidence:.4f} ({explanation.source})",
+        *map(terminal_lines, number_in_words(explanation)),
+        *_candidates(record),
+        *_influences(explanation),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
         "",
-        f"gate: {_gate(explanation)}",
-        f"lesson: {lesson}",
         *_evidence(explanation),
-        FEEDBACK[served.correct],
+        *map(terminal_lines, learning_in_words(explanation)),
     ]
 
 
@@ -179,49 +175,27 @@ def _prompt(explanation: Explanation) -> RenderableType:
     return _turns(explanation.prompt)
 
 
-def _answer(record: Record) -> str:
-    question, answer = record.question, record.answer
-    if answer is None:
-        return "no readable answer"
-    return f"{answer}. {question.option(answer)}" if question.options else answer
-
-
-def _reported(explanation: Explanation) -> list[RenderableType]:
-    """The reported confidence where it is no stated one, the candidates, and what weighed them."""
-    record, posterior = explanation.served.record, explanation.served.record.posterior
-    parts: list[RenderableType] = []
-    if explanation.source != "stated" or explanation.remark is not None:
-        parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
-    if explanation.remark is not None:
-        parts.append(explanation.remark)
-    if record.accept is not None:
-        parts.append(accepted_line(record.answer, record.confidence, record.accept))
+def _candidates(record: Record) -> list[RenderableType]:
+    """The candidates with their probabilities, and what weighed them."""
+    posterior = record.posterior
     if posterior is None:
-        return parts
+        return []
     rows = [
         (f"{p:.4f}", _mark(posterior, number), terminal_lines(text))
         for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
     ]
-    return [*parts, listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
+    return [listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
 
 
-def _labels(explanation: Explanation) -> list[RenderableType]:
-    """The band of the confidence, and which labels moved it."""
-    labelled = explanation.served.record.labelled
-    if labelled is None:
+def _influences(explanation: Explanation) -> list[RenderableType]:
+    """Which labels moved the confidence."""
+    if not explanation.influences:
         return []
-    band = f"{labelled.low:.4f} to {labelled.high:.4f} with 90 % probability"
-    if not labelled.labels:
-        return [f"band               {band}: nobody had labelled an answer yet"]
     rows = [
         (record_id(each.position), "right" if each.correct else "wrong", f"{each.moved:+.4f}")
         for each in explanation.influences[:SHOWN]
     ]
-    return [
-        f"without labels     {labelled.label_free:.4f}; {counted(labelled.labels, 'label')} made it "
-        f"{labelled.confidence:.4f}, {band}",
-        listing(("label of", "people say", "moved it by"), rows),
-    ]
+    return [listing(("label of", "people say", "moved it by"), rows)]
 
 
 def _mark(posterior: Posterior, number: int) -> str:
@@ -249,16 +223,6 @@ def _bins(reply: Reply, frozen: Reply) -> RenderableType:
     return listing(("digit", "probability", "frozen", ""), rows)
 
 
-def _gate(explanation: Explanation) -> str:
-    decision = explanation.served.record.decision
-    what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
-    to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
-    if decision.statistic is None:
-        return f"{what}{to_come}; nothing was tested"
-    threshold = "" if explanation.threshold is None else f" against the threshold {explanation.threshold:g}"
-    return f"{what}{to_come}; statistic {decision.statistic:.4f}{threshold}"
-
-
 def _evidence(explanation: Explanation) -> list[RenderableType]:
     """P(True) of the answer and its distractors, and the bins that were compared."""
     record = explanation.served.record
@@ -274,10 +238,6 @@ def _evidence(explanation: Explanation) -> list[RenderableType]:
         rule = "the bin gate is off" if bin_gate is None else f"the bin gate wants more than {bin_gate} apart"
         parts.append(f"signal {record.signal:.4f} in bin {explanation.signal_bin}{stated}; {rule}")
     return parts
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -127,7 +127,9 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
         prefill = prompt.prefill
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()
-    return system + tuple((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
+    earlier = tuple((turn.role, turn.text) for turn in question.history)
+    ours = ((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
+    return (*system, *earlier, *ours)
 
 
 def paused_at(state: ServerStore, moment: float) -> str | None:

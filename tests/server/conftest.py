@@ -19,6 +19,9 @@ from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
+from tests.server.pages import browser, host, tab
+
+__all__ = ["browser", "host", "tab"]
 
 MakeService = Callable[..., Service]
 MakePosterior = Callable[..., Service]

@@ -21,11 +21,12 @@ from secl.backends.local.loading import load
 from secl.errors import ParameterError, RunError
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
-from secl.question import Question
+from secl.question import Question, Turn
+from secl.records import Reply
 from secl.runs.folder import FILE
 from secl.server.audit import history
 from secl.server.audit.adapter_norm import adapter_norm
-from secl.server.audit.explain import explain
+from secl.server.audit.explain import conversation, explain
 from secl.server.audit.integrity import examine
 from secl.server.audit.replay import Verification, rederive, verify
 from secl.server.audit.store import ServerStore
@@ -378,7 +379,9 @@ def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(
 
 
 def test_an_explanation_shows_what_was_said_before_the_question() -> None:
-    question = Question("And of Italy?", system="Be brief.", history=(Turn("user", "Capital of France?"), Turn("assistant", "Paris")))
+    question = Question(
+        "And of Italy?", system="Be brief.", history=(Turn("user", "Capital of France?"), Turn("assistant", "Paris"))
+    )
     reply = Reply(text="Rome", answer="Rome", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
     turns = conversation(question, reply)
     assert turns[:3] == (("system", "Be brief."), ("user", "Capital of France?"), ("assistant", "Paris"))

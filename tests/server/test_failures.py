@@ -15,7 +15,7 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.page import render
+from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
 from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service

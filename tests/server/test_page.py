@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import re
-import shutil
-import socket
-import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 
 from secl.evidence import EvidenceKind
-from secl.gates import Never
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, reliability_chart, timeline
-from secl.server.http.dashboard.page import FILES, headline, render
-from secl.server.http.dashboard.view import feedback, view
+from secl.server.http.dashboard.charts import UNIT, axis_for, dots, histogram, line, timeline
+from secl.server.http.dashboard.page import FILES
+from secl.server.http.dashboard.rendering import headline, render
+from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior, MakeService
-from tests.server.test_service import settled, until
+from tests.server.pages import HOSTILE, TIMEOUT, Page, served, shown
+from tests.server.waiting import until
 
-HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00\x0b\u202e 日本 </li></main>"
-TIMEOUT = 30_000
-"""Milliseconds that a browser on a busy machine may take for anything."""
-
-
-def served(service: Service, count: int = 40) -> Service:
-    """The service after some answers, lessons and judgements."""
-    for number, question in enumerate(toy_stream(count)):
-        service.ask(question, 20)
-        if number % 4 == 0:
-            service.state.add_feedback(number, number % 8 == 0)
-    settled(service)
-    return service
-
-
-class Page(HTMLParser):
-    """What tests want to know of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += f" {data}"
+TEMPLATES = {f"{name}.html" for name in ("base", "macros", "index", "records", "record", "review")}
 
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
@@ -97,7 +65,7 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
         for name in ("src", "href"):
             if name in attributes:
-                assert str(attributes[name]).startswith(("static/", "v1/records/"))
+                assert str(attributes[name]).startswith(("static/", "records", "review", "./", "#main"))
     assert re.findall(r"<script(?![^>]*\bsrc=)", reply.text) == []
     for name, kind in FILES.items():
         file = client.get(f"/static/{name}")
@@ -182,10 +150,6 @@ def test_pictures_put_values_where_they_belong() -> None:
     assert bars.bars == [(605.0, 0.0, 40.0, 100.0)]
     assert (bars.outline, bars.top_count) == ("M900 100V0.0H950V100", 2)
     assert bars.description == "Latest 2: the median of the stated confidence is 0.62, that of the frozen model 0.90."
-    picture = reliability_chart(feedback([(0.72, True), (0.78, False)]))
-    assert picture.bars == [(708.0, 50.0, 84.0, 50.0)]
-    assert picture.stated == "M708.0 25.00h84.0"
-    assert picture.counts == [0, 0, 0, 0, 0, 0, 0, 2, 0, 0]
 
 
 # From here on with a browser.
@@ -200,57 +164,6 @@ class Smooth(ScriptedModel):
         answered = super().answer(question, evidence=evidence, written=written)
         bins = tuple(0.9 * p + 0.01 for p in answered.reply.bins)
         return replace(answered, reply=replace(answered.reply, bins=bins))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("there is no Chromium on this machine")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def host() -> Iterator[Callable[[Service], str]]:
-    """Puts services behind HTTP on a free port, and gives the address."""
-    running: list[tuple[uvicorn.Server, threading.Thread]] = []
-
-    def start(service: Service) -> str:
-        free = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(create_app(service), log_level="error", ws="none", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]}, daemon=True)
-        thread.start()
-        running.append((server, thread))
-        until(lambda: server.started)
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
-
-    yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join(20)
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    """A page in a browser window of its own; a problem in its console fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(TIMEOUT)
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda problem: problems.append(str(problem)))
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    page.problems = problems
-    yield page
-    context.close()
-
-
-def shown(tab: Any, selector: str, text: str) -> None:
-    """Wait until an element holds a text."""
-    tab.locator(selector).filter(has_text=text).first.wait_for()
 
 
 @pytest.mark.slow
@@ -283,20 +196,6 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     tab.click("button:text-is('Wrong')")
     until(lambda: service.state.served(40).correct is False)
     shown(tab, "button[aria-pressed=true]", "Wrong")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_an_answer_is_explained_below_the_list(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service(gate=Never()), 9)
-    address = host(service)
-    tab.goto(address)
-    tab.click("summary:has-text('The latest answers')")
-    tab.click("a.explain:text-is('rec_00000003')")
-    shown(tab, "#explanation", "rec_00000003, answered")
-    assert tab.url.rstrip("/") == address.rstrip("/")
     assert tab.problems == []
 
 
@@ -453,4 +352,4 @@ def test_every_file_of_the_page_is_packaged() -> None:
     import secl.server.http.dashboard as dashboard
 
     folder = Path(dashboard.__file__).parent / "assets"
-    assert {path.name for path in folder.iterdir()} == {*FILES, "index.html"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, *TEMPLATES}

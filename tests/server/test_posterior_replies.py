@@ -17,7 +17,7 @@ from secl.server.audit.history import history
 from secl.server.audit.replay import verify
 from secl.server.audit.verification_page import verification_page
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.page import render
+from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream

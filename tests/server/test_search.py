@@ -24,7 +24,7 @@ from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 WANTED = (
     Filter(),

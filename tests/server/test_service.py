@@ -21,24 +21,12 @@ from secl.records import Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
-from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
+from tests.server.waiting import settled as settled
+from tests.server.waiting import until as until
 
 GATE = EntropyShift(burst=10, warmup=5)
-
-
-def until(condition: Any, seconds: float = 120) -> None:
-    """Wait for what another thread is about to do."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
-
-
-def settled(service: Service) -> None:
-    """Wait for all lessons."""
-    until(lambda: service.learner.waiting == 0 and "waiting" not in service.state.counts())
 
 
 class Slow(ScriptedModel):

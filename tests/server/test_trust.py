@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from secl.gates import Never
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.page import render
+from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
 from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service

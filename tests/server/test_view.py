@@ -16,7 +16,7 @@ from secl.server.http.dashboard.view import VERSIONS, feedback, view
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 judgements = st.lists(st.tuples(st.floats(0.05, 0.95), st.booleans()), max_size=40)
 

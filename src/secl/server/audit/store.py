@@ -135,6 +135,11 @@ class ServerStore(Store):
             value = json.dumps([now.clock, now.time])
             self._db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (CLOCK, value))
 
+    @property
+    def changes(self) -> int:
+        """Rows that were written since it was opened: as long as it is the same, nothing has changed."""
+        return self._db.total_changes
+
     def add_answers(
         self,
         records: Sequence[Record],

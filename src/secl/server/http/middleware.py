@@ -38,6 +38,9 @@ PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
+PAGES = ("/", "/records", "/review")
+"""Pages, which ask callers without a key for one; so does the page of each record."""
+
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages ask for all the time; their success is logged at the level debug."""
 
@@ -110,7 +113,7 @@ class Authentication:
         await self.app(scope, receive, send)
 
     async def _role(self, request: Request) -> Role | None:
-        """The caller's role; None for a public path, and on the page, which then asks for a key.
+        """The caller's role; None for a public path, and on a page, which then asks for a key.
 
         Raises:
             RequestError: 401 without a valid key, 403 for a foreign host or origin, 503 if the keys cannot be read.
@@ -127,7 +130,7 @@ class Authentication:
             return "admin"
         if key is not None:
             return key.role
-        if path == "/":
+        if path in PAGES or path.startswith("/records/"):
             return None
         message = "this API key is not known here." if token else "an API key is needed: Authorization: Bearer KEY."
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
 
 from secl.errors import ParameterError, RequestError
 from secl.server.audit.console import explanation_page
 from secl.server.audit.entries import Served, position_of, record_id
 from secl.server.audit.explain import explain
 from secl.server.audit.review import Order, review_queue
-from secl.server.audit.search import Filter, Labelled, search
+from secl.server.audit.search import search
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.listing import listed
 from secl.server.http.errors import AsciiJson
 from secl.server.http.json_values import finite
 from secl.server.http.metrics import Metrics
+from secl.server.http.record_search import Search, position_named
 from secl.server.http.routes_chat import ERROR_RESPONSES
 from secl.server.http.schemas import Feedback, Text, served_json
 from secl.server.online.service import Service
@@ -33,39 +33,6 @@ WIDTH = 100
 
 NEXT = 20
 """Answers that the queue for a review names at a time."""
-
-
-class Search(BaseModel):
-    """Which records are looked for; a parameter that is left out, or empty, lets all through.
-
-    query: words that question and answer together contain; put double quotes around words that stand side by side.
-    label: what people said of the answer, `none` while nobody did. accepted: whether the threshold accepted it.
-    learned: whether the model learned from it. before: the `before` of the page before this one.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-    query: Annotated[Text, Field(max_length=200)] = ""
-    domain: Annotated[Text, Field(max_length=100)] = ""
-    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
-    max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    label: Labelled | None = None
-    accepted: bool | None = None
-    learned: bool | None = None
-    before: Annotated[Text, Field(max_length=30)] = ""
-    count: Annotated[int, Field(ge=1, le=100)] = 30
-
-    @property
-    def filter(self) -> Filter:
-        """The same for `secl.server.audit.search`."""
-        return Filter(
-            query=self.query,
-            domain=self.domain or None,
-            min_confidence=self.min_confidence,
-            max_confidence=self.max_confidence,
-            label=self.label,
-            accepted=self.accepted,
-            learned=self.learned,
-        )
 
 
 def records_router(service: Service, metrics: Metrics) -> APIRouter:
@@ -87,7 +54,7 @@ def _add_lists(router: APIRouter, service: Service) -> None:
 
         A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
         """
-        before = position_before(wanted.before)
+        before = position_named(wanted.before)
         with ServerStore(folder) as reader:  # a connection of its own, so that no answer waits for a search
             found = search(reader, wanted.filter, wanted.count, before)
             rows = listed(reader, found.positions)
@@ -98,7 +65,7 @@ def _add_lists(router: APIRouter, service: Service) -> None:
     def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
         """Which of the latest answers to rate next, and the `chance` to send with what is said of them."""
         with ServerStore(folder) as reader:
-            queue = review_queue(reader, order, after=position_before(after), accept=service.calibrator.loop.accept)
+            queue = review_queue(reader, order, after=position_named(after), accept=service.calibrator.loop.accept)
             rows = listed(reader, queue.positions[:NEXT])
         counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
         return AsciiJson(finite({"records": rows, "chance": queue.chance, **counts}))
@@ -133,18 +100,6 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         metrics.count_feedback(body.correct)
         service.hear_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})
-
-
-def position_before(name: str) -> int | None:
-    """The position that a page begins before; None for the newest.
-
-    Raises:
-        RequestError: 400, it is not the id of a record.
-    """
-    try:
-        return position_of(name) if name else None
-    except ParameterError as error:
-        raise RequestError(400, str(error), "bad_value") from None
 
 
 def plain_text(parts: Iterable[RenderableType]) -> str:

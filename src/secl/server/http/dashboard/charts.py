@@ -16,7 +16,7 @@ import numpy as np
 
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
-from secl.server.http.dashboard.shapes import FeedbackView, Point
+from secl.server.http.dashboard.shapes import Point
 
 WIDTH, HEIGHT = 1000.0, 100.0
 
@@ -215,37 +215,3 @@ def histogram(points: Sequence[Point], kind: Kind = "stated") -> Histogram:
         f"model {np.median(frozen):.2f}."
     )
     return Histogram(bars, f"M{first * width:g} {HEIGHT:g}{steps}V{HEIGHT:g}", top_count, description)
-
-
-@dataclass(frozen=True, slots=True)
-class Reliability:
-    """Accuracy of labelled answers, over stated confidence.
-
-    Attributes:
-        bars: left end, top, width and height of each bar, up to the bin's accuracy.
-        stated: path data of a stroke at the mean confidence of each bin.
-        counts: answers in each bin, lowest first.
-        description: the chart in words.
-    """
-
-    bars: list[tuple[float, float, float, float]]
-    stated: str
-    counts: list[int]
-    description: str
-
-
-def reliability_chart(feedback: FeedbackView) -> Reliability:
-    """The chart of a view's feedback."""
-    bars, strokes, phrases = [], [], []
-    for each in feedback["bins"]:
-        accuracy, confidence = each["accuracy"], each["confidence"]
-        if accuracy is None or confidence is None:
-            continue
-        left, width = each["lo"] * WIDTH, (each["hi"] - each["lo"]) * WIDTH
-        height = accuracy * HEIGHT
-        bars.append(
-            (round(left + 0.08 * width, 1), round(HEIGHT - height, 2), round(0.84 * width, 1), round(height, 2))
-        )
-        strokes.append(f"M{left + 0.08 * width:.1f} {UNIT.y(confidence):.2f}h{0.84 * width:.1f}")
-        phrases.append(f"{each['count']} near {confidence:.2f}, {accuracy:.0%} of them right")
-    return Reliability(bars, "".join(strokes), [each["count"] for each in feedback["bins"]], f"{'; '.join(phrases)}.")

@@ -1,0 +1,169 @@
+"""The pages of records: the list, one record, and the review. Each opens the state folder to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from pydantic import ValidationError
+
+from secl.errors import ParameterError, RequestError
+from secl.reports.formatting import counted
+from secl.server.audit.entries import position_of, record_id
+from secl.server.audit.explain import explain
+from secl.server.audit.review import RECENT, Order, review_queue
+from secl.server.audit.search import LOOKED, Filter, Found, at_one_moment, domains, search
+from secl.server.audit.store import ServerStore
+from secl.server.http.dashboard.listing import listed
+from secl.server.http.dashboard.record_view import card, record_view
+from secl.server.http.dashboard.rendering import fill
+from secl.server.http.record_search import Search, position_named
+
+Page = tuple[str, int]
+"""A page and its status."""
+
+CHOICES = (
+    ("label", "People say", (("right", "right"), ("wrong", "wrong"), ("none", "nothing yet"))),
+    ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
+    ("learned", "Lesson", (("true", "learned from"), ("false", "not learned from"))),
+)
+"""Filters with a few choices: name, label, and value and words of each."""
+
+ORDERS: dict[str, str] = {"random": "At random", "unsure": "Least sure", "threshold": "Near the threshold"}
+
+MEANINGS: dict[str, str] = {
+    "random": (
+        f"Drawn by lot from the latest {RECENT:,} answers, each as likely as the others: what you say here shows how "
+        "right the confidences are, and a threshold can promise something. Confidence is hidden."
+    ),
+    "unsure": (
+        f"Of the latest {RECENT:,} answers those nearest to 0.5 first. They were chosen, not drawn: they teach which "
+        "domains are easier, and hardly how right all confidences are."
+    ),
+    "threshold": (
+        f"Of the latest {RECENT:,} answers those nearest to the threshold first. They were chosen, not drawn: they "
+        "show what lies around the threshold, and hardly how right all confidences are."
+    ),
+}
+
+
+def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
+    """The list of records.
+
+    Args:
+        folder: of the state.
+        wanted: the query, without empty values.
+        thresholds: whether the server has a threshold.
+    """
+    problem, query = None, Search()
+    with at_one_moment(folder) as reader:
+        try:
+            query = Search.model_validate(wanted)
+            found = search(reader, query.filter, query.count, position_named(query.before))
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None, 0)
+        except (ParameterError, RequestError) as error:
+            problem, found = str(error), Found((), None, 0)
+        rows, names, keep_text = listed(reader, found.positions), domains(reader), reader.keep_text
+    narrowed = {name: value for name, value in wanted.items() if name != "before"}
+    older = None if found.before is None else {**narrowed, "before": record_id(found.before)}
+    asked = dict.fromkeys(Search.model_fields, "") | wanted
+    text = fill(
+        "records.html",
+        "Records",
+        headline="What was asked and answered, the newest first.",
+        asked=asked,
+        choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
+        domains=names,
+        rows=rows,
+        found="" if problem else found_in_words(found, query),
+        problem=problem,
+        narrowed=bool(narrowed),
+        keep_text=keep_text,
+        newest=f"records?{urlencode(narrowed)}" if query.before else None,
+        older=None if older is None else f"records?{urlencode(older)}",
+    )
+    return text, 400 if problem else 200
+
+
+def found_in_words(found: Found, query: Search) -> str:
+    """What a page of a list is.
+
+    >>> found_in_words(Found((7,), None, 9), Search(label="right"))
+    '1 record fits.'
+    >>> found_in_words(Found((), 5, 20000), Search(label="right"))
+    'None of the 20,000 records back to rec_00000005 fits; there are older ones.'
+    """
+    count, older = len(found.positions), "older " if query.before else ""
+    if found.before is None:
+        if not count:
+            nothing = query.filter == Filter() and not query.before
+            return "Nobody has asked anything yet." if nothing else f"No {older}record fits."
+        return f"{counted(count, f'{older}record')} {'fits' if count == 1 else 'fit'}."
+    if count == query.count:
+        return f"The newest {count} {older}records that fit; there are more records to look at."
+    back = f"the {LOOKED:,} records back to {record_id(found.before)}"
+    if not count:
+        return f"None of {back} fits; there are older ones."
+    return f"{count} of {back} {'fits' if count == 1 else 'fit'}; there are older ones."
+
+
+def record_page(folder: Path, name: str) -> Page:
+    """The page of one record."""
+    with at_one_moment(folder) as reader:
+        try:
+            position = position_of(name)
+            shown = record_view(explain(reader, position))
+        except ParameterError:
+            problem = f"There is no record {name[:40]!r}: there never was one, or it has been pruned."
+            return fill("record.html", "Records", root="../", record=None, problem=problem), 404
+        older = search(reader, Filter(), 1, position).positions
+        newer = _exists(reader, position + 1)
+    behind, ahead = record_id(older[0]) if older else None, record_id(position + 1) if newer else None
+    return fill("record.html", "Records", root="../", record=shown, older=behind, newer=ahead), 200
+
+
+def _exists(reader: ServerStore, position: int) -> bool:
+    return search(reader, Filter(), 1, position + 1).positions == (position,)
+
+
+def review_page(folder: Path, order: str, after: str, name: str, accept: float | None) -> Page:
+    """The answer to rate next, or the record with this name.
+
+    Args:
+        folder: of the state.
+        order: of the queue.
+        after: id of the record behind which the queue begins; "" for its beginning.
+        name: id of a record that is shown in place of the next one; "" for none.
+        accept: the server's threshold.
+    """
+    if order not in get_args(Order):
+        order = "random"
+    orders = {key: words for key, words in ORDERS.items() if accept is not None or key != "threshold"}
+    with at_one_moment(folder) as reader:
+        try:
+            queue = review_queue(reader, order, after=position_named(after), accept=accept)  # type: ignore[arg-type]
+            position = position_named(name) if name else next(iter(queue.positions), None)
+            shown: dict[str, Any] | None = None if position is None else card(reader.served(position))
+        except (ParameterError, RequestError) as error:
+            return fill("record.html", "Review", record=None, problem=str(error)), 404
+        keep_text = reader.keep_text
+    behind = {"order": order} | ({"after": shown["id"]} if shown else {})
+    text = fill(
+        "review.html",
+        "Review",
+        orders=list(orders.items()),
+        order=order,
+        meaning=MEANINGS[order],
+        record=shown,
+        chance=queue.chance,
+        after=f"review?{urlencode(behind)}" if shown or after else None,
+        answers=queue.answers,
+        keep_text=keep_text,
+        progress=f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated."
+        if queue.answers
+        else "",
+    )
+    return text, 200

@@ -1,0 +1,353 @@
+"""The pages of records and of the review: whole without a script, safe whatever they show, driven in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.gates import Never
+from secl.question import Question, Turn
+from secl.server.audit.explain import explain
+from secl.server.audit.review import review_queue
+from secl.server.audit.store import ServerStore
+from secl.server.audit.why import learning_in_words, number_in_words
+from secl.server.http.api_keys import Keys
+from secl.server.http.app import create_app
+from secl.server.http.dashboard.view import view
+from secl.server.online.service import Service
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import MakePosterior, MakeService
+from tests.server.pages import HOSTILE, Page, served, shown
+from tests.server.waiting import until
+
+Host = Callable[[Service], str]
+
+
+def client_of(service: Service) -> TestClient:
+    return TestClient(create_app(service), base_url="http://127.0.0.1")
+
+
+def words(text: str) -> str:
+    return " ".join(Page(text).text.split())
+
+
+def test_the_list_has_every_record_once_page_by_page(make_service: MakeService) -> None:
+    client, address, seen = client_of(served(make_service(), 40)), "/records?count=15", list[str]()
+    while address:
+        text = client.get(address).text
+        seen += re.findall(r'href="records/(rec_\d+)"', text)
+        further = [str(each["href"]) for tag, each in Page(text).tags if each.get("rel") == "next"]
+        address = f"/{further[0]}" if further else ""
+    assert seen == [f"rec_{number:08d}" for number in range(39, -1, -1)]
+
+
+def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: MakeService) -> None:
+    client = client_of(served(make_service(), 40))
+    text = client.get("/records", params={"query": "what plus", "label": "right", "max_confidence": "0.99"}).text
+    assert "5 records fit." in text
+    fields = {each["id"]: each for tag, each in Page(text).tags if tag == "input"}
+    assert (fields["query"]["value"], fields["max_confidence"]["value"]) == ("what plus", "0.99")
+    assert '<option value="right" selected="selected">' in text
+    assert "No record fits." in client.get("/records?query=zebra").text
+    for query, sentence in (
+        ("min_confidence=2", "min_confidence: Input should be less than or equal to 1."),
+        ("min_confidence=0.9&max_confidence=0.1", "nothing can fit; exchange them."),
+        ("query=%2A%2A", "type at least one word."),
+        ("before=x", "names no record"),
+        ("colour=red", "colour: Extra inputs are not permitted."),
+    ):
+        refused = client.get(f"/records?{query}")
+        assert refused.status_code == 400
+        assert sentence in words(refused.text)
+
+
+def test_an_empty_list_and_an_empty_queue_say_so(make_service: MakeService) -> None:
+    client = client_of(make_service())
+    assert "Nobody has asked anything yet." in client.get("/records").text
+    assert "Nobody has asked anything yet." in client.get("/review").text
+
+
+def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_posterior: MakePosterior) -> None:
+    service = make_posterior()
+    for number, question in enumerate(toy_stream(30)):
+        service.ask(question, 20)
+        if number % 3 == 0:
+            service.state.add_feedback(number, number % 2 == 0, 1.0)
+    text = words(client_of(service).get("/records/rec_00000025").text)
+    with ServerStore(service.state.folder) as reader:
+        explanation = explain(reader, 25)
+    record = explanation.served.record
+    said = (*number_in_words(explanation), *learning_in_words(explanation))
+    assert len(said) >= 4
+    for sentence in said:
+        assert " ".join(sentence.split()) in text
+    assert record.posterior is not None
+    for candidate, probability in zip(record.posterior.candidates, record.posterior.probabilities, strict=True):
+        assert f"{probability:.3f} {candidate}" in text
+    assert explanation.influences
+    assert all(f"rec_{each.position:08d}" in text for each in explanation.influences[:20])
+    assert "Log-likelihood as a text" in text
+    assert f"Confidence {record.confidence:.2f}, band" in text
+
+
+def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_service: MakeService) -> None:
+    service = make_service()
+    history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
+    safe = HOSTILE.replace("\x00", "").replace("\x0b", "")
+    question = Question(f"third {HOSTILE}", system=f"zeroth {HOSTILE}", history=history, domain=safe, form="short")
+    service.ask(question, 20)
+    service.ask(Question("Which?", options=(f"one {HOSTILE}", f"two {HOSTILE}")), 20)
+    client = client_of(service)
+    for address in ("/records", "/records/0", "/records/1", "/review", "/review?record=rec_00000000"):
+        text = client.get(address).text
+        assert "alert(&#39;1&#39;)" in text, address
+        assert "<script>" not in text
+        assert text.count("<script ") == 1
+        for tag, attributes in Page(text).tags:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+    hostile = client.get(
+        "/records", params={"query": '"><script>alert(1)</script>', "domain": "'><img src=x onerror=1>"}
+    )
+    assert "<script>" not in hostile.text
+    assert "<img" not in hostile.text
+    shown_turns = words(client.get("/records/0").text)
+    places = [
+        shown_turns.index(f"{role} {text}")
+        for role, text in (("system", "zeroth"), ("user", "first"), ("assistant", "second"), ("user", "third"))
+    ]
+    assert places == sorted(places)
+
+
+def test_a_record_that_is_not_there_has_a_page_that_says_so(make_service: MakeService) -> None:
+    client = client_of(served(make_service(), 3))
+    for name in ("rec_00000099", "nothing", "<script>"):
+        reply = client.get(f"/records/{name}")
+        assert reply.status_code == 404
+        assert "There is no record" in reply.text
+        assert "<script>" not in reply.text
+    assert client.get("/review?record=rec_00000099").status_code == 404
+
+
+def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:
+    service = served(make_service(), 12)
+    token = Keys(service.state.folder).add("reader", "read")
+    client = client_of(service)
+    for address in ("/records", "/records/rec_00000003", "/records/rec_99999999", "/review"):
+        locked = client.get(address)
+        assert (locked.status_code, locked.headers["vary"]) == (200, "Authorization")
+        assert 'data-locked="yes"' in locked.text
+        assert not re.search(r"rec_|plus|toy", locked.text.replace("records", ""))
+        assert "unsafe" not in locked.headers["content-security-policy"]
+        opened = client.get(address, headers={"Authorization": f"Bearer {token}"})
+        assert "data-locked" not in opened.text
+    assert client.get("/v1/records").status_code == client.get("/v1/review").status_code == 401
+
+
+def test_without_texts_the_pages_say_that_none_are_kept(make_service: MakeService) -> None:
+    client = client_of(served(make_service(keep_text="hash"), 5))
+    listed = client.get("/records").text
+    assert "This server keeps no texts (--keep-text hash), so there are no words to find; the filters work." in listed
+    assert 'disabled="disabled"' in listed
+    assert "nobody can judge its answers here" in client.get("/review").text
+    assert "Texts are not kept on this server" in client.get("/records/3").text
+
+
+def test_every_page_answers_head_and_the_overview_is_sent_again_only_when_it_changed(make_service: MakeService) -> None:
+    service = served(make_service(), 12)
+    client = client_of(service)
+    for address in ("/", "/records", "/records/0", "/review"):
+        head = client.head(address)
+        assert (head.status_code, head.text) == (200, "")
+    first = client.get("/")
+    same = client.get("/", headers={"If-None-Match": first.headers["etag"]})
+    assert (same.status_code, same.text, same.headers["etag"]) == (304, "", first.headers["etag"])
+    service.state.add_feedback(5, True)
+    changed = client.get("/", headers={"If-None-Match": first.headers["etag"]})
+    assert changed.status_code == 200
+    assert changed.headers["etag"] != first.headers["etag"]
+
+
+def test_tabs_that_look_at_the_same_moment_read_it_once(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, read = served(make_service(), 12), list[int]()
+
+    def counted(*given: Any, **named: Any) -> Any:
+        read.append(1)
+        return view(*given, **named)
+
+    monkeypatch.setattr("secl.server.http.dashboard.snapshot.view", counted)
+    client = client_of(service)
+    assert len({client.get("/").text for _ in range(5)}) == 1
+    assert len(read) == 1
+    service.ask(toy_stream(1)[0], 20)
+    client.get("/")
+    assert len(read) == 2
+
+
+# From here on with a browser.
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
+) -> None:
+    service = served(make_service(gate=Never()), 40)
+    tab.goto(host(service))
+    tab.keyboard.press("/")
+    shown(tab, "h1", "Records")
+    tab.keyboard.press("/")
+    tab.keyboard.type("what 17")
+    tab.keyboard.press("Enter")
+    shown(tab, "#found", "records fit.")
+    hrefs = tab.locator("#rows a").evaluate_all("all => all.map(a => a.getAttribute('href').slice(8))")
+    assert hrefs
+    assert "query=what+17" in tab.url
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    tab.keyboard.press("k")
+    tab.keyboard.press("Enter")
+    shown(tab, "h1", hrefs[0])
+    assert tab.url.endswith(f"/records/{hrefs[0]}")
+    tab.go_back()
+    shown(tab, "#found", "records fit.")
+    assert tab.input_value("#query") == "what 17"
+    tab.goto(f"{tab.url.split('/records')[0]}/records/5")
+    tab.keyboard.press("j")
+    shown(tab, "h1", "rec_00000004")
+    tab.keyboard.press("k")
+    shown(tab, "h1", "rec_00000005")
+    tab.keyboard.press("w")
+    shown(tab, ".why", "People say: wrong.")
+    assert service.state.labels()[-1].chance is None
+    tab.keyboard.press("u")
+    shown(tab, ".why", "Nobody has said whether it is right.")
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
+) -> None:
+    service = make_service(gate=Never())
+    for question in toy_stream(8):
+        service.ask(question, 20)
+    queue = review_queue(service.state).positions
+    tab.goto(f"{host(service)}/review")
+
+    def current() -> int:
+        return int(tab.locator(".rating").get_attribute("data-record").removeprefix("rec_"))
+
+    def at(position: int) -> None:
+        tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
+
+    def said() -> dict[int, bool]:
+        return {label.position: bool(label.correct) for label in service.state.labels()}
+
+    assert current() == queue[0]
+    assert f"{service.state.served(queue[0]).record.confidence:.2f}" not in tab.inner_text("main")
+    tab.keyboard.press("r")
+    at(queue[1])
+    tab.click(".rating button:has-text('Wrong')")
+    at(queue[2])
+    tab.keyboard.press("s")
+    at(queue[3])
+    assert said() == {queue[0]: True, queue[1]: False}
+    assert {label.chance for label in service.state.labels()} == {1.0}
+    tab.keyboard.press("u")
+    at(queue[2])
+    tab.click("#undo")
+    at(queue[1])
+    until(lambda: said() == {queue[0]: True})
+    for position in queue[1:]:
+        at(position)
+        tab.keyboard.press("r")
+    shown(tab, ".empty", "Nothing is left here.")
+    assert said() == dict.fromkeys(queue, True)
+    tab.keyboard.press("u")
+    at(queue[-1])
+    assert tab.problems == []
+
+
+@pytest.mark.slow
+def test_in_a_browser_a_key_opens_the_pages_and_is_kept_from_link_to_link(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
+) -> None:
+    service = served(make_service(), 12)
+    token = Keys(service.state.folder).add("reader", "read")
+    tab.goto(f"{host(service)}/records/rec_00000003")
+    tab.fill("#key", token)
+    tab.keyboard.press("Enter")
+    shown(tab, "h1", "rec_00000003")
+    tab.click("nav >> text=Review")
+    shown(tab, "h1", "Review")
+    tab.keyboard.press("r")
+    until(lambda: service.state.labels()[-1].chance == 1.0)
+    tab.click("nav >> text=Overview")
+    shown(tab, "h1", "scripted")
+    shown(tab, "#auto", "Kept up to date.")
+    tab.click("summary:has-text('The latest answers')")
+    tab.click("#latest a")
+    shown(tab, "h1", "rec_00000011")
+    tab.reload()
+    shown(tab, "h1", "rec_00000011")
+    assert tab.evaluate("document.cookie + localStorage.length") == "0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser_all_pages_fit_and_their_words_stand_out(
+    make_posterior: MakePosterior,
+    host: Host,
+    browser: Any,
+    width: int,
+    scheme: str,
+) -> None:
+    model = ScriptedModel()
+    service = make_posterior(model=model)
+    for question in toy_stream(12):
+        service.ask(question, 20)
+    long = "w" * 400
+    service.ask(Question(f"{long} {long}", options=(long, f"{long} x"), domain="d" * 100), 20)
+    address = host(service)
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    for path in ("/", "/records", "/records/12", "/review?record=rec_00000012"):
+        page.goto(address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        faint = page.evaluate(CONTRAST)
+        assert faint == [], path
+    context.close()
+
+
+CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = parse(getComputedStyle(e).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  for (const e of document.querySelectorAll("#page *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || e.closest("svg, [disabled], option") || !e.offsetParent) continue;
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) faint.push(`${e.tagName} ${e.className}: ${e.textContent.slice(0, 30)}`);
+  }
+  return faint;
+}"""

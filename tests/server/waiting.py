@@ -1,0 +1,21 @@
+"""Waiting for what another thread is about to do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from secl.server.online.service import Service
+
+
+def until(condition: Any, seconds: float = 120) -> None:
+    """Wait for what another thread is about to do."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def settled(service: Service) -> None:
+    """Wait for all lessons."""
+    until(lambda: service.learner.waiting == 0 and "waiting" not in service.state.counts())

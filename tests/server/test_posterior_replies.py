@@ -156,7 +156,7 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     assert secl["confidence"] == secl["stated_confidence"] == pytest.approx(0.85)
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
-    assert words in printed(explanation_page(explain(service.state, 0)))
+    assert words[1:] in printed(explanation_page(explain(service.state, 0)))
     assert view(service)["posterior"] is None
     assert (
         "secl_uninformed_share" not in TestClient(create_app(service), base_url="http://127.0.0.1").get("/metrics").text

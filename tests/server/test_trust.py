@@ -152,7 +152,7 @@ def test_the_latest_answers_are_listed_with_their_texts_and_lead_to_their_explan
     assert latest["question"].endswith("…")
     assert latest["answer"][:3] in ("A. ", "B. ")
     assert "Which &lt;b&gt;very" in page
-    assert 'href="v1/records/rec_00000000/explanation"' in page
+    assert 'href="records/rec_00000000"' in page
     told = client.get("/v1/records/rec_00000000/explanation")
     assert told.headers["content-type"].startswith("text/plain")
     assert "stated confidence" in told.text

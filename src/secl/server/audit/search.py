@@ -109,8 +109,7 @@ class Answered:
 @contextmanager
 def at_one_moment(folder: Path) -> Iterator[ServerStore]:
     """A state folder on a connection of its own: no answer waits for what is read, and all of it is of one moment."""
-    with ServerStore(folder) as reader:
-        reader._db.execute("BEGIN")
+    with ServerStore(folder) as reader, reader.moment():
         yield reader
 
 

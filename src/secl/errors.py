@@ -5,7 +5,7 @@
     │   └── TooLongError      a question is longer than the model can read
     ├── DataError             a benchmark, folder or question file is missing or has a bad line
     ├── ModelError            a model cannot be found, loaded, or used for this method
-    │   ├── UnavailableError  a vLLM server cannot answer now
+    │   ├── UnavailableError  a server that answers for us cannot do so now
     │   └── NotLoadedError    a vLLM server does not have the model or adapter of a request
     ├── ParameterError        a number or name that a user gave makes no sense
     ├── RunError              a run folder is missing, foreign, corrupt, in use, or does not fit
@@ -42,7 +42,7 @@ class ModelError(SeclError):
 
 
 class UnavailableError(ModelError):
-    """A vLLM server cannot be reached, is overloaded or has broken down; another one may answer."""
+    """A server that answers for us cannot be reached, is overloaded or has broken down; later, or another, may do."""
 
 
 class NotLoadedError(ModelError):

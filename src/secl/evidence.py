@@ -69,7 +69,7 @@ class CandidateEvidence:
     Attributes:
         candidates: the options in their order; for an open question the answer, its distractors, and `NONE_OF_THESE`.
         letters: letters under other orders than that in which the options were asked.
-        likelihoods: of each candidate; None for `NONE_OF_THESE`.
+        likelihoods: of each candidate; None for `NONE_OF_THESE`, and for all where the model's server gives none.
         source: where the candidates come from, as in `PTrue.distractor_source`.
     """
 

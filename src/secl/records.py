@@ -26,8 +26,10 @@ class Reply:
         bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10).
         digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
             want to say a digit.
-        entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t).
-        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less.
+        entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t); over those
+            of them that are known.
+        log_probability: natural logarithm of the probability of the answer's tokens together, 0 or less; nan where
+            nobody can tell (a given answer, of a model behind an endpoint).
         option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;
             empty for an open question.
         version: the adapter version that wrote it; 0 is the untouched model.

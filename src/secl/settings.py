@@ -37,6 +37,7 @@ Loss = Literal["directional", "mse"]
 Accumulate = Literal["stream", "burst", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
+Engine = Literal["local", "vllm", "openai"]
 Mean = Literal["ema", "cumulative"]
 Against = Literal["fit", "zero"]
 ViewName = Literal["letters", "pmi", "likelihood", "p_true"]
@@ -68,14 +69,52 @@ FLAT = Parameter(name="*")
 
 
 class ModelSettings(Settings):
-    """Which model to load, and how."""
+    """Which model to load, and how; or which server has it.
+
+    Attributes:
+        name: of the model; "" for the only one that an endpoint has.
+    """
 
     name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
+    engine: Engine | None = Field(
+        None, description="What answers: local, vllm (behind secl serve) or openai, any server with OpenAI's API."
+    )
+    endpoint: Names = Field((), description="Address of that server; repeat it for a fleet of vLLM servers.")
     dtype: Dtype = Field("auto", description="Precision of the network's body.")
     device: Device = Field("auto", description="Where the network computes.")
     answer_weights: AnswerWeights | None = Field(
         None, description="Whose weights write the answers: adapted in a run, frozen on a server."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_of_endpoint(cls, values: Any) -> Any:
+        """The default model is ours; what an endpoint has by default is its own."""
+        return {"name": "", **values} if _asks_endpoint(values) else values
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.engine == "local" and self.endpoint:
+            raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
+        if self.engine == "vllm" and not self.endpoint:
+            raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
+        if self.engine == "openai" and len(self.endpoint) != 1:
+            raise ParameterError("--engine openai needs the address of one server; give it with --endpoint URL.")
+        if self.engine == "openai" and (self.dtype, self.device) != ("auto", "auto"):
+            raise ParameterError(
+                "a server computes as it was started; leave dtype and device out with --engine openai."
+            )
+        return self
+
+    @property
+    def answered_by(self) -> Engine:
+        """What answers; endpoints alone mean vLLM."""
+        return self.engine or ("vllm" if self.endpoint else "local")
+
+
+def _asks_endpoint(values: Any) -> bool:
+    """Whether settings of a model, not yet checked, name a server with OpenAI's API."""
+    return (values.get("engine") if isinstance(values, Mapping) else getattr(values, "engine", None)) == "openai"
 
 
 class StreamSettings(Settings):
@@ -147,6 +186,10 @@ class EvidenceSettings(Settings):
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
+
+
+ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "p_true")
+"""What a server with OpenAI's API can tell of candidates: it gives no likelihoods of texts."""
 
 
 class PosteriorSettings(Settings):
@@ -227,6 +270,17 @@ class SettingGroups(Settings):
     label: Annotated[LabelSettings, FLAT] = LabelSettings()
     adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
     seed: Seed = Field(42, description="Seed of everything random.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_endpoint(cls, values: Any) -> Any:
+        """Where no weights can be changed and no likelihood can be read, other settings are the default."""
+        if not isinstance(values, Mapping) or not _asks_endpoint(values.get("model")):
+            return values
+        posterior = values.get("posterior", {})
+        if isinstance(posterior, Mapping):
+            posterior = {"views": ENDPOINT_VIEWS, **posterior}
+        return {"method": "posterior", **values, "posterior": posterior}
 
     def flat(self) -> dict[str, Any]:
         """The settings by the names of their flags, in the order of the groups."""

@@ -58,7 +58,8 @@ class AnswerProbability(_ReplySignal):
     needs: EvidenceKind | None = None
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
-        return None if reply.answer is None else min(1.0, math.exp(reply.log_probability))
+        known = reply.answer is not None and not math.isnan(reply.log_probability)
+        return min(1.0, math.exp(reply.log_probability)) if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def test_the_summary_names_the_model(run: Path, tiny_llama: Path) -> None:
 def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_confidence(
     run: Path, records: list[Record], tiny_llama: Path
 ) -> None:
-    adapted, _ = load_for_asking({"dtype": "fp32"}, run)
+    adapted, *_ = load_for_asking({"dtype": "fp32"}, run)
     question = records[-1].question
     reply = adapted.answer(question).reply
     base = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32)
@@ -192,7 +192,7 @@ def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     options = flags(question.options)
     said = ask(shell, question.text, *options, "--adapter", run).out
     version = max(record.update.version for record in records if record.update)
-    local, _ = load_for_asking({}, run)
+    local, *_ = load_for_asking({}, run)
     adapted = local.answer(question)
     assert f"stated confidence  {adapted.reply.confidence:.3f}  (adapter version {version})" in said
     assert f"before adapting    {adapted.frozen.confidence:.3f}" in said

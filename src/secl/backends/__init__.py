@@ -1,1 +1,1 @@
-"""Where a model computes: on this machine, or on vLLM servers."""
+"""Where a model computes: on this machine, on vLLM servers, or behind any server with OpenAI's API."""

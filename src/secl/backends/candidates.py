@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
-from secl.prompts.orders import further_orders
+from secl.prompts.orders import further_orders, orders_of_answers
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.validation import check_whole
@@ -104,10 +103,7 @@ class CandidateProbe:
         if len(candidates) < 2 or len(options) > len(self.readout.token_ids.letters):
             return None
         choice = replace(question, options=options, form="choice", reference=None)
-        # Shuffled, so that the model's own answer has no place of its own; "None of these" is the last or the first.
-        shuffled = random.Random(self.seed_for(question, "candidates")).sample(range(len(candidates)), len(candidates))
-        first = (*shuffled, len(candidates))
-        orders = [first, *(tuple(first[i] for i in order) for order in further_orders(len(first), self.orders))]
+        orders = orders_of_answers(len(candidates), self.orders, self.seed_for(question, "candidates"))
         bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
         if max(map(len, bundle.sequences)) > self.backend.limit:
             return None

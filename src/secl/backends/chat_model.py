@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -19,6 +18,7 @@ from secl.backends.prompting import Prompting
 from secl.backends.rating import Rater
 from secl.backends.readout import Readout, Verdicts, shares
 from secl.backends.sampling import draw_many
+from secl.backends.seeds import question_seed
 from secl.cost import Meter, Purpose
 from secl.display import Shown
 from secl.errors import QuestionError, TooLongError
@@ -294,9 +294,7 @@ class ChatModel(Shown, Generic[B]):
         self.meter.spend(purpose, sum(draft.tokens for draft in drafts))
 
     def _seed_for(self, question: Question, purpose: object) -> int:
-        """A seed that depends on the question alone, so that a resumed run draws what an uninterrupted one drew."""
-        digest = hashlib.sha256(f"{self.seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
-        return int.from_bytes(digest[:7], "big")
+        return question_seed(self.seed, question, purpose)
 
     def _latest_item(self, question: Question) -> Prefetched | None:
         return self._latest if self._latest is not None and self._latest.question == question else None

@@ -93,10 +93,7 @@ class TextRules:
 
     def items(self, draft: Draft) -> list[str]:
         """The items of a list; the last line of one that ran into its token limit is cut off."""
-        text = self.text(draft)
-        lines = text.splitlines()[:LISTED]
-        complete = lines[:-1] if 1 < len(lines) < LISTED and not text.endswith("\n") else lines
-        return read_list("\n".join(complete), draft.form)
+        return items_of(self.text(draft), draft.form)
 
     def ended(self, draft: Draft) -> bool:
         """Whether a draft is finished."""
@@ -104,3 +101,10 @@ class TextRules:
             return True
         text = self.text(draft)
         return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
+
+
+def items_of(text: str, form: Form) -> list[str]:
+    """The items of a list as it was written; the last line of one that ran into its token limit is cut off."""
+    lines = text.splitlines()[:LISTED]
+    complete = lines[:-1] if 1 < len(lines) < LISTED and not text.endswith("\n") else lines
+    return read_list("\n".join(complete), form)

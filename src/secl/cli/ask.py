@@ -38,7 +38,6 @@ def ask(
     """
     from secl.evaluation.symptoms import seen_in_one
     from secl.evidence import Evidence
-    from secl.posterior.rule import PosteriorRule
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
     from secl.reports.console import answer_json, answer_panel
@@ -53,11 +52,10 @@ def ask(
         raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
-    model_to_ask, normalise = load_for_asking(changes, adapter)
+    model_to_ask, normalise, rule = load_for_asking(changes, adapter)
     answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
     reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
-    rule = PosteriorRule()
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
     own = None if posterior is None else posterior.confidence
     confidence, reasons = reply.confidence if own is None else own, seen_in_one(to_ask, reply, evidence, posterior)

@@ -33,6 +33,8 @@ from secl.settings_base import Settings
 if TYPE_CHECKING:
     from socket import socket
 
+    from secl.runs.settings import RunSettings
+
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
@@ -61,8 +63,6 @@ def serve(
     port: int | None = None,
     fd: int | None = None,
     recipe: Path | None = None,
-    engine: str | None = None,
-    endpoint: list[str] | None = None,
     keep_text: str = "full",
     keep_records: str | None = None,
     keep_versions: int | None = None,
@@ -80,8 +80,6 @@ def serve(
         port: Port, 8080 by default; 0 takes a free one.
         fd: Descriptor of a listening socket that the parent process opened; one from systemd is found without it.
         recipe: A TOML recipe with further settings; flags override it.
-        engine: What answers: local, or vllm; local by default.
-        endpoint: A vLLM server's address; repeat it for a fleet.
         keep_text: What is stored of texts: none, hash or full.
         keep_records: Prune all but so many of the latest records (100000), or days of them (30d); all are kept by
             default.
@@ -101,7 +99,6 @@ def serve(
         raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
     from secl.runs.settings import read_toml
 
-    check_engine(engine, endpoint or [])
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records, keep_versions)
@@ -115,6 +112,7 @@ def serve(
         if key in nested(from_file).get("stream", {}):
             raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
     settings = serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
+    settings, fleet = apart_from_fleet(settings)
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(
             "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
@@ -133,7 +131,7 @@ def serve(
                 state,
                 settings,
                 keep_text=keep_text,  # type: ignore[arg-type]
-                endpoints=tuple(endpoint or ()),
+                endpoints=fleet,
                 limits=limits,
                 bounds=bounds,
                 retention=retention,
@@ -147,18 +145,15 @@ def serve(
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says))
 
 
-def check_engine(engine: str | None, endpoints: list[str]) -> None:
-    """Check that an engine and its endpoints fit together; endpoints alone mean vLLM.
+def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:
+    """The settings of the model that learns in this process, and the addresses of the vLLM servers that answer for it.
 
-    Raises:
-        ParameterError: they do not fit.
+    A fleet changes nothing about what is answered, so the state folder does not know of it.
     """
-    if engine not in (None, "local", "vllm"):
-        raise ParameterError(f"--engine is {engine!r}; it is local or vllm.")
-    if engine == "vllm" and not endpoints:
-        raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
-    if engine == "local" and endpoints:
-        raise ParameterError("--endpoint names a vLLM server, but --engine is local; leave one of them out.")
+    if settings.model.answered_by != "vllm":
+        return settings, ()
+    model = settings.model.model_copy(update={"engine": None, "endpoint": ()})
+    return settings.model_copy(update={"model": model}), settings.model.endpoint
 
 
 def listening(host: str | None, port: int | None, descriptor: int | None) -> socket:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 
 def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
     """The first `count` orders, fewer if there are no more; in each every option has another letter than at first.
@@ -29,3 +31,20 @@ def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
     rotations = [[*places[by:], *places[:by]] for by in (middle, *places[1:])]
     orders = dict.fromkeys(map(tuple, (backwards, *rotations)))
     return list(orders)[:count]
+
+
+def orders_of_answers(answers: int, count: int, seed: int) -> list[tuple[int, ...]]:
+    """Orders of answers to an open question and, behind them, "None of these": a first one and `count` further ones.
+
+    Shuffled, so that the model's own answer has no place of its own; "None of these" is the last or the first.
+
+    Args:
+        answers: number of answers, at least 2.
+        count: further orders wanted, 0 or more.
+        seed: of the shuffle.
+
+    >>> orders_of_answers(2, 1, seed=0)
+    [(1, 0, 2), (0, 2, 1)]
+    """
+    first = (*random.Random(seed).sample(range(answers), answers), answers)
+    return [first, *(tuple(first[i] for i in order) for order in further_orders(len(first), count))]

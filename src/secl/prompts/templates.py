@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secl.question import LETTERS, Form, Question, Turn
 
@@ -48,6 +48,11 @@ _INSTRUCTIONS: dict[Form, str] = {
 }
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
+
+_ASK_DIGIT = (
+    "From 0 to 9, how sure are you that your answer is correct? 0 means a 0-10% chance of being correct and 9 means "
+    "90-100%. Reply with one digit."
+)
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
@@ -160,6 +165,12 @@ def confidence_prompt(question: Question, text: str) -> Prompt:
 def asked_prompt(question: Question) -> Prompt:
     """What stands before an open answer whose confidence is asked for: a bare text to continue is somebody's turn."""
     return _prompt(question, question.text) if question.form == "completion" else answer_prompt(question)
+
+
+def digit_prompt(answered: Prompt, text: str) -> Prompt:
+    """Ask, after the answer `text` to a prompt, for its confidence as a digit alone: of a model whose reply cannot be
+    begun for it."""
+    return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
 def p_true_prompt(question: Question, candidate: str) -> Prompt:

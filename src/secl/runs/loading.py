@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
-from secl.errors import DataError, QuestionError, RunError
+from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.given import GivenAnswer
 from secl.model import Model
+from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.runs.given import answers_of
 from secl.runs.manifest import Manifest, Mode
@@ -25,6 +28,7 @@ from secl.signals import NormalisedPTrue
 if TYPE_CHECKING:
     from secl.backends.local.loading import ModelCache
     from secl.backends.local.model import LocalModel
+    from secl.backends.openai.model import EndpointModel
 
 Load = Callable[[RunSettings], Model]
 """Loads the model that settings name."""
@@ -126,8 +130,54 @@ def load_questions(settings: RunSettings) -> list[Question]:
     return read_stream(settings).questions
 
 
-def load_model(settings: RunSettings) -> LocalModel:
-    """The model that settings name, with its adapter."""
+def load_model(settings: RunSettings) -> Model:
+    """The model that settings name, here or behind an endpoint.
+
+    Raises:
+        ModelError, ParameterError: it cannot be loaded or used.
+    """
+    if settings.model.answered_by == "vllm":
+        raise ParameterError(
+            "vLLM servers answer behind secl serve, or behind a secl.backends.vllm.model.VllmModel; leave --engine and "
+            "--endpoint out, or take --engine openai, which asks one server and learns nothing."
+        )
+    return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings)
+
+
+def named(settings: RunSettings) -> RunSettings:
+    """The settings with the name of the only model that their endpoint has, where they name none.
+
+    Raises:
+        ModelError, ParameterError: the endpoint does not answer, or has several models.
+    """
+    if settings.model.engine != "openai" or settings.model.name:
+        return settings
+    from secl.backends.openai.abilities import only_model
+    from secl.backends.openai.client import KEY, Endpoint
+
+    with closing(Endpoint(settings.model.endpoint[0], key=os.environ.get(KEY))) as endpoint:
+        model = settings.model.model_copy(update={"name": only_model(endpoint)})
+    return settings.model_copy(update={"model": model})
+
+
+def load_endpoint(settings: RunSettings) -> EndpointModel:
+    """The model behind a server with OpenAI's API; its key comes from the environment."""
+    from secl.backends.openai.client import KEY
+    from secl.backends.openai.model import EndpointModel
+
+    (url,) = settings.model.endpoint
+    return EndpointModel(
+        url,
+        settings.model.name,
+        key=os.environ.get(KEY),
+        p_true=settings.evidence.p_true,
+        orders=settings.evidence.orders,
+        seed=settings.seed,
+    )
+
+
+def load_local(settings: RunSettings) -> LocalModel:
+    """The model that settings name, in this process, with its adapter."""
     from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
     return LocalModel.load(
@@ -154,8 +204,8 @@ def _model_cache() -> ModelCache:
 
 def load_for_asking(
     changes: Mapping[str, Any], run: Path | None, load: Load | None = None
-) -> tuple[Model, NormalisedPTrue]:
-    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) is normalised.
+) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
+    """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read.
 
     Args:
         changes: settings of the model.
@@ -175,4 +225,4 @@ def load_for_asking(
         if snapshot is None:
             raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
         model.restore(snapshot)
-    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula)
+    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula), PosteriorRule(settings.posterior)

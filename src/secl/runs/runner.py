@@ -29,7 +29,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
-from secl.runs.loading import Load, load_model, read_stream
+from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store, Version
@@ -155,7 +155,7 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode
     """
     folder = Path(folder)
     check_free(folder)
-    settings = RunSettings.of(with_absolute_paths(settings.to_json()))
+    settings = named(RunSettings.of(with_absolute_paths(settings.to_json())))
     stream = read_stream(settings, mode)
     model = (load or load_model)(settings)
     stream = stream.checked(model, settings.stream.skip_bad)

@@ -15,17 +15,17 @@ from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.settings import FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, nested
+from secl.settings import ENDPOINT_VIEWS, FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, nested
 from secl.settings_base import OFF
 from secl.signals import Signal, make_signal
 
 SERVED = "served"
 """Stands in a server's recipe where a run has the benchmarks of its stream."""
 
-MACHINE_SETTINGS = ("data", "device")
+MACHINE_SETTINGS = ("data", "device", "endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
-CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "accept")
+CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
 """Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
 
 
@@ -101,7 +101,37 @@ class RunSettings(SettingGroups):
         gathered: set[EvidenceKind] = {*self.all_evidence} | ({"candidates"} if compared else set())
         self.build_share().check(gathered, always=self.complete_loop.evidence_on == "always")
         self.build_gate()
+        if self.model.engine == "openai":
+            self._check_endpoint()
         return self
+
+    def _check_endpoint(self) -> None:
+        """Refuse what cannot be had from a server with OpenAI's API.
+
+        Raises:
+            ParameterError: something that is set.
+        """
+        where = "behind --engine openai"
+        if self.named_method.learns:
+            raise ParameterError(
+                f"no weights can be changed {where}, so the method {self.method!r} cannot learn there; leave it out "
+                "for the posterior, or take stated, p_true, norm_p_true or self_consistency."
+            )
+        if self.model.answer_weights == "adapted":
+            raise ParameterError(f"no weights can be changed {where}, so none are adapted; leave answer_weights out.")
+        for name, field in type(self.adapter).model_fields.items():
+            if getattr(self.adapter, name) != field.default:
+                raise ParameterError(f"no weights can be changed {where}, so there is no adapter; leave {name} out.")
+        if "dinco" in (self.evidence.signal, *self.all_evidence):
+            raise ParameterError(
+                f"DINCO searches for beams, which cannot be had {where}; take another method than {self.method!r}."
+            )
+        unknown = [name for name in self.posterior.views if name not in ENDPOINT_VIEWS]
+        if unknown:
+            raise ParameterError(
+                f"the view {unknown[0]} needs the likelihood of a text, which cannot be had {where}; the views are "
+                f"{' and '.join(ENDPOINT_VIEWS)}."
+            )
 
     @property
     def named_method(self) -> Method:
@@ -183,7 +213,8 @@ def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:
         values: as for `RunSettings.of`.
     """
     groups = nested(values)
-    for name in ("questions", "data", "nli", "model"):
+    elsewhere = groups.get("model", {}).get("engine") == "openai"
+    for name in ("questions", "data", "nli", *([] if elsewhere else ["model"])):
         group, key = FLAT_NAMES[name]
         value = groups.get(group, {}).get(key)
         if isinstance(value, str) and (path := _path(name, value)):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from secl.backends.entropy import entropy_of
 from secl.backends.local.backend import LocalReading
 from secl.backends.local.model import LocalModel
-from secl.backends.vllm.entropy import entropy_of
 from secl.data.quiz import quiz
 from secl.question import Question
 

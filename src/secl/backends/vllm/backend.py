@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training, distinct_tokens
+from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, TextRules
 from secl.backends.vllm.client import CompletionRequest, Step
-from secl.backends.vllm.entropy import entropy_of
 from secl.backends.vllm.pool import Fleet
 from secl.backends.vllm.versions import Versions
 from secl.writing import Piece, Writing
@@ -40,7 +40,7 @@ class Distribution:
 
     Attributes:
         log_p: natural logarithms of probabilities by token id, of some tokens.
-        entropy: over the whole vocabulary, in nats; see `secl.backends.vllm.entropy`.
+        entropy: over the whole vocabulary, in nats; see `secl.backends.entropy`.
     """
 
     log_p: Mapping[int, float]

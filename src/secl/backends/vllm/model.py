@@ -36,7 +36,7 @@ class VllmModel(ChatModel[VllmBackend]):
         name: what the versions are called there: "NAME-3". Learners that share servers need different names.
         key: the servers' API key.
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs, and the
-            more, the nearer (see `secl.backends.vllm.entropy`).
+            more, the nearer (see `secl.backends.entropy`).
         workers: requests that are under way together.
         timeout: seconds that one request may take.
         pause: seconds before a server that failed is tried again.

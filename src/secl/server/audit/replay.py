@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from secl.errors import ModelError, RunError
 from secl.evidence import CandidateEvidence
@@ -26,9 +26,6 @@ from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.store import ServerStore
 
-if TYPE_CHECKING:
-    from secl.backends.local.model import LocalModel
-
 Match = Literal["same", "close", "together", "differs", "not kept"]
 """How a reply computed again agrees: to the last digit; within the tolerance; to the last digit once asked together
 with the questions of its pass; not at all; unknown, because the question's text was not kept."""
@@ -40,7 +37,7 @@ ROUNDING_FP32 = 1e-4
 """The same in float32."""
 
 
-def load_recorded_model(state: ServerStore) -> LocalModel:
+def load_recorded_model(state: ServerStore) -> Model:
     """Load the model that a state folder was begun with.
 
     Raises:
@@ -53,12 +50,13 @@ def load_recorded_model(state: ServerStore) -> LocalModel:
     return model
 
 
-def environment_changes(state: ServerStore, model: LocalModel) -> list[str]:
+def environment_changes(state: ServerStore, model: Model) -> list[str]:
     """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
-    return [*changes, *([f"it changed {starts} times between starts"] if starts else [])]
+    elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
+    return [*changes, *([f"it changed {starts} times between starts"] if starts else []), *elsewhere]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from secl.errors import ParameterError, RunError
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, load_model
+from secl.runs.loading import Load, load_local, load_model, named
 from secl.runs.manifest import environment
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
@@ -86,8 +87,12 @@ def open_service(
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
     check_folder(folder)  # before a large model is loaded for nothing
+    settings = named(settings)
     twin = load(settings)
-    model: Model = fleet(load_model(settings), endpoints, folder / PUBLISHED) if endpoints else load(settings)
+    if endpoints:
+        model: Model = fleet(load_local(settings), endpoints, folder / PUBLISHED)
+    else:
+        model = twin if settings.model.engine == "openai" else load(settings)  # nothing learns behind an endpoint
     manifest: dict[str, Any] = {
         "settings": settings.to_json(),
         "model": model.fingerprint,
@@ -98,12 +103,12 @@ def open_service(
         "adapter": model.adapter_config,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    state = open_state(folder, manifest)
-    try:
+    with ExitStack() as failure:
+        failure.callback(model.close)
+        state = open_state(folder, manifest)
+        failure.callback(state.close)
         note_environment(state, manifest["environment"])
-    except BaseException:
-        state.close()
-        raise
+        failure.pop_all()
     service = Service(
         build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds, retention
     )

@@ -130,6 +130,28 @@ def test_a_state_that_cannot_be_written_says_what_a_server_can_do(
     assert "--resume" not in said
 
 
+def test_nothing_that_was_sent_is_in_the_log_even_at_debug(shell: Shell, tmp_path: Path, tiny_llama: Path) -> None:
+    folder = tmp_path / "state"
+    token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()
+    secret, headers = "a private matter", {"authorization": f"Bearer {token}"}
+    with serving(folder, tiny_llama, "--log-level", "debug") as (process, address):
+        with httpx.Client(base_url=address, headers=headers, timeout=60) as client:
+            assert client.post("/v1/ask", json={**ASKED, "question": secret}, params={"q": secret}).status_code == 200
+            assert client.post("/v1/ask", json={"question": {secret: secret}}).status_code == 400
+            assert client.post("/v1/ask", content=f'{{"question": "{secret}').status_code == 400
+            assert client.get("/v1/models", headers={"authorization": f"Bearer {secret}"}).status_code == 401
+            assert client.get("/healthz", params={"key": token}).status_code == 200
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(f"GET /{secret} {secret} {token}\r\n\r\n".encode())
+            connection.recv(100)
+        assert ended(process, signal.SIGTERM) == 0
+    log = (tmp_path / "log").read_text()
+    assert "DEBUG GET /healthz 200" in log
+    assert "private" not in log
+    assert token not in log
+
+
 @contextmanager
 def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") -> Iterator[tuple[BaseProcess, str]]:
     """A server in a process of its own, and its address."""

@@ -14,10 +14,11 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.posterior import replayed, softmax
+from secl.evaluation.posterior import replayed
 from secl.evaluation.summary import summarise
 from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.gates import Never
+from secl.metrics.probability import softmax
 from secl.model import ModelAnswer
 from secl.posterior.letters import PRIOR, RELIABILITY
 from secl.posterior.rule import PosteriorRule

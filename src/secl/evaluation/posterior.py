@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
 from secl.evidence import CandidateEvidence, Posterior
 from secl.grading import correctness
+from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.records import Record, Reply
@@ -41,20 +41,8 @@ def order_averaged(record: Record) -> float | None:
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
-    orders = [record.frozen.option_log_p, *(order.log_p for order in candidates.letters)]
-    shares = softmax([sum(values) / len(orders) for values in zip(*orders, strict=True)])
+    shares = averaged([record.frozen.option_log_p, *(order.log_p for order in candidates.letters)])
     return shares[record.question.letters.index(record.reply.answer)]
-
-
-def softmax(values: Sequence[float]) -> list[float]:
-    """Log-probabilities as probabilities that sum to 1.
-
-    >>> softmax([0.0, 0.0])
-    [0.5, 0.5]
-    """
-    high = max(values)
-    weights = [math.exp(value - high) for value in values]
-    return [weight / math.fsum(weights) for weight in weights]
 
 
 def _letters_of_frozen(records: Sequence[Record]) -> Series:

@@ -157,3 +157,23 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
             raise ParameterError(f"the {name} must lie between 0 and 1, not {value}.")
     check_finite("bound delta", delta, delta >= 0.0, "be 0 or more")
     return stated + alpha * max(-delta, min(signal - stated, delta))
+
+
+def softmax(values: Sequence[float]) -> list[float]:
+    """Log-probabilities as probabilities that sum to 1.
+
+    >>> softmax([0.0, 0.0])
+    [0.5, 0.5]
+    """
+    high = max(values)
+    weights = [math.exp(value - high) for value in values]
+    return [weight / math.fsum(weights) for weight in weights]
+
+
+def averaged(orders: Sequence[Sequence[float]]) -> list[float]:
+    """Probabilities of options from the log-probabilities of their letters under several orders: the mean of the logs.
+
+    >>> [round(p, 3) for p in averaged([[-1.0, -2.0], [-3.0, -2.0]])]
+    [0.5, 0.5]
+    """
+    return softmax([sum(values) / len(orders) for values in zip(*orders, strict=True)])

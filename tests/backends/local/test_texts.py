@@ -160,3 +160,15 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
 def test_pieces_of_a_text_come_in_the_order_of_its_tokens() -> None:
     pieces = [Piece(choice=1, text="b", finish="length"), Piece(text="a"), Piece(text="c", finish="stop")]
     assert [(text.text, text.finish) for text in Written.of(pieces)] == [("ac", "stop"), ("b", "length")]
+
+
+def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_model: MakeModel) -> None:
+    asking = Calibrator(make_model(), evidence=("candidates",), learns=False, loop=LoopSettings(evidence_on="always"))
+    brief, long = asking.answer_all([ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
+    assert brief.posterior is not None
+    assert brief.posterior.candidates[0] == "Rome, arr."
+    assert len(brief.posterior.candidates) > 2
+    assert long.posterior is None
+    assert long.confidence == long.reply.confidence
+    alone = asking.answer(ASKED, "Rome, arr.")
+    assert alone.reply.confidence == pytest.approx(brief.reply.confidence, abs=1e-5)

@@ -77,7 +77,9 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_posterior:
         service.ask(question, 20)
         if number % 3 == 0:
             service.state.add_feedback(number, number % 2 == 0, 1.0)
-    text = words(client_of(service).get("/records/rec_00000025").text)
+    client = client_of(service)
+    assert "rec_00000025?labels=yes" in client.get("/records/rec_00000025").text
+    text = words(client.get("/records/rec_00000025?labels=yes").text)
     with ServerStore(service.state.folder) as reader:
         explanation = explain(reader, 25)
     record = explanation.served.record

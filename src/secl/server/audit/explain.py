@@ -78,8 +78,13 @@ class Explanation:
         }
 
 
-def explain(state: ServerStore, position: int) -> Explanation:
+def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> Explanation:
     """Everything known about one answer.
+
+    Args:
+        state: of the server.
+        position: of the record.
+        with_labels: compute which labels moved the confidence; each takes a fit, so many labels take seconds.
 
     Raises:
         ParameterError: there is no such record.
@@ -98,7 +103,7 @@ def explain(state: ServerStore, position: int) -> Explanation:
         reason=reason(record, bin_gate, paused_at(state, served.time)),
         source=source_of(record),
         remark=remark_on(record, expected=_was_weighed(settings, record)),
-        influences=influences(LabelRule(settings.label), state.label_log(), record),
+        influences=influences(LabelRule(settings.label), state.label_log(), record) if with_labels else (),
     )
 
 

@@ -80,8 +80,8 @@ def page_router(service: Service, may_see: Callable[[Request], bool] = anybody) 
         return answer(request, lambda: record_pages.records_page(folder, wanted, thresholds=thresholds))
 
     @router.api_route("/records/{name}", methods=["GET", "HEAD"])
-    def record(request: Request, name: str) -> HTMLResponse:
-        return answer(request, lambda: record_pages.record_page(folder, name), "../")
+    def record(request: Request, name: str, labels: bool = False) -> HTMLResponse:
+        return answer(request, lambda: record_pages.record_page(folder, name, with_labels=labels), "../")
 
     @router.api_route("/review", methods=["GET", "HEAD"])
     def review(

@@ -110,19 +110,21 @@ def found_in_words(found: Found, query: Search) -> str:
     return f"{count} of {back} {'fits' if count == 1 else 'fit'}; there are older ones."
 
 
-def record_page(folder: Path, name: str) -> Page:
-    """The page of one record."""
+def record_page(folder: Path, name: str, *, with_labels: bool) -> Page:
+    """The page of one record, on demand with the labels that moved its confidence."""
     with at_one_moment(folder) as reader:
         try:
             position = position_of(name)
-            shown = record_view(explain(reader, position))
+            shown = record_view(explain(reader, position, with_labels=with_labels))
         except ParameterError:
             problem = f"There is no record {name[:40]!r}: there never was one, or it has been pruned."
             return fill("record.html", "Records", root="../", record=None, problem=problem), 404
         older = search(reader, Filter(), 1, position).positions
         newer = _exists(reader, position + 1)
     behind, ahead = record_id(older[0]) if older else None, record_id(position + 1) if newer else None
-    return fill("record.html", "Records", root="../", record=shown, older=behind, newer=ahead), 200
+    return fill(
+        "record.html", "Records", root="../", record=shown, older=behind, newer=ahead, with_labels=with_labels
+    ), 200
 
 
 def _exists(reader: ServerStore, position: int) -> bool:

@@ -51,6 +51,7 @@ def record_view(explanation: Explanation) -> dict[str, Any]:
         "weights": None if record.posterior is None else weights_in_words(record.posterior),
         "bins": list(zip(record.reply.bins, record.frozen.bins, strict=True)),
         "evidence": _evidence(record.evidence),
+        "labels": 0 if labelled is None else labelled.labels,
         "influences": [
             {"id": record_id(each.position), "correct": each.correct, "moved": each.moved}
             for each in explanation.influences[:INFLUENCES]

@@ -1,6 +1,8 @@
 """A server that is killed at random moments under load, again and again, with one state folder.
 
-SECL_KILLS=50 python -m pytest tests/server/test_kill.py        # with SECL_KILL_MODEL=smollm2 on the real model
+SECL_KILLS=50 python -m pytest tests/server/test_kill.py
+
+SECL_KILL_MODEL=smollm2 takes the real model, SECL_KILL_SECONDS=6 lets each process live long enough for its lessons.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,8 @@ from tests import processes
 pytestmark = pytest.mark.heavy
 
 KILLS = int(os.environ.get("SECL_KILLS", "2"))
+SECONDS = float(os.environ.get("SECL_KILL_SECONDS", "1.5"))
+"""Most that a process lives after its first reply."""
 CLIENTS = 4
 
 LEARNING = 'gate = "entropy-shift"\nwarmup = 5\nburst = 30\nbin_gate = "off"\n'
@@ -47,7 +52,18 @@ class Server:
         recipe = log.with_suffix(".toml")
         recipe.write_text(settings, encoding="utf-8")
         self.process: BaseProcess = processes.start(
-            log, "serve", "--model", model, "--state", state, "--port", self.port, "--recipe", recipe
+            log,
+            "serve",
+            "--model",
+            model,
+            "--state",
+            state,
+            "--port",
+            self.port,
+            "--recipe",
+            recipe,
+            "--served-model-name",
+            "served",
         )
         end = time.monotonic() + 120
         while not self._ready():
@@ -63,27 +79,56 @@ class Server:
             return False
 
     def ask(self, text: str) -> dict[str, Any]:
-        body = json.dumps({"question": text, "options": ["yes", "no", "perhaps"]}).encode()
+        return self._post("/v1/ask", {"question": text, "options": ["yes", "no", "perhaps"]})
+
+    def chat(self, text: str) -> dict[str, Any]:
+        messages = [{"role": "user", "content": text}]
+        return self._post("/v1/chat/completions", {"model": "served", "messages": messages, "max_tokens": 4})
+
+    def say(self, record: str, *, correct: bool) -> None:
+        self._post("/v1/feedback", {"record_id": record, "correct": correct})
+
+    def _post(self, route: str, content: dict[str, Any]) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/ask", body, headers)
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{route}", json.dumps(content).encode(), headers)
         with urllib.request.urlopen(request, timeout=60) as reply:
             answer: dict[str, Any] = json.load(reply)
             return answer
 
 
-def load(server: Server, number: int, replies: dict[int, dict[str, Any]], lock: threading.Lock) -> None:
-    """Ask until the server dies; every reply is remembered by the number of its record."""
+@dataclass
+class Said:
+    """What clients were told.
+
+    Attributes:
+        replies: by the number of their records.
+        labels: what was said of records and acknowledged.
+        lock: for both.
+    """
+
+    replies: dict[int, dict[str, Any]] = field(default_factory=dict)
+    labels: dict[int, bool] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def load(server: Server, number: int, said: Said) -> None:
+    """Ask, chat and rate until the server dies; every reply is remembered."""
     count = 0
     while True:
+        text = f"Is {number} times {count} an even number?"
+        count += 1
         try:
-            answer = server.ask(f"Is {number} times {count} an even number?")
+            answer = server.chat(text) if count % 4 == 0 else server.ask(text)
+            position = position_of(answer["secl"]["record_id"])
+            with said.lock:
+                assert position not in said.replies, "one record for two replies"
+                said.replies[position] = answer
+            if count % 3 == 0:
+                server.say(answer["secl"]["record_id"], correct=number * count % 2 == 0)
+                with said.lock:
+                    said.labels[position] = number * count % 2 == 0
         except (OSError, http.client.HTTPException, json.JSONDecodeError):  # it was killed
             return
-        count += 1
-        with lock:
-            position = position_of(answer["secl"]["record_id"])
-            assert position not in replies, "one record for two replies"
-            replies[position] = answer
 
 
 def grows(replies: dict[int, dict[str, Any]]) -> None:
@@ -98,25 +143,24 @@ def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Pa
     model = os.environ.get("SECL_KILL_MODEL") or str(tiny_llama)
     chance = random.Random(4)
     state, log = tmp_path / "state", tmp_path / "log"
-    replies: dict[int, dict[str, Any]] = {}
-    lock = threading.Lock()
-    before = 0
+    said, before = Said(), 0
     for _ in range(KILLS):
         server = Server(state, model, log)
-        clients = [threading.Thread(target=load, args=(server, i, replies, lock)) for i in range(CLIENTS)]
+        clients = [threading.Thread(target=load, args=(server, i, said)) for i in range(CLIENTS)]
         for client in clients:
             client.start()
-        grows(replies)  # on a busy machine the first reply takes a while
-        time.sleep(chance.uniform(0, 1.5))
+        grows(said.replies)  # on a busy machine the first reply takes a while
+        time.sleep(chance.uniform(0, SECONDS))
         server.process.kill()
         assert processes.finish(server.process) == -signal.SIGKILL
         for client in clients:
             client.join(120)
-        before = check(state, replies, before)
+        before = check(state, said, before)
     last = Server(state, model, log)
     last.process.terminate()  # and a polite end
     assert processes.finish(last.process) == 0, log.read_text()
-    assert len(replies) > KILLS
+    assert len(said.replies) > KILLS
+    print(f"{KILLS} kills: {len(said.replies)} replies, {len(said.labels)} labels, {before} lessons")  # noqa: T201
 
 
 @pytest.mark.slow
@@ -135,15 +179,17 @@ def test_the_posterior_goes_on_as_if_nobody_had_killed_the_server(tiny_llama: Pa
     assert fitted == [0] * 5 + [5] + [6] * 6 + [8] * 5
 
 
-def check(folder: Path, replies: dict[int, dict[str, Any]], before: int) -> int:
-    """The state after a death: every reply is on record, decisions follow from entropies, versions are kept."""
+def check(folder: Path, said: Said, before: int) -> int:
+    """The state after a death: all that was said is on record, decisions follow from entropies, versions are kept."""
     with ServerStore(folder) as state:
         records = list(state.records())
         assert [record.position for record in records] == list(range(len(records)))
-        for position, answer in replies.items():
+        for position, answer in said.replies.items():
             reply = records[position].reply
             assert answer["secl"]["bins"] == list(reply.bins)
             assert answer["secl"]["adapter_version"] == reply.version
+        labels = {label.position: label.correct for label in state.labels()}
+        assert {position: labels.get(position) for position in said.labels} == said.labels
         gate = Manifest.of(state).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
         stored_versions = {0, *state.versions()}

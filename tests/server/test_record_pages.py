@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from secl.gates import Never
 from secl.question import Question, Turn
 from secl.server.audit.explain import explain
+from secl.server.audit.retention import Retention, prune
 from secl.server.audit.review import review_queue
 from secl.server.audit.store import ServerStore
 from secl.server.audit.why import learning_in_words, number_in_words
@@ -132,6 +133,21 @@ def test_a_record_that_is_not_there_has_a_page_that_says_so(make_service: MakeSe
         assert "There is no record" in reply.text
         assert "<script>" not in reply.text
     assert client.get("/review?record=rec_00000099").status_code == 404
+
+
+def test_pruned_records_are_said_to_be_pruned(make_service: MakeService) -> None:
+    service = served(make_service(gate=Never()), 30)
+    prune(service.state, Retention(records=10), rest=0.0)
+    first = service.state.first
+    assert first > 0
+    client = client_of(service)
+    sentence = f"Those before rec_{first:08d} were pruned."
+    assert sentence in client.get("/records").text
+    gone = client.get("/records/rec_00000000")
+    assert gone.status_code == 404
+    assert sentence in gone.text
+    assert sentence not in client.get("/records?count=3").text
+    assert "rec_00000000" not in client.get("/review").text
 
 
 def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:

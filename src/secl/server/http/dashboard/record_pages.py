@@ -67,6 +67,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         except (ParameterError, RequestError) as error:
             problem, found = str(error), Found((), None, 0)
         rows, names, keep_text = listed(reader, found.positions), domains(reader), reader.keep_text
+        pruned = "" if found.before is not None or problem else pruned_in_words(reader)
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if found.before is None else {**narrowed, "before": record_id(found.before)}
     asked = dict.fromkeys(Search.model_fields, "") | wanted
@@ -78,7 +79,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
         domains=names,
         rows=rows,
-        found="" if problem else found_in_words(found, query),
+        found="" if problem else f"{found_in_words(found, query)} {pruned}",
         problem=problem,
         narrowed=bool(narrowed),
         keep_text=keep_text,
@@ -110,6 +111,11 @@ def found_in_words(found: Found, query: Search) -> str:
     return f"{count} of {back} {'fits' if count == 1 else 'fit'}; there are older ones."
 
 
+def pruned_in_words(reader: ServerStore) -> str:
+    """Which records are no longer there."""
+    return f"Those before {record_id(reader.first)} were pruned." if reader.first else ""
+
+
 def record_page(folder: Path, name: str, *, with_labels: bool) -> Page:
     """The page of one record, on demand with the labels that moved its confidence."""
     with at_one_moment(folder) as reader:
@@ -117,7 +123,7 @@ def record_page(folder: Path, name: str, *, with_labels: bool) -> Page:
             position = position_of(name)
             shown = record_view(explain(reader, position, with_labels=with_labels))
         except ParameterError:
-            problem = f"There is no record {name[:40]!r}: there never was one, or it has been pruned."
+            problem = f"There is no record {name[:40]!r}. {pruned_in_words(reader)}"
             return fill("record.html", "Records", root="../", record=None, problem=problem), 404
         older = search(reader, Filter(), 1, position).positions
         newer = _exists(reader, position + 1)

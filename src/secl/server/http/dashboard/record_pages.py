@@ -82,6 +82,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         found="" if problem else f"{found_in_words(found, query)} {pruned}",
         problem=problem,
         narrowed=bool(narrowed),
+        filtered=bool(narrowed.keys() - {"query", "count"}),
         keep_text=keep_text,
         newest=f"records?{urlencode(narrowed)}" if query.before else None,
         older=None if older is None else f"records?{urlencode(older)}",

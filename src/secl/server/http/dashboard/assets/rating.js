@@ -44,8 +44,11 @@ async function undo() {
 }
 
 document.addEventListener("page", () => {
-  if (inReview()) $("undo").disabled = done.length === 0;
-  if (inReview() && !box().dataset.record) box().classList.add("ended");
+  if (!inReview()) return;
+  const ended = !box().dataset.record;
+  $("undo").disabled = done.length === 0;
+  box().classList.toggle("ended", ended);
+  box().hidden = ended && done.length === 0;
 });
 
 document.addEventListener("click", (event) => {

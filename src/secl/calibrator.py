@@ -227,7 +227,7 @@ class Calibrator(Shown, Scoring):
             decision=decision,
             evidence=evidence,
             posterior=posterior,
-            answers_best=self.loop.answer == "best",
+            answers_best=self.loop.answer == "best" and not question.free,  # a text is what was written
             accept=self.loop.accept,
             signal=signal,
             outcome="waiting" if decision.in_burst and self.learns else "idle",

@@ -21,6 +21,7 @@ class Writing:
 
     Attributes:
         max_tokens: most tokens that it may have, at least 1; None for as many as the model can read.
+        or_fewer: whether fewer tokens than `max_tokens` will do where the model can read no more.
         temperature: 0 takes the most probable token each time; else what logits are divided by, up to 2.
         top_p: share of the probability that is drawn from, in (0, 1].
         seed: of the draws; text number i is drawn with `seed` + i.
@@ -33,6 +34,7 @@ class Writing:
     """
 
     max_tokens: int | None = None
+    or_fewer: bool = False
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0

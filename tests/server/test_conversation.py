@@ -7,51 +7,63 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.errors import QuestionError, RequestError
-from secl.server.http.conversation import SPEAKERS, Asked, Turn, asked_in, make_question, turns_of
-from secl.server.http.schemas import Message
+from secl.question import Turn
+from secl.server.http.conversation import ROLES, Asked, asked_in, make_question
+from secl.server.http.schemas import Message, Part
 
 TEXT = st.text(min_size=1).filter(str.strip)
 
 
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
 @given(TEXT)
-def test_a_single_turn_is_the_question_without_space_around_it(text: str) -> None:
-    assert asked_in(turns_of([Message(role="user", content=text)])) == Asked(text.strip())
+def test_a_single_turn_is_the_question_letter_by_letter(text: str) -> None:
+    assert asked_in([user(text)]) == Asked(text)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), TEXT), min_size=1), TEXT)
-def test_every_earlier_turn_stands_in_order_before_the_question(earlier: list[tuple[str, str]], last: str) -> None:
-    messages = [Message(role=role, content=text) for role, text in earlier]
-    asked = asked_in(turns_of([*messages, Message(role="user", content=last)]))
-    roles = [role for role, _ in earlier]
-    leading = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
-    assert asked.system == "\n\n".join(said.strip() for _, said in earlier[:leading])
-    assert asked.context == "\n".join(f"{SPEAKERS[role]}: {said.strip()}" for role, said in earlier[leading:])
-    assert asked.text == last.strip()
+@given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), TEXT)
+def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str]], last: str) -> None:
+    asked = asked_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])
+    system = [Turn("system", asked.system)] if asked.system else []
+    turns = [*system, *asked.history, Turn("user", asked.text)]
+    assert turns == [*(Turn(ROLES[role], text) for role, text in earlier), Turn("user", last)]
+    assert asked.context == ""
 
 
-def test_an_assistant_that_said_nothing_leaves_no_line() -> None:
-    messages = [Message(role="user", content="a"), Message(role="assistant"), Message(role="user", content="b")]
-    assert asked_in(turns_of(messages)) == Asked("b", "User: a")
+def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
+    messages = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
+    assert asked_in(messages) == Asked("a", system="Be brief.", history=(Turn("system", "Be kind."),))
 
 
-def test_a_tool_call_of_the_assistant_is_refused() -> None:
-    messages = [Message(role="assistant", tool_calls=[{"id": "1"}]), Message(role="user", content="b")]
+def test_an_empty_system_text_is_not_the_model_s_own() -> None:
+    assert asked_in([Message(role="system", content=""), user("a")]) == Asked("a", history=(Turn("system", ""),))
+
+
+def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
+    parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
+    messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
+    assert asked_in(messages) == Asked("b\nc", history=(Turn("user", "a"), Turn("assistant", "")))
+
+
+@pytest.mark.parametrize(
+    "call", [{"tool_calls": [{"id": "1"}]}, {"function_call": {"name": "f"}}], ids=["tool", "function"]
+)
+def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
     with pytest.raises(RequestError) as refused:
-        turns_of(messages)
+        asked_in([Message.model_validate({"role": "assistant", **call}), user("b")])
     assert refused.value.param == "messages.0.role"
 
 
-def test_a_context_of_nothing_changes_nothing() -> None:
-    assert asked_in([Turn("assistant", ""), Turn("user", "b")]) == Asked("b")
-
-
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers() -> None:
-    assert make_question(Asked("ab", "c", "d"), ["ef", "gh"], None, "short", 8).form == "choice"
-    with pytest.raises(RequestError, match="9 characters, more than the 8") as refused:
-        make_question(Asked("ab", "cd", "e"), ["ef", "gh"], None, "short", 8)
+    history = (Turn("user", "c"),)
+    assert make_question(Asked("ab", "c", "d", history), ["ef", "gh"], "choice", 9).form == "choice"
+    with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
+        make_question(Asked("ab", "cd", "e", history), ["ef", "gh"], "choice", 9)
     assert refused.value.status == 413
 
 
 def test_options_and_an_open_form_do_not_go_together() -> None:
     with pytest.raises(QuestionError, match="has options but asks for the form 'number'"):
-        make_question(Asked("a"), ["b", "c"], "number", "short", 100)
+        make_question(Asked("a"), ["b", "c"], "number", 100)

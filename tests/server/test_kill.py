@@ -45,7 +45,7 @@ WEIGHING = 'method = "posterior"\nwindow = 8\nrefit = 6\n'
 class Server:
     """`secl serve` in a process of its own."""
 
-    def __init__(self, state: Path, model: str, log: Path, settings: str = LEARNING) -> None:
+    def __init__(self, state: Path, model: str, log: Path, settings: str = LEARNING, *flags: object) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -64,6 +64,7 @@ class Server:
             recipe,
             "--served-model-name",
             "served",
+            *flags,
         )
         end = time.monotonic() + 120
         while not self._ready():

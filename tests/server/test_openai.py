@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 
+from secl.question import Question, Turn
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from tests.server.conftest import MakeService
@@ -20,6 +21,7 @@ from tests.server.doors import opened
 pytestmark = pytest.mark.heavy
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
+TEXT = "I think that it is 583, and nothing else."
 CITIES = {"secl": {"options": ["Rome", "Paris", "Bern"]}}
 
 
@@ -40,34 +42,63 @@ def client(address: str) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_a_chat_is_answered_with_the_answer_alone(client: openai.OpenAI, service: Service) -> None:
+def said(stream: Iterable[Any], index: int = 0) -> str:
+    """The text of a choice in a stream."""
+    choices = [choice for chunk in stream for choice in chunk.choices if choice.index == index]
+    return "".join(choice.delta.content or "" for choice in choices)
+
+
+def test_a_chat_is_answered_with_what_the_model_says(client: openai.OpenAI, service: Service) -> None:
     completion = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert completion.choices[0].message.role == "assistant"
-    assert completion.choices[0].message.content == "no idea"
-    assert completion.choices[0].finish_reason == "stop"
+    (choice,) = completion.choices
+    assert choice.message.role == "assistant"
+    assert choice.message.content == TEXT
+    assert choice.finish_reason == "stop"
     assert completion.id == "chatcmpl-rec_00000000"
     assert completion.usage is not None
-    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens == 10
-    question = service.state.served(0).record.question
-    assert (question.text, question.form) == (ASKED[0]["content"], "sentence")
+    usage = completion.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (6, 9, 15)
+    record = service.state.served(0).record
+    assert (record.question.text, record.question.form) == (ASKED[0]["content"], "text")
+    assert record.reply.text == TEXT
 
 
 def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
-        "confidence", "accepted", "accept",
-        "source", "low", "high", "labels", "label_free", "remark", "informed",
-        "own_answer", "own_confidence", "best_answer", "best_confidence",
-        "candidates", "stated_confidence", "bins", "digit_mass", "frozen_confidence", "entropy", "adapter_version",
-        "adapting", "record_id", "stored", "verdict", "warnings",
+        "confidence", "source", "calibration", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
+        "informed", "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
+        "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
+        "verdict", "warnings",
     }  # fmt: skip
-    assert completion.secl["confidence"] == pytest.approx(0.85)
+    assert completion.secl["confidence"] == completion.secl["stated"] == pytest.approx(0.85)
+    assert (completion.secl["source"], completion.secl["calibration"]) == ("stated", "none")
+    assert completion.secl["cost"] == {"answering": 10}
     assert len(completion.secl["bins"]) == 10
+    assert completion.choices[0].secl == completion.secl
+    assert completion.warnings == []
+
+
+def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
+    client: openai.OpenAI, service: Service
+) -> None:
+    service.learner.pause("so that the version stands still")
+    service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
+    learned: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    assert (learned.secl["source"], learned.secl["calibration"]) == ("distilled", "label-free")
+    assert learned.secl["frozen"] == pytest.approx(0.85) != learned.secl["stated"]
+    assert learned.secl["adapter_version"] == 1
+    client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
+    labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED)
+    assert labelled.secl["calibration"] == "1 label"
 
 
 def test_options_make_it_multiple_choice(client: openai.OpenAI, service: Service) -> None:
-    completion = client.chat.completions.create(model="scripted", messages=ASKED, extra_body=CITIES)
+    completion = client.chat.completions.create(
+        model="scripted", messages=ASKED, extra_body=CITIES, max_tokens=100, temperature=0, seed=3
+    )
     assert completion.choices[0].message.content in ("A. Rome", "B. Paris", "C. Bern")
+    assert completion.id == "chatcmpl-rec_00000000"
     assert service.state.served(0).record.question.options == ("Rome", "Paris", "Bern")
 
 
@@ -77,28 +108,116 @@ def test_the_form_of_the_answer_can_be_wished_for(client: openai.OpenAI, service
     assert service.state.served(0).record.question.form == form
 
 
-def test_a_stream_says_the_same_in_pieces(client: openai.OpenAI, service: Service) -> None:
+def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that both are answered alike")
     whole: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     pieces: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"
-    text = "".join(piece.choices[0].delta.content or "" for piece in pieces)
-    assert text == whole.choices[0].message.content
-    assert [piece.choices[0].finish_reason for piece in pieces] == [None, None, "stop"]
+    assert said(pieces) == whole.choices[0].message.content
+    assert len(pieces) == 1 + 9 + 1
+    assert [piece.choices[0].finish_reason for piece in pieces] == [None] * 10 + ["stop"]
     assert len({piece.id for piece in pieces}) == 1
-    assert pieces[-1].secl | {"record_id": 0, "entropy": 0} == whole.secl | {"record_id": 0, "entropy": 0}
+    changes = {"record_id": 0, "entropy": 0, "verdict": 0, "warnings": 0}
+    assert pieces[-1].secl | changes == whole.secl | changes
+    assert pieces[-1].secl == pieces[-1].choices[0].secl
     assert pieces[-1].secl["record_id"] == "rec_00000001"
+    assert pieces[-1].warnings == []
+
+
+def test_several_texts_are_records_of_their_own(client: openai.OpenAI, service: Service) -> None:
+    drawn: dict[str, Any] = {"n": 3, "temperature": 1, "seed": 5, "max_tokens": 6}
+    whole: Any = client.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    texts = [choice.message.content for choice in whole.choices]
+    assert len(set(texts)) == 3
+    assert [choice.finish_reason for choice in whole.choices] == ["length"] * 3
+    assert [choice.secl["record_id"] for choice in whole.choices] == [f"rec_0000000{i}" for i in range(3)]
+    assert whole.secl == whole.choices[0].secl
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (6, 18)
+    assert [service.state.served(i).record.reply.text for i in range(3)] == texts
+    again = client.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    assert [choice.message.content for choice in again.choices] == texts
+    pieces: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True, **drawn))
+    assert [said(pieces, index) for index in range(3)] == texts
+    assert [(each.choices[0].index, each.choices[0].finish_reason) for each in pieces[-3:]] == [
+        (index, "length") for index in range(3)
+    ]
+
+
+def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
+    def ask(**how: Any) -> tuple[str | None, str, int]:
+        completion = client.chat.completions.create(model="scripted", messages=ASKED, **how)
+        assert completion.usage is not None
+        return (
+            completion.choices[0].message.content,
+            completion.choices[0].finish_reason,
+            completion.usage.completion_tokens,
+        )
+
+    assert ask(max_tokens=5) == ask(max_completion_tokens=5) == ("I think that it is", "length", 5)
+    assert ask(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
+    assert ask(stop=" it") == ask(stop=["never", " it"]) == ("I think that", "stop", 3)
+    assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
+
+
+def test_a_text_that_is_drawn_without_a_seed_is_another_one_each_time(client: openai.OpenAI) -> None:
+    texts = {
+        client.chat.completions.create(model="scripted", messages=ASKED, temperature=1).choices[0].message.content
+        for _ in range(4)
+    }
+    assert len(texts) > 1
+
+
+def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
+    completion = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
+    logprobs = completion.choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.content is not None
+    assert "".join(token.token for token in logprobs.content) == TEXT
+    first = logprobs.content[0]
+    assert (first.logprob, first.bytes, [top.token for top in first.top_logprobs]) == (-0.5, [73], ["I", " or"])
+    pieces = list(client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True))
+    streamed = [piece.choices[0].logprobs for piece in pieces if piece.choices[0].logprobs]
+    assert [each.content[0].token for each in streamed if each.content] == [token.token for token in logprobs.content]
+
+
+def test_a_bare_text_is_continued(client: openai.OpenAI, service: Service) -> None:
+    completion: Any = client.completions.create(
+        model="scripted", prompt="The capital of France", max_tokens=3, echo=True
+    )
+    assert completion.object == "text_completion"
+    assert completion.choices[0].text == "The capital of FranceI think that"
+    assert completion.choices[0].finish_reason == "length"
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (4, 3)
+    assert completion.secl["confidence"] == pytest.approx(0.85)
+    assert service.state.served(0).record.question.form == "completion"
+    drawn: dict[str, Any] = {"n": 2, "best_of": 2, "temperature": 1, "seed": 1, "logprobs": 1}
+    whole = client.completions.create(model="scripted", prompt=["Once upon"], **drawn)
+    pieces: list[Any] = list(client.completions.create(model="scripted", prompt="Once upon", stream=True, **drawn))
+    for index in range(2):
+        choices = [piece.choices[0] for piece in pieces if piece.choices[0].index == index]
+        assert "".join(choice.text for choice in choices) == whole.choices[index].text
+        assert whole.choices[index].logprobs is not None
+        assert whole.choices[index].logprobs.text_offset == [
+            offset for choice in choices if choice.logprobs for offset in choice.logprobs.text_offset
+        ]
+        assert choices[-1].secl["record_id"]
+    assert pieces[-1].secl == pieces[-1].choices[0].secl
 
 
 def test_a_stream_has_its_usage_at_the_end_where_it_is_wished_for(client: openai.OpenAI) -> None:
-    stream = client.chat.completions.create(
-        model="scripted", messages=ASKED, stream=True, stream_options={"include_usage": True}
-    )
-    *others, last = stream
-    assert all(piece.usage is None for piece in others)
-    assert last.choices == []
-    assert last.usage is not None
-    assert last.usage.total_tokens == 10
+    for form in ({}, {"form": "short"}):
+        stream = client.chat.completions.create(
+            model="scripted",
+            messages=ASKED,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"secl": form},
+        )
+        *others, last = stream
+        assert all(piece.usage is None for piece in others)
+        assert last.choices == []
+        assert last.usage is not None
+        assert last.usage.total_tokens == (10 if form else 15)
 
 
 def test_a_stream_is_server_sent_events_that_end_with_done(address: str) -> None:
@@ -123,33 +242,42 @@ def test_connections_that_close_in_mid_stream_harm_nobody(
             if sent == len(whole):
                 connection.recv(20)
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
-    assert completion.secl["record_id"] == "rec_00000002"
-    assert caplog.text == ""
+    assert completion.choices[0].message.content == TEXT
+    assert [each for each in caplog.records if each.name.startswith("secl") and each.levelname != "INFO"] == []
 
 
-def test_a_whole_conversation_is_context_of_its_last_turn(client: openai.OpenAI, service: Service) -> None:
-    client.chat.completions.create(
-        model="scripted",
-        messages=[
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": [{"type": "text", "text": "Capital of"}, {"type": "text", "text": "France?"}]},
-            {"role": "assistant", "content": "Paris"},
-            {"role": "user", "content": "And of Italy?"},
-        ],
-    )
-    question = service.state.served(0).record.question
-    assert (question.text, question.system) == ("And of Italy?", "Be brief.")
-    assert question.context == "User: Capital of\nFrance?\nAssistant: Paris"
+def test_a_conversation_stays_in_its_roles(client: openai.OpenAI, service: Service) -> None:
+    messages: list[Any] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Capital of"}, {"type": "text", "text": "France?"}]},
+        {"role": "assistant", "content": "Paris"},
+        {"role": "user", "content": "And of Italy?"},
+    ]
+    for form in ({}, {"form": "short"}):
+        client.chat.completions.create(model="scripted", messages=messages, extra_body={"secl": form})
+    for position in range(2):
+        question = service.state.served(position).record.question
+        assert (question.text, question.system, question.context) == ("And of Italy?", "Be brief.", "")
+        assert question.history == (Turn("user", "Capital of\nFrance?"), Turn("assistant", "Paris"))
 
 
-def test_fields_that_steer_sampling_are_taken_and_change_nothing(client: openai.OpenAI) -> None:
-    plain = client.chat.completions.create(model="scripted", messages=ASKED)
-    steered = client.chat.completions.create(
-        model="scripted", messages=ASKED, temperature=1.7, top_p=0.1, seed=3, max_tokens=1, max_completion_tokens=1,
-        stop=["n"], n=1, presence_penalty=1, frequency_penalty=1, logit_bias={"5": 1}, user="me", logprobs=False,
-        response_format={"type": "text"}, extra_body={"top_k": 5, "nobody_knows": {"this": 1}},
+def test_a_reply_can_go_back_as_a_turn(client: openai.OpenAI) -> None:
+    reply = client.chat.completions.create(model="scripted", messages=ASKED).choices[0].message
+    messages: list[Any] = [*ASKED, reply.model_dump(), {"role": "user", "content": "Sure?"}]
+    again: Any = client.chat.completions.create(model="scripted", messages=messages)
+    assert again.warnings == []
+
+
+def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.OpenAI) -> None:
+    messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
+    reply: Any = client.chat.completions.create(
+        model="scripted", messages=messages, user="me", store=True, metadata={"a": "b"}, service_tier="auto",
+        parallel_tool_calls=True, response_format={"type": "text"}, tool_choice="none", modalities=["text"],
     )  # fmt: skip
-    assert steered.choices == plain.choices
+    fields = ("metadata", "parallel_tool_calls", "service_tier", "store", "user", "messages.0.name")
+    assert sorted(reply.warnings) == sorted(f"{field} was accepted and has no effect." for field in fields)
+    *_, last = client.chat.completions.create(model="scripted", messages=ASKED, user="me", stream=True)
+    assert last.warnings == ["user was accepted and has no effect."]  # type: ignore[attr-defined]
 
 
 def test_the_models_are_the_one(client: openai.OpenAI) -> None:
@@ -177,14 +305,39 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "the assistant last": ({"messages": [*ASKED, {"role": "assistant", "content": "Paris"}]}, "messages.1.role"),
     "the system alone": ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages.0.role"),
     "an unknown role": ({"messages": [{"role": "wizard", "content": "Hm?"}]}, "messages.0.role"),
-    "two answers": ({"n": 2}, "n"),
-    "no answers": ({"n": 0}, "n"),
+    "no texts": ({"n": 0}, "n"),
+    "too many texts": ({"n": 17}, "n"),
     "tools": ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-    "log-probabilities": ({"logprobs": True}, "logprobs"),
+    "a choice of tools": ({"tool_choice": "required"}, "tool_choice"),
+    "functions": ({"functions": [{"name": "f"}]}, "functions"),
     "a schema": ({"response_format": {"type": "json_object"}}, "response_format"),
     "sound": ({"modalities": ["text", "audio"]}, "modalities"),
+    "a voice": ({"audio": {"voice": "a", "format": "wav"}}, "audio"),
+    "a penalty": ({"frequency_penalty": 0.5}, "frequency_penalty"),
+    "another penalty": ({"presence_penalty": -1}, "presence_penalty"),
+    "a bias": ({"logit_bias": {"5": 1}}, "logit_bias"),
+    "two limits": ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
+    "no tokens": ({"max_tokens": 0}, "max_tokens"),
+    "a negative limit": ({"max_completion_tokens": -5}, "max_completion_tokens"),
+    "a hot temperature": ({"temperature": "hot"}, "temperature"),
+    "a temperature of a fever": ({"temperature": 99}, "temperature"),
+    "a negative temperature": ({"temperature": -5}, "temperature"),
+    "none of the probability": ({"top_p": 0}, "top_p"),
+    "half a seed": ({"seed": 0.5}, "seed"),
+    "five stops": ({"stop": list("abcde")}, "stop"),
+    "an empty stop": ({"stop": ""}, "stop"),
+    "a stop that is a number": ({"stop": 5}, "stop"),
+    "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
+    "too many tops": ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
+    "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
     "a stray wish": ({"extra_body": {"secl": {"option": ["a", "b"]}}}, "secl.option"),
     "an unknown form": ({"extra_body": {"secl": {"form": "poem"}}}, "secl.form"),
+    "a drawn letter": ({"temperature": 1, "extra_body": CITIES}, "temperature"),
+    "two letters": ({"n": 2, "extra_body": CITIES}, "n"),
+    "a stop in a letter": ({"stop": "a", "extra_body": CITIES}, "stop"),
+    "the probability of a letter": ({"logprobs": True, "extra_body": CITIES}, "logprobs"),
+    "half a sentence": ({"max_tokens": 5, "extra_body": {"secl": {"form": "sentence"}}}, "max_tokens"),
 }
 
 
@@ -195,6 +348,25 @@ def test_what_cannot_be_had_is_refused_and_named(client: openai.OpenAI, service:
         client.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
+    assert service.position == 0
+
+
+PROMPTS: dict[str, tuple[dict[str, Any], str]] = {
+    "two prompts": ({"prompt": ["a", "b"]}, "prompt"),
+    "tokens": ({"prompt": [1, 2]}, "prompt.0"),
+    "a gap": ({"suffix": "end"}, "suffix"),
+    "the best of many": ({"best_of": 3}, "best_of"),
+    "log-probabilities of the prompt": ({"echo": True, "logprobs": 1}, "echo"),
+    "a form": ({"extra_body": {"secl": {"form": "short"}}}, "secl.form"),
+}
+
+
+@pytest.mark.parametrize("why", PROMPTS)
+def test_what_no_continuation_can_have_is_refused_and_named(client: openai.OpenAI, service: Service, why: str) -> None:
+    fields, param = PROMPTS[why]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(**{"model": "scripted", "prompt": "Once", **fields})
+    assert refused.value.param == param
     assert service.position == 0
 
 

@@ -82,7 +82,7 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     assert secl["best_confidence"] == max(posterior.probabilities)
     assert [each["text"] for each in secl["candidates"]] == OPTIONS["options"]
     assert sum(each["probability"] for each in secl["candidates"]) == pytest.approx(1)
-    assert secl["stated_confidence"] == pytest.approx(0.85)
+    assert secl["stated"] == pytest.approx(0.85)
 
 
 def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_posterior: MakePosterior) -> None:
@@ -153,7 +153,7 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     reply = ask(service, body)
     secl = reply["secl"]
     assert (secl["source"], secl["informed"], secl["candidates"], secl["best_answer"]) == ("stated", None, None, None)
-    assert secl["confidence"] == secl["stated_confidence"] == pytest.approx(0.85)
+    assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
     assert words[1:] in printed(explanation_page(explain(service.state, 0)))

@@ -178,13 +178,14 @@ class ChatModel(Shown, Generic[B]):
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights; see `secl.model.Model.write`."""
         prompt, room = self.prompting.answer(question), self.prompting.room(question, self.backend.limit)
-        if room < (writing.max_tokens or 1):
-            wanted = f" and {writing.max_tokens} for its answer" if writing.max_tokens else ""
+        least = 1 if writing.or_fewer else writing.max_tokens or 1
+        if room < least:
+            wanted = f" and {least} for its answer" if least > 1 else ""
             raise TooLongError(
                 f"the conversation takes {len(prompt)} tokens{wanted}, more than the {len(prompt) + max(0, room)} that "
                 "the model can read beside the question for its confidence; shorten it, or ask for fewer tokens."
             )
-        return self.backend.write_texts(prompt, replace(writing, max_tokens=writing.max_tokens or room))
+        return self.backend.write_texts(prompt, replace(writing, max_tokens=min(room, writing.max_tokens or room)))
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""

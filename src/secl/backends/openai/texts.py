@@ -93,15 +93,16 @@ class Texts:
         yield last
 
     def _request(self, question: Question, writing: Writing) -> tuple[str, dict[str, Any]]:
-        """Route and body of a request, with all parameters as they are."""
+        """Route and body of a request, with all parameters as they are; a limit that nobody named is the server's."""
+        most = None if writing.or_fewer else writing.max_tokens
         if question.form == "completion":
             body: dict[str, Any] = {"model": self.abilities.model, "prompt": question.text}
             body |= {"logprobs": self.abilities.top}
         else:
-            body = self.abilities.chat(answer_prompt(question), writing.max_tokens)
+            body = self.abilities.chat(answer_prompt(question), most)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed}
-        if writing.max_tokens is not None and question.form == "completion":
-            body["max_tokens"] = writing.max_tokens
+        if most is not None and question.form == "completion":
+            body["max_tokens"] = most
         if writing.stop:
             body["stop"] = list(writing.stop)
         return ("/completions" if question.form == "completion" else "/chat/completions"), body

@@ -18,6 +18,7 @@ from secl.server.http.health import health_router
 from secl.server.http.metrics import Metrics, metrics_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
 from secl.server.http.routes_admin import admin_router
+from secl.server.http.routes_ask import ask_router
 from secl.server.http.routes_chat import chat_router
 from secl.server.http.routes_records import records_router
 from secl.server.http.routes_score import score_router
@@ -60,6 +61,7 @@ def create_app(
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
     app.include_router(chat_router(service, settings, metrics), dependencies=described)
+    app.include_router(ask_router(service, settings, metrics), dependencies=described)
     app.include_router(score_router(service, settings, metrics), dependencies=described)
     app.include_router(records_router(service, metrics), dependencies=described)
     app.include_router(admin_router(service), dependencies=described)
@@ -86,7 +88,8 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."
         return error_response(RequestError(400, sentence, "invalid_content_type"))
     param = ".".join(str(part) for part in first["loc"][1:])
-    message = f"{param or 'the body'}: {first['msg'].rstrip('.')}."
+    sentence = first["msg"].removeprefix("Value error, ").rstrip(".")
+    message = f"{param or 'the body'}: {sentence}."
     return error_response(RequestError(400, message, "invalid_value", param or None))
 
 

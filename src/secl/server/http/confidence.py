@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Literal
+
 from pydantic import BaseModel
 
 from secl.evaluation.reason import Code
 from secl.evaluation.trust import Level
-from secl.reports.answers import Source, source_of
+from secl.records import Record
+from secl.reports.answers import source_of
 from secl.server.audit.entries import record_id
 from secl.server.online.requests import Answer
 
@@ -18,33 +22,42 @@ class Candidate(BaseModel):
     probability: float
 
 
-class Secl(BaseModel):
-    """How sure the model is of its answer.
+Origin = Literal["stated", "distilled", "posterior"]
+"""Where a reported confidence comes from."""
 
-    confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" is the expected
-    centre of the ten bins, in [0.05, 0.95], "posterior" combines what the frozen model shows about all candidates.
+
+class Secl(BaseModel):
+    """How sure the model is of its answer; the best number that there is, and those that it was made of.
+
+    confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" by the untouched
+    model (the expected centre of the ten bins, in [0.05, 0.95]), "distilled": stated by weights that have learned,
+    "posterior": what the frozen model shows about all candidates. calibration: what it was held against: "none",
+    "label-free", "120 labels", or "the model seems to know nothing here".
     low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
-    rated by then; label_free: the confidence without them.
+    rated by then; label_free: the confidence without them. stated: what the model states; frozen: what the model that
+    never learned states.
     remark: what one must know to read it, in a sentence. informed: false where the model shows no sign of knowing the
     answers to such questions. own_answer, own_confidence: the model's own answer, and the probability that it is right.
     best_answer, best_confidence: the most probable candidate. candidates: all of them. These are null without a
-    posterior, except own_answer. stated_confidence: what the model states. bins: probability of the stated digits 0 to
-    9, which sum to 1; digit_mass: that of all ten before they were made to. frozen_confidence: stated by the model that
-    never learned. entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a
-    burst of learning is on. record_id: to ask for the record and to send feedback; null where the disk refused (then
-    stored is false). accepted: whether the confidence reaches the server's threshold, `accept`, and the answer could be
-    read; both are null on a server without one. verdict: whether the confidences of the latest answers may be acted on;
-    warnings: codes of what speaks against it (GET /v1/state has the sentences).
+    posterior, except own_answer, which is null where it is a text, too.
+    bins: probability of the stated digits 0 to 9, which sum to 1; digit_mass: that of all ten before they were made to.
+    entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a burst of
+    learning is on. cost: tokens that went through the network for the answer and its confidence, by purpose; a text is
+    written at no cost in this sense, because usage counts it. record_id: to ask for the record and to send feedback;
+    null where the disk refused (then stored is false). accepted: whether the confidence reaches the server's threshold,
+    `accept`, and the answer could be read; both are null on a server without one. verdict: whether the confidences of
+    the latest answers may be acted on; warnings: codes of what speaks against it (GET /v1/state has the sentences).
     """
 
     confidence: float
-    accepted: bool | None = None
-    accept: float | None = None
-    source: Source = "stated"
+    source: Origin
+    calibration: str
     low: float | None = None
     high: float | None = None
     labels: int = 0
     label_free: float | None = None
+    stated: float
+    frozen: float
     remark: str | None = None
     informed: bool | None = None
     own_answer: str | None
@@ -52,15 +65,16 @@ class Secl(BaseModel):
     best_answer: str | None = None
     best_confidence: float | None = None
     candidates: list[Candidate] | None = None
-    stated_confidence: float
     bins: list[float]
     digit_mass: float | None
-    frozen_confidence: float
     entropy: float | None
     adapter_version: int
     adapting: bool
+    cost: dict[str, float]
     record_id: str | None
     stored: bool
+    accepted: bool | None = None
+    accept: float | None = None
     verdict: Level | None = None
     warnings: list[Code] = []
 
@@ -75,31 +89,51 @@ def secl_of(answer: Answer) -> Secl:
             Candidate(text=text, probability=probability)
             for text, probability in zip(posterior.candidates, posterior.probabilities, strict=True)
         ]
+    source = origin_of(record)
     return Secl(
         confidence=record.confidence,
-        accepted=None if record.abstained is None else not record.abstained,
-        accept=record.accept,
-        source=source_of(record),
+        source=source,
+        calibration=calibration_of(record, source),
         low=None if labelled is None else labelled.low,
         high=None if labelled is None else labelled.high,
         labels=0 if labelled is None else labelled.labels,
         label_free=record.label_free,
+        stated=reply.confidence,
+        frozen=record.frozen.confidence,
         remark=answer.remark,
         informed=None if posterior is None else posterior.informed,
-        own_answer=reply.answer,
+        own_answer=None if answer.written is not None else reply.answer,
         own_confidence=None if posterior is None else posterior.confidence,
         best_answer=None if posterior is None else record.best_answer,
         best_confidence=None if posterior is None else posterior.probabilities[posterior.best],
         candidates=weighed,
-        stated_confidence=reply.confidence,
         bins=list(reply.bins),
         digit_mass=reply.digit_mass,
-        frozen_confidence=record.frozen.confidence,
         entropy=reply.entropy,
         adapter_version=reply.version,
         adapting=record.decision.in_burst,
+        cost={purpose: tokens for purpose, tokens in asdict(record.ledger).items() if tokens},
         record_id=record_id(record.position) if answer.stored else None,
         stored=answer.stored,
+        accepted=None if record.abstained is None else not record.abstained,
+        accept=record.accept,
         verdict=None if answer.verdict is None else answer.verdict.level,
         warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
     )
+
+
+def origin_of(record: Record) -> Origin:
+    """Where the reported confidence comes from."""
+    if source_of(record) == "posterior":
+        return "posterior"
+    return "distilled" if record.reply.version else "stated"
+
+
+def calibration_of(record: Record, source: Origin) -> str:
+    """What the reported confidence was held against."""
+    labels = 0 if record.labelled is None else record.labelled.labels
+    if source == "posterior" and record.posterior is not None and not record.posterior.informed:
+        return "the model seems to know nothing here"
+    if labels:
+        return f"{labels} {'label' if labels == 1 else 'labels'}"
+    return "none" if source == "stated" else "label-free"

@@ -1,39 +1,20 @@
-"""From a conversation to the one question in it.
+"""From a conversation to the question in it, turn by turn and letter by letter.
 
-The last turn is the question, system texts at the start are its system text, and what came between is its context,
-which stands ahead of it (`secl.prompts.templates`):
-
-    User: What is the capital of France?
-    Assistant: Paris
-
-A conversation of a single turn is that turn, unchanged.
+A system text at the start is the question's system text, the last turn is the question, and what came between stays in
+its roles: the model's own chat template puts them together as if nobody stood in between.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.errors import RequestError
-from secl.question import Form, Question
+from secl.question import Form, Question, Role, Turn
 from secl.server.http.schemas import Message
 
-SPEAKERS = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
-"""How the context names a role."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn of a conversation.
-
-    Attributes:
-        role: key of `SPEAKERS`.
-        text: without surrounding space; empty only for an assistant that said nothing.
-    """
-
-    role: str
-    text: str
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""The roles of messages, and what they are to a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,75 +23,79 @@ class Asked:
 
     Attributes:
         text: the question.
-        context: what came before it, or a passage; "" for none.
+        context: a passage beside it; "" for none.
         system: the system text; "" for the model's own.
+        history: what was said between the system text and the question.
     """
 
     text: str
     context: str = ""
     system: str = ""
+    history: tuple[Turn, ...] = ()
 
 
-def turns_of(messages: Sequence[Message]) -> list[Turn]:
-    """The turns of a conversation that can be answered.
+def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
+    """The turns of a conversation.
 
     Raises:
-        RequestError: there are no turns, one has more than text, or the last one is not the user's.
+        RequestError: one belongs to somebody unknown, or has more than text.
     """
-    if not messages:
-        raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
-    turns = [_turn(message, f"messages.{number}") for number, message in enumerate(messages)]
-    if turns[-1].role != "user":
-        message = f"the last message is the {turns[-1].role}'s; the question must come last, from the user."
-        raise RequestError(400, message, "no_question", f"messages.{len(turns) - 1}.role")
-    return turns
+    return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 
 def _turn(message: Message, field: str) -> Turn:
-    if message.role not in SPEAKERS or message.tool_calls:
+    if message.role not in ROLES or message.tool_calls or message.function_call:
         raise RequestError(
             400,
             f"{field} belongs to the use of tools, or has the unknown role {message.role[:40]!r}; this model reads "
-            f"{', '.join(SPEAKERS)}.",
+            f"{', '.join(ROLES)}.",
             "unsupported_message",
             f"{field}.role",
         )
-    if isinstance(message.content, list):
-        for number, part in enumerate(message.content):
-            if part.type != "text" or part.text is None:
-                sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
-                raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
-        text = "\n".join(part.text or "" for part in message.content).strip()
-    else:
-        text = (message.content or "").strip()
-    if not text and message.role != "assistant":
-        raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
-    return Turn(message.role, text)
+    if not isinstance(message.content, list):
+        return Turn(ROLES[message.role], message.content or "")
+    for number, part in enumerate(message.content):
+        if part.type != "text" or part.text is None:
+            sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
+            raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
+    return Turn(ROLES[message.role], "\n".join(part.text or "" for part in message.content))
 
 
-def asked_in(turns: Sequence[Turn]) -> Asked:
+def asked_in(messages: Sequence[Message]) -> Asked:
     r"""What a conversation asks.
 
-    >>> asked_in([Turn("system", "Be brief."), Turn("user", "Capital of France?"), Turn("assistant", "Paris"),
-    ...     Turn("user", "Italy?")])
-    Asked(text='Italy?', context='User: Capital of France?\nAssistant: Paris', system='Be brief.')
+    Raises:
+        RequestError: it has no messages, one cannot be read, or the last one is no question of the user's.
+
+    >>> asked_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
+    ...     Message(role="user", content="Capital of Italy?")])
+    Asked(text='Capital of Italy?', context='', system='Be brief.', history=(Turn(role='assistant', text='Yes?'),))
     """
+    turns = turns_of(messages)
+    if not turns:
+        raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
     *earlier, last = turns
-    leading = list(itertools.takewhile(lambda turn: SPEAKERS[turn.role] == "System", earlier))
-    context = "\n".join(f"{SPEAKERS[turn.role]}: {turn.text}" for turn in earlier[len(leading) :] if turn.text)
-    return Asked(last.text, context, "\n\n".join(turn.text for turn in leading))
+    field = f"messages.{len(earlier)}"
+    if last.role != "user":
+        sentence = f"the last message is the {messages[-1].role}'s; the question must come last, from the user."
+        raise RequestError(400, sentence, "no_question", f"{field}.role")
+    if not last.text.strip():
+        raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
+    # Without any system text a model may have one of its own, so one that says nothing stays a turn.
+    leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
+    system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
+    return Asked(last.text, system=system, history=tuple(history))
 
 
 def make_question(
-    asked: Asked, options: Sequence[str], form: Form | None, default_form: Form, max_chars: int, domain: str = "default"
+    asked: Asked, options: Sequence[str], form: Form, max_chars: int, domain: str = "default"
 ) -> Question:
     """The question to ask.
 
     Args:
         asked: its texts.
         options: of it.
-        form: requested form of the answer.
-        default_form: form of an open question if none is requested.
+        form: of the answer.
         max_chars: largest length of a prompt.
         domain: of the question.
 
@@ -118,7 +103,8 @@ def make_question(
         RequestError: it is too long.
         QuestionError: the question, its options or its form are not usable.
     """
-    length = sum(map(len, (asked.text, asked.context, asked.system, *options)))
+    said = [turn.text for turn in asked.history]
+    length = sum(map(len, (asked.text, asked.context, asked.system, *said, *options)))
     if length > max_chars:
         message = f"the prompt has {length} characters, more than the {max_chars} that this server reads; shorten it."
         raise RequestError(413, message, "context_length_exceeded")
@@ -126,7 +112,8 @@ def make_question(
         asked.text,
         tuple(options),
         domain=domain,
-        form=form or ("choice" if options else default_form),
+        form=form,
         context=asked.context,
         system=asked.system,
+        history=asked.history,
     )

@@ -7,7 +7,16 @@ import traceback
 
 from starlette.responses import Response
 
-from secl.errors import BusyError, ClosingError, ParameterError, QuestionError, RequestError, SeclError, StorageError
+from secl.errors import (
+    BusyError,
+    ClosingError,
+    ParameterError,
+    QuestionError,
+    RequestError,
+    SeclError,
+    StorageError,
+    TooLongError,
+)
 
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""
@@ -27,9 +36,13 @@ class AsciiJson(Response):
 
 def error_response(error: RequestError) -> AsciiJson:
     """The HTTP response to a refused request, in OpenAI's error shape."""
+    return AsciiJson(error_json(error), error.status, error.headers)
+
+
+def error_json(error: RequestError) -> dict[str, dict[str, str | None]]:
+    """A refusal in OpenAI's error shape, for a response or for the end of a stream."""
     kind = ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    content = {"message": error.message, "type": kind, "param": error.param, "code": error.code}
-    return AsciiJson({"error": content}, error.status, error.headers)
+    return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 
 
 def to_request_error(error: SeclError) -> RequestError:
@@ -43,6 +56,8 @@ def to_request_error(error: SeclError) -> RequestError:
     match error:
         case RequestError():
             return error
+        case TooLongError():
+            return RequestError(400, message, "context_length_exceeded")
         case QuestionError():
             return RequestError(400, message, "bad_question")
         case ParameterError():

@@ -1,45 +1,31 @@
-"""Routes that answer questions: OpenAI's chat completions, and a plain one."""
+"""OpenAI's routes: chat completions, completions of a bare text, and the model behind them."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
-from secl.given import GivenAnswer
+from secl.errors import RequestError
 from secl.question import Question
-from secl.server.audit.entries import record_id
 from secl.server.http.confidence import Secl
-from secl.server.http.conversation import Asked, asked_in, make_question, turns_of
-from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
+from secl.server.http.conversation import Asked, asked_in, make_question
 from secl.server.http.metrics import Metrics
-from secl.server.http.schemas import (
-    AskReply,
-    AskRequest,
-    ChatRequest,
-    Completion,
-    ErrorReply,
-    ModelCard,
-    ModelList,
-    SeclOptions,
-    ask_reply,
-    chunks,
-    completion,
-)
+from secl.server.http.openai_replies import Completion, Shown, TextCompletion
+from secl.server.http.openai_requests import ChatRequest, CompletionRequest
+from secl.server.http.schemas import ErrorReply, ModelCard, ModelList
 from secl.server.http.settings import HttpSettings
+from secl.server.http.shapes import ChatShape, Shape, TextShape
+from secl.server.http.streaming import Chunks, stream_at_once, stream_live
+from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.requests import Answer
 from secl.server.online.service import Service
-
-log = logging.getLogger("secl.server")
+from secl.writing import Writing
 
 ACCEPTED = "X-Secl-Accepted"
 """Header of a reply: true or false."""
@@ -51,46 +37,131 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 """For the API's description."""
 
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The reply."}
+}
+
+R = TypeVar("R", Completion, TextCompletion)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What a request comes to.
+
+    Attributes:
+        question: to be answered.
+        writing: how texts are written; None for an answer in a short form.
+        shape: of the reply.
+        refusal: what stands in place of an answer that is not accepted; None for the answer itself.
+        streamed: whether the reply is a stream.
+        with_usage: whether that ends with usage.
+    """
+
+    question: Question
+    writing: Writing | None
+    shape: Shape
+    refusal: str | None
+    streamed: bool
+    with_usage: bool
+
+
+class Answerer:
+    """Answers requests in OpenAI's shape."""
+
+    def __init__(self, service: Service, settings: HttpSettings, metrics: Metrics) -> None:
+        self.service, self.settings, self.metrics = service, settings, metrics
+
+    async def reply(self, wanted: Wanted, request: Request, response: Response) -> Any:
+        """The reply, whole or as a stream.
+
+        A stream shows texts as they are written. Where a text may have to be refused, nothing of it can be shown before
+        its confidence is known, so it comes in one piece, as answers in a short form do.
+        """
+        if wanted.streamed and wanted.writing is not None and wanted.refusal is None:
+            return await self._live(wanted, wanted.writing, request)
+        shown = [Shown.of(answer, wanted.refusal) for answer in await self._answers(wanted, request)]
+        headers = accepted_header(shown[0].secl)
+        identifier = shown[0].secl.record_id or uuid.uuid4().hex
+        if not wanted.streamed:
+            response.headers.update(headers)
+            return wanted.shape.reply(identifier, shown)
+        events = stream_at_once(Chunks(identifier, wanted.shape, with_usage=wanted.with_usage), shown)
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def _answers(self, wanted: Wanted, request: Request) -> Sequence[Answer]:
+        if wanted.writing is None:
+            answers: Sequence[Answer] = [
+                await wait_for_answer(self.service, wanted.question, request, self.settings.timeout)
+            ]
+        else:
+            answers = await write_texts(self.service, wanted.question, wanted.writing, request, self.settings.timeout)
+        for answer in answers:
+            self.metrics.observe_answer(answer)
+        return answers
+
+    async def _live(self, wanted: Wanted, writing: Writing, request: Request) -> StreamingResponse:
+        texts = Texts(self.service, wanted.question, writing, self.settings.timeout)
+        try:
+            await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
+        except BaseException:
+            texts.cancel()
+            raise
+
+        def show(answers: Sequence[Answer]) -> list[Shown]:
+            for answer in answers:
+                self.metrics.observe_answer(answer)
+            return [Shown.of(answer, None) for answer in answers]
+
+        chunks = Chunks(uuid.uuid4().hex, wanted.shape, with_usage=wanted.with_usage)
+        return StreamingResponse(stream_live(chunks, texts, writing.n, show), media_type="text/event-stream")
+
 
 def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
-    """/v1/chat/completions, /v1/models and /v1/ask."""
+    """/v1/chat/completions, /v1/completions and /v1/models."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
+    answerer = Answerer(service, settings, metrics)
 
-    def _refusal(asked: str | None, field: str) -> str | None:
-        """What stands in place of an answer that is not accepted: what the request asks for, else the server's text."""
-        if asked is not None and service.calibrator.loop.accept is None:
-            message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
-            raise RequestError(400, message, "no_threshold", field)
-        return asked if asked is not None else settings.refusal
-
-    async def answer(question: Question, request: Request) -> Answer:
-        result = await wait_for_answer(service, question, request, settings.timeout)
-        metrics.observe_answer(result)
-        return result
-
-    @router.post("/v1/chat/completions", response_model=Completion)
-    async def chat(body: ChatRequest, request: Request, response: Response) -> Completion | StreamingResponse:
-        """Answer the last turn of a conversation. The reply is OpenAI's, with an object `secl` beside it."""
+    @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
+    async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
+        """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it."""
         check_model(body.model, name)
-        refuse_unsupported(body)
-        options = body.secl or SeclOptions()
-        refusal = _refusal(options.refuse, "secl.refuse")
-        asked = asked_in(turns_of(body.messages))
-        question = make_question(
-            asked, options.options, options.form, "sentence", settings.max_prompt_chars, options.domain
+        warnings = body.check(settings) + [
+            f"messages.{number}.{field} was accepted and has no effect."
+            for number, message in enumerate(body.messages)
+            for field, value in (message.model_extra or {}).items()
+            if value
+        ]
+        wishes, logprobs = body.wishes, (body.top_logprobs or 0) if body.logprobs else None
+        wanted = Wanted(
+            question=make_question(
+                asked_in(body.messages), wishes.options, body.form, settings.max_prompt_chars, wishes.domain
+            ),
+            writing=body.writing(settings, body.token_limit, logprobs) if body.form == "text" else None,
+            shape=ChatShape(name, warnings, logprobs=logprobs is not None),
+            refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
+            streamed=bool(body.stream),
+            with_usage=bool(body.stream_options and body.stream_options.include_usage),
         )
-        result = await answer(question, request)
-        identifier = record_id(result.record.position) if result.stored else uuid.uuid4().hex
-        reply = completion(result, f"chatcmpl-{identifier}", name, int(time.time()), refusal)
-        headers = accepted_header(reply.secl)
-        if not body.stream:
-            response.headers.update(headers)
-            return reply
-        with_usage = body.stream_options is not None and body.stream_options.include_usage
-        events = server_sent_events(reply, with_usage=with_usage)
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        return await answerer.reply(wanted, request, response)
+
+    @router.post("/v1/completions", response_model=TextCompletion, responses=STREAMED)
+    async def complete(body: CompletionRequest, request: Request, response: Response) -> Any:
+        """Continue a bare text, without the model's chat template."""
+        check_model(body.model, name)
+        warnings = body.check(settings)
+        wishes, (prompt,) = body.wishes, body.prompt
+        echo = prompt if body.echo else ""
+        wanted = Wanted(
+            question=make_question(Asked(prompt), (), "completion", settings.max_prompt_chars, wishes.domain),
+            writing=body.writing(settings, body.max_tokens, body.logprobs),
+            shape=TextShape(name, warnings, logprobs=body.logprobs is not None, echo=echo),
+            refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
+            streamed=bool(body.stream),
+            with_usage=bool(body.stream_options and body.stream_options.include_usage),
+        )
+        return await answerer.reply(wanted, request, response)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -103,19 +174,35 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         check_model(model, name)
         return card
 
-    @router.post("/v1/ask")
-    async def ask(body: AskRequest, request: Request, response: Response) -> AskReply:
-        """Answer one question."""
-        if not body.question.strip():
-            raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
-        refusal = _refusal(body.refuse, "refuse")
-        asked = Asked(body.question.strip(), (body.context or "").strip(), (body.system or "").strip())
-        question = make_question(asked, body.options, body.form, "short", settings.max_prompt_chars, body.domain)
-        reply = ask_reply(await answer(question, request), refusal)
-        response.headers.update(accepted_header(reply.secl))
-        return reply
-
     return router
+
+
+async def write_texts(
+    service: Service, question: Question, writing: Writing, request: Request, timeout: float
+) -> tuple[Answer, ...]:
+    """Have texts written and answered for; nothing more is written once the client has gone.
+
+    Raises:
+        RequestError: as of `wait_for_answer`.
+        QuestionError: the model cannot answer this question.
+    """
+    texts = Texts(service, question, writing, timeout)
+    try:
+        return await unless_gone(request, texts.answers())
+    finally:
+        texts.cancel()
+
+
+def refusal_of(service: Service, settings: HttpSettings, asked: str | None, field: str) -> str | None:
+    """What stands in place of an answer that is not accepted: what the request asks for, else the server's text.
+
+    Raises:
+        RequestError: 400; this server accepts every answer.
+    """
+    if asked is not None and service.calibrator.loop.accept is None:
+        message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
+        raise RequestError(400, message, "no_threshold", field)
+    return asked if asked is not None else settings.refusal
 
 
 def accepted_header(secl: Secl) -> dict[str, str]:
@@ -141,68 +228,3 @@ def check_model(requested: str, name: str) -> None:
     if requested != name:
         message = f"there is no model {requested[:100]!r} here; there is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")
-
-
-def refuse_unsupported(body: ChatRequest) -> None:
-    """Refuse a request whose reply would not hold what it asks for, where silence about that would mislead.
-
-    Raises:
-        RequestError: 400; it names the field.
-    """
-    response_type = None if body.response_format is None else body.response_format.get("type")
-    unsupported = {
-        "n": (body.n not in (None, 1), "there is one answer to a question, so n must be 1."),
-        "tools": (bool(body.tools), "this model uses no tools."),
-        "functions": (bool(body.functions), "this model calls no functions."),
-        "logprobs": (bool(body.logprobs), "no log-probabilities are given; the object secl holds the confidence."),
-        "modalities": (body.modalities not in (None, [], ["text"]), "this model writes text only."),
-        "response_format": (
-            body.response_format is not None and response_type != "text",
-            "answers are plain text; for a fixed set of answers give options in the object secl.",
-        ),
-    }
-    for field, (requested, message) in unsupported.items():
-        if requested:
-            raise RequestError(400, message, "unsupported_value", field)
-
-
-async def wait_for_answer(service: Service, asked: Question | GivenAnswer, request: Request, timeout: float) -> Answer:
-    """Ask a question, or have an answer rated, and wait until the timeout or until the client disconnects.
-
-    Raises:
-        RequestError: 499, 503 or 500; of an unexpected exception nothing but its type and place is logged.
-        QuestionError: the model cannot answer this question.
-    """
-    future = asyncio.wrap_future(service.submit(asked))
-    disconnect = asyncio.ensure_future(_disconnected(request))
-    pending: set[asyncio.Future[Answer] | asyncio.Future[None]] = {future, disconnect}
-    try:
-        await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if future.done():
-            return future.result()
-    except QuestionError:
-        raise
-    except UnavailableError as error:
-        raise RequestError(503, str(error), "no_endpoint", headers=RETRY_SOON) from None
-    except Exception as error:  # a SeclError too is not the client's fault here
-        log.error("the model failed on a question: %s", describe_failure(error))
-        raise to_request_error(SeclError()) from None
-    finally:
-        future.cancel()
-        disconnect.cancel()
-    if disconnect.done():
-        raise RequestError(499, "the client has gone.", "gone")
-    raise RequestError(503, f"no answer within {timeout:g} seconds; ask again later.", "timeout", headers=RETRY_SOON)
-
-
-async def _disconnected(request: Request) -> None:
-    """Return when the client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def server_sent_events(reply: Completion, *, with_usage: bool) -> AsyncIterator[str]:
-    """A reply as a stream of server-sent events."""
-    for chunk in chunks(reply, with_usage=with_usage):
-        yield f"data: {json.dumps(chunk, allow_nan=False)}\n\n"
-    yield "data: [DONE]\n\n"

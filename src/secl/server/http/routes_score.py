@@ -13,13 +13,14 @@ from secl.errors import RequestError
 from secl.given import GivenAnswer
 from secl.posterior.views import pmi_of
 from secl.prompts.parsing import MAX_WORDS
-from secl.question import Form, Question
+from secl.question import Form
 from secl.server.http.confidence import Secl, secl_of
-from secl.server.http.conversation import asked_in, make_question, turns_of
+from secl.server.http.conversation import asked_in, make_question
 from secl.server.http.metrics import Metrics
-from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, check_model, public_name, wait_for_answer
+from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, check_model, public_name
 from secl.server.http.schemas import Domain, Message, Text, Texts
 from secl.server.http.settings import HttpSettings
+from secl.server.http.waiting import wait_for_answer
 from secl.server.online.requests import Answer
 from secl.server.online.service import Service
 
@@ -90,8 +91,8 @@ def _given(body: ScoreRequest, max_chars: int) -> GivenAnswer:
         messages, answer = messages[:-1], _last_answer(messages)
     _check_length([answer, *body.rivals], max_chars)
     form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
-    asked = asked_in(turns_of(messages))
-    question: Question = make_question(asked, body.options, body.form, form, max_chars, body.domain)
+    form = body.form or ("choice" if body.options else form)
+    question = make_question(asked_in(messages), body.options, form, max_chars, body.domain)
     return GivenAnswer(question, answer, tuple(body.rivals))
 
 

@@ -1,17 +1,14 @@
-"""Requests and responses: OpenAI's chat completions, and our own beside them."""
+"""Requests and responses of our own; OpenAI's are in `openai_requests` and `openai_replies`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from secl.question import Form
-from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
-from secl.server.audit.wording import answer_text
 from secl.server.http.confidence import Secl, secl_of
 from secl.server.online.requests import Answer
 
@@ -38,11 +35,13 @@ class Part(BaseModel):
 
 
 class Message(BaseModel):
-    """A turn of a conversation."""
+    """A turn of a conversation. Fields other than these are not read; a chat's `warnings` name them."""
 
+    model_config = ConfigDict(extra="allow")
     role: str
     content: str | list[Part] | None = None
     tool_calls: list[object] | None = None
+    function_call: object = None
 
 
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
@@ -52,50 +51,11 @@ Refusal = Annotated[Text, Field(min_length=1, max_length=1000)]
 """What a client wants in place of an answer that is not accepted."""
 
 
-class SeclOptions(BaseModel):
-    """Fields of a chat request beyond OpenAI's: options to choose from, or the form of the answer; the domain.
-
-    refuse: text in place of an answer that is not accepted.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-    options: Texts = []
-    form: Form | None = None
-    domain: Domain = "default"
-    refuse: Refusal | None = None
-
-
-class StreamOptions(BaseModel):
-    """OpenAI's options of a stream."""
-
-    include_usage: bool = False
-
-
-class ChatRequest(BaseModel):
-    """A request for a chat completion.
-
-    Answers are greedy: sampling parameters (temperature, top_p, seed, stop, max_tokens, ...) are accepted and change
-    nothing. Fields that ask for something else (n above 1, tools, logprobs, a response format) are refused.
-    """
-
-    model: str
-    messages: list[Message]
-    stream: bool = False
-    stream_options: StreamOptions | None = None
-    n: int | None = None
-    tools: list[object] | None = None
-    functions: list[object] | None = None
-    logprobs: bool | None = None
-    modalities: list[str] | None = None
-    response_format: dict[str, object] | None = None
-    secl: SeclOptions | None = None
-
-
 class AskRequest(BaseModel):
     """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
 
-    `context` is a passage beside the question, `system` the system text. `refuse` stands in place of an answer that is
-    not accepted.
+    `context` is a passage beside the question, `system` the system text, `history` what was said between that and the
+    question. `refuse` stands in place of an answer that is not accepted.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -104,6 +64,7 @@ class AskRequest(BaseModel):
     form: Form | None = None
     context: str | None = None
     system: str | None = None
+    history: Annotated[list[Message], Field(max_length=1000)] = []
     domain: Domain = "default"
     refuse: Refusal | None = None
 
@@ -160,43 +121,6 @@ class AskReply(BaseModel):
     secl: Secl
 
 
-class Usage(BaseModel):
-    """Tokens of one plain answering pass: prompt, answer and confidence. Their split into two is an estimate."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
-class AnswerMessage(BaseModel):
-    """The visible answer."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str
-    refusal: None = None
-
-
-class Choice(BaseModel):
-    """The only choice."""
-
-    index: Literal[0] = 0
-    message: AnswerMessage
-    finish_reason: Literal["stop"] = "stop"
-    logprobs: None = None
-
-
-class Completion(BaseModel):
-    """OpenAI's chat completion with our object beside it."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[Choice]
-    usage: Usage
-    secl: Secl
-
-
 class ModelCard(BaseModel):
     """A model that can be asked."""
 
@@ -235,38 +159,8 @@ def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
         return AskReply(answer=None, option_text=None, text=refusal, secl=secl_of(answer))
     question, given = record.question, record.answer
     option = question.option(given) if question.options and given is not None else None
-    return AskReply(answer=given, option_text=option, text=record.reply.text.strip(), secl=secl_of(answer))
-
-
-def usage_of(record: Record) -> Usage:
-    """Tokens of an answer. A model counts prompt and answer together; the answer is estimated at 4 bytes a token."""
-    total = max(2, round(record.plain_tokens))
-    written = min(total - 1, max(1, len(record.reply.text.strip().encode()) // 4))
-    return Usage(prompt_tokens=total - written, completion_tokens=written, total_tokens=total)
-
-
-def completion(answer: Answer, identifier: str, model: str, created: int, refusal: str | None = None) -> Completion:
-    """The reply to a chat request, with a refusal if its answer is not accepted."""
-    refused = refusal is not None and answer.record.abstained
-    choice = Choice(message=AnswerMessage(content=str(refusal) if refused else answer_text(answer.record)))
-    usage, secl = usage_of(answer.record), secl_of(answer)
-    return Completion(id=identifier, created=created, model=model, choices=[choice], usage=usage, secl=secl)
-
-
-def chunks(reply: Completion, *, with_usage: bool) -> Iterator[dict[str, object]]:
-    """A reply as the chunks of a stream: role, content, end with our object, and usage if the request asks for it."""
-    shared = {"id": reply.id, "object": "chat.completion.chunk", "created": reply.created, "model": reply.model}
-    no_usage = {"usage": None} if with_usage else {}
-
-    def chunk(delta: dict[str, str], reason: str | None) -> dict[str, object]:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        return {**shared, "choices": [choice], **no_usage}
-
-    yield chunk({"role": "assistant", "content": ""}, None)
-    yield chunk({"content": reply.choices[0].message.content}, None)
-    yield {**chunk({}, "stop"), "secl": reply.secl.model_dump(mode="json")}
-    if with_usage:
-        yield {**shared, "choices": [], "usage": reply.usage.model_dump()}
+    text = record.reply.text.strip() if answer.written is None else answer.written.text
+    return AskReply(answer=given, option_text=option, text=text, secl=secl_of(answer))
 
 
 def served_json(served: Served) -> dict[str, object]:

@@ -14,8 +14,19 @@ class HttpSettings(Settings):
     max_prompt_chars: int = Field(
         default=100_000, ge=1, description="Longest question with its context and options, in characters (413 beyond)."
     )
+    max_tokens: int = Field(
+        default=1024,
+        ge=1,
+        le=2**31,
+        description="Most tokens of a text whose request names no limit; fewer where the model can read no more.",
+    )
+    max_choices: int = Field(default=16, ge=1, description="Most texts that one request may ask for (400 beyond).")
     max_concurrent: int = Field(default=1024, ge=1, description="Most requests at the same time (429 beyond).")
-    timeout: float = Field(default=60.0, gt=0, description="Seconds until a request is given up (503).")
+    timeout: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds without an answer, or a further token of a text, until a request is given up (503).",
+    )
     refusal: str | None = Field(
         default=None, description="Text in place of an answer that is not accepted; the answer itself is stored."
     )

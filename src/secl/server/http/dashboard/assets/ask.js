@@ -29,7 +29,7 @@ const rounded = (p) => p.toFixed(2);
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function show(reply) {
-  const { confidence, source, frozen_confidence: frozen, stated_confidence: stated, bins, stored } = reply.secl;
+  const { confidence, source, frozen, stated, bins, stored } = reply.secl;
   record = stored ? reply.secl.record_id : null;
   const { accepted, accept } = reply.secl;
   const answer = reply.answer ?? (accepted === false ? reply.text : `Nothing readable: ${reply.text}`);
@@ -38,13 +38,13 @@ function show(reply) {
   $("gauge").setAttribute("width", 1000 * confidence);
   $("gauge-frozen").setAttribute("d", `M${1000 * frozen} -40V140`);
   const labels = reply.secl.labels === 0 ? "" : `, moved by ${reply.secl.labels} ratings`;
-  const origin = source === "stated" ? "stated confidence" : "posterior probability that it is right";
+  const origin = source === "posterior" ? "posterior probability that it is right" : "stated confidence";
   const mark = accepted === null ? "" : `; ${accepted ? "accepted" : "not accepted"} at ${accept}`;
   $("source").textContent = origin + labels + mark;
   $("remark").textContent = sentence(reply.secl.remark ?? "");
   $("remark").hidden = !reply.secl.remark;
   $("gauge-title").textContent = `Confidence ${rounded(confidence)}, stated by the frozen model ${rounded(frozen)}`;
-  const also = source === "stated" ? "" : `The model states ${rounded(stated)}. `;
+  const also = source === "posterior" ? `The model states ${rounded(stated)}. ` : "";
   $("frozen").textContent = `${also}The frozen model says ${rounded(frozen)} (the mark on the bar).`;
   showCandidates(reply);
   const most = Math.max(...bins);

@@ -1,0 +1,255 @@
+"""What OpenAI's two kinds of request hold: what has an effect, what is refused, and what is accepted without effect."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
+
+from secl.errors import RequestError
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.question import Form
+from secl.server.http.schemas import Domain, Message, Refusal, Text, Texts
+from secl.server.http.settings import HttpSettings
+from secl.writing import MAX_TOP, Writing
+
+MAX_STOPS = 4
+"""Most texts that may end an answer."""
+
+WITHOUT_EFFECT = (
+    "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+    "parallel_tool_calls", "prediction",
+)  # fmt: skip
+"""Fields that say nothing about the reply; they are accepted, and the reply's `warnings` name them."""
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
+
+
+def _listed(value: object) -> object:
+    if value is None or isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return [value]
+    raise ValueError("it must be a text, or a list of texts")
+
+
+OneOrMore = Annotated[
+    list[Text],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+"""A text, or a list of texts."""
+
+
+class SeclOptions(BaseModel):
+    """Fields of a chat request beyond OpenAI's.
+
+    options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
+    is. refuse: text in place of an answer that is not accepted.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    options: Texts = []
+    form: Literal["text", "sentence", "short", "number", "choice"] | None = None
+    domain: Domain = "default"
+    refuse: Refusal | None = None
+
+
+class CompletionOptions(BaseModel):
+    """Fields of a completion request beyond OpenAI's; see `SeclOptions`."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: Domain = "default"
+    refuse: Refusal | None = None
+
+
+class StreamOptions(BaseModel):
+    """OpenAI's options of a stream."""
+
+    model_config = ConfigDict(extra="forbid")
+    include_usage: StrictBool | None = None
+    include_obfuscation: StrictBool | None = None
+
+
+class Generation(BaseModel):
+    """What both kinds of request have in common; docs/http.md says what each field does.
+
+    Further fields are refused by name, but for those in `WITHOUT_EFFECT`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    model: str
+    max_tokens: Count | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] | None = None
+    stop: OneOrMore | None = None
+    n: Count | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    frequency_penalty: Number | None = None
+    presence_penalty: Number | None = None
+    logit_bias: dict[str, Number] | None = None
+
+    @property
+    def unsupported(self) -> dict[str, tuple[bool, str]]:
+        """For each field whether it asks for what cannot be had, and the sentence that says so."""
+        penalty = "no token is made less probable here; leave it out or make it 0."
+        stops = self.stop or []
+        return {
+            "frequency_penalty": (bool(self.frequency_penalty), penalty),
+            "presence_penalty": (bool(self.presence_penalty), penalty),
+            "logit_bias": (bool(self.logit_bias), "no token is made more or less probable here; leave it out."),
+            "stop": (
+                len(stops) > MAX_STOPS or not all(stops),
+                f"an answer ends at one of up to {MAX_STOPS} texts, none of them empty; stop has {len(stops)} texts.",
+            ),
+        }
+
+    def check(self, settings: HttpSettings) -> list[str]:
+        """Refuse what cannot be had, rather than leave it out in silence.
+
+        Returns:
+            a sentence for each field that was accepted without effect.
+
+        Raises:
+            RequestError: 400; it names the field.
+        """
+        for field, (asked, message) in self.unsupported.items():
+            if asked:
+                raise RequestError(400, message, "unsupported_value", field)
+        if (self.n or 1) > settings.max_choices:
+            message = f"n is {self.n}; this server writes at most {settings.max_choices} texts for a request."
+            raise RequestError(400, message, "unsupported_value", "n")
+        given = {name: value for name, value in (self.model_extra or {}).items() if value is not None}
+        for name in given:
+            if name not in WITHOUT_EFFECT:
+                message = f"this server does not know the field {name[:100]!r}; leave it out."
+                raise RequestError(400, message, "unknown_field", name[:100])
+        if self.stream_options is not None and not self.stream:
+            given["stream_options"] = self.stream_options
+        return [f"{name} was accepted and has no effect." for name in given]
+
+    def writing(self, settings: HttpSettings, max_tokens: int | None, top_logprobs: int | None) -> Writing:
+        """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
+        return Writing(
+            max_tokens=max_tokens or settings.max_tokens,
+            or_fewer=max_tokens is None,
+            temperature=self.temperature or 0.0,
+            top_p=self.top_p or 1.0,
+            seed=secrets.randbelow(2**32) if self.seed is None else self.seed,
+            stop=tuple(self.stop or ()),
+            n=self.n or 1,
+            top_logprobs=top_logprobs,
+        )
+
+
+class ChatRequest(Generation):
+    """A request for a chat completion."""
+
+    messages: list[Message]
+    max_completion_tokens: Count | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
+    response_format: dict[str, object] | None = None
+    tools: list[object] | None = None
+    tool_choice: object = None
+    functions: list[object] | None = None
+    function_call: object = None
+    modalities: list[str] | None = None
+    audio: object = None
+    secl: SeclOptions | None = None
+
+    @property
+    def wishes(self) -> SeclOptions:
+        """The fields beyond OpenAI's."""
+        return self.secl or SeclOptions()
+
+    @property
+    def form(self) -> Form:
+        """Of the answer."""
+        return self.wishes.form or ("choice" if self.wishes.options else "text")
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens of a text; None if the request names none."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def unsupported(self) -> dict[str, tuple[bool, str]]:
+        kind = None if self.response_format is None else self.response_format.get("type")
+        both = None not in (self.max_tokens, self.max_completion_tokens)
+        unsupported = {
+            "tools": (bool(self.tools), "this model uses no tools."),
+            "tool_choice": (self.tool_choice not in (None, "none", "auto"), "this model uses no tools."),
+            "functions": (bool(self.functions), "this model calls no functions."),
+            "function_call": (self.function_call not in (None, "none", "auto"), "this model calls no functions."),
+            "modalities": (self.modalities not in (None, [], ["text"]), "this model writes text only."),
+            "audio": (self.audio is not None, "this model writes text only."),
+            "response_format": (
+                self.response_format is not None and kind != "text",
+                "the form of a text cannot be promised, so it is plain text; for a fixed set of answers give options "
+                "in the object secl.",
+            ),
+            "max_tokens": (
+                both and self.max_tokens != self.max_completion_tokens,
+                f"max_tokens is {self.max_tokens} and max_completion_tokens is {self.max_completion_tokens}; they mean "
+                "the same, so give one of them.",
+            ),
+            "top_logprobs": (
+                self.top_logprobs is not None and not self.logprobs,
+                "top_logprobs needs logprobs: true.",
+            ),
+        }
+        return unsupported | super().unsupported | (self._unsupported_in_short_forms if self.form != "text" else {})
+
+    @property
+    def _unsupported_in_short_forms(self) -> dict[str, tuple[bool, str]]:
+        """What an answer of a few words cannot be asked for: it is the most probable one, whole, and alone."""
+        why = f"has no effect on an answer of the form {self.form!r}, which is the most probable one; leave it out"
+        most = MAX_ANSWER_TOKENS[self.form]
+        limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
+        return {
+            "temperature": (bool(self.temperature), f"temperature {why} or make it 0."),
+            "n": ((self.n or 1) > 1, f"n {why} or make it 1."),
+            "stop": (bool(self.stop), f"stop {why}."),
+            "logprobs": (bool(self.logprobs), f"logprobs are of texts; the form is {self.form!r}, so leave them out."),
+            limit: (
+                (self.token_limit or most) < most,
+                f"{limit} is {self.token_limit}, but an answer of the form {self.form!r} takes up to {most} tokens; "
+                "leave it out.",
+            ),
+        }
+
+
+class CompletionRequest(Generation):
+    """A request to continue a text."""
+
+    prompt: OneOrMore
+    suffix: str | None = None
+    echo: StrictBool | None = None
+    best_of: StrictInt | None = None
+    logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
+    secl: CompletionOptions | None = None
+
+    @property
+    def wishes(self) -> CompletionOptions:
+        """The fields beyond OpenAI's."""
+        return self.secl or CompletionOptions()
+
+    @property
+    def unsupported(self) -> dict[str, tuple[bool, str]]:
+        return {
+            "prompt": (len(self.prompt) != 1, f"prompt has {len(self.prompt)} texts; a request continues one."),
+            "suffix": (bool(self.suffix), "this model continues a text and fills no gaps; leave suffix out."),
+            "best_of": (
+                self.best_of not in (None, self.n or 1),
+                "every text that is written is returned; leave best_of out and ask for n.",
+            ),
+            "echo": (
+                bool(self.echo) and self.logprobs is not None,
+                "the prompt has no log-probabilities here; leave echo or logprobs out.",
+            ),
+        } | super().unsupported

@@ -1,0 +1,224 @@
+"""Clients that know nothing of us get from `secl serve` what plain transformers writes: openai, LangChain, litellm.
+
+make test-clients CLIENTS=PYTHON            # for LangChain and litellm; PYTHON has langchain-openai and litellm
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tests.processes import finish
+from tests.server.foreign_clients import TALK
+from tests.server.test_kill import LEARNING, Server
+from tests.tiny import tiny_folder
+
+pytestmark = pytest.mark.heavy
+
+MESSAGES: list[Any] = [{"role": role, "content": text} for role, text in TALK]
+TOKENS = 20
+
+
+class Plain:
+    """A model as transformers alone loads it and writes with it.
+
+    Args:
+        folder: of the model.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self.model: Any = AutoModelForCausalLM.from_pretrained(folder)
+
+    def length(self, messages: list[Any]) -> int:
+        """Tokens of a conversation."""
+        return int(self._prompt(messages).shape[1])
+
+    def chat(self, messages: list[Any], *, tokens: int = TOKENS, seed: int = 0, **how: Any) -> str:
+        """What `generate` writes next in a conversation."""
+        return self._write(self._prompt(messages), tokens, seed, **how)
+
+    def go_on(self, text: str, *, tokens: int = TOKENS) -> str:
+        """What `generate` writes behind a bare text."""
+        return self._write(self.tokenizer(text, return_tensors="pt")["input_ids"], tokens, 0)
+
+    def _prompt(self, messages: list[Any]) -> Any:
+        return self.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )["input_ids"]
+
+    def _write(self, prompt: Any, tokens: int, seed: int, **how: Any) -> str:
+        torch.manual_seed(seed)
+        (ids,) = self.model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=tokens, **({"do_sample": False} | how)
+        )
+        return str(self.tokenizer.decode(ids[prompt.shape[1] :], skip_special_tokens=True))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that reads long conversations."""
+    return tiny_folder(tmp_path_factory.mktemp("long"), max_position_embeddings=32768)
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Plain:
+    return Plain(folder)
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of `secl serve` in a process of its own, which learns while it answers."""
+    place = tmp_path_factory.mktemp("served")
+    settings = f'dtype = "fp32"\n{LEARNING}'
+    server = Server(place / "state", str(folder), place / "log", settings, "--timeout", 300)
+    yield f"http://127.0.0.1:{server.port}/v1"
+    server.process.terminate()
+    assert finish(server.process) == 0, (place / "log").read_text()
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=address, api_key="none", max_retries=0, timeout=300) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    return "served"
+
+
+def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: Plain, name: str) -> None:
+    asked: dict[str, Any] = {"model": name, "messages": MESSAGES, "max_tokens": TOKENS}
+    expected = plain.chat(MESSAGES)
+    whole: Any = client.chat.completions.create(**asked)
+    assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == (expected, "length")
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (plain.length(MESSAGES), TOKENS)
+    assert 0 < whole.secl["confidence"] < 1
+    pieces: list[Any] = list(client.chat.completions.create(**asked, stream=True))
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == expected
+    assert len(pieces) > TOKENS // 2
+    assert pieces[-1].secl["record_id"]
+    assert client.completions.create(model=name, prompt="The capital of", max_tokens=TOKENS).choices[
+        0
+    ].text == plain.go_on("The capital of")
+
+
+def test_eight_clients_at_once_get_what_one_gets(address: str, plain: Plain, name: str) -> None:
+    talks = [[*MESSAGES[:-1], {"role": "user", "content": f"And of country {i}?"}] for i in range(8)]
+
+    async def ask() -> list[str | None]:
+        async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0, timeout=300) as client:
+
+            async def one(talk: Any) -> str | None:
+                reply = await client.chat.completions.create(model=name, messages=talk, max_tokens=TOKENS)
+                return reply.choices[0].message.content
+
+            return list(await asyncio.gather(*map(one, talks)))
+
+    assert asyncio.run(ask()) == [plain.chat(talk) for talk in talks]
+
+
+def test_three_drawn_texts_come_again_with_the_seed(client: openai.OpenAI, plain: Plain, name: str) -> None:
+    drawn: dict[str, Any] = {"temperature": 0.8, "top_p": 0.9, "seed": 5, "n": 3, "max_tokens": TOKENS}
+    expected = [plain.chat(MESSAGES, seed=5 + i, do_sample=True, temperature=0.8, top_p=0.9, top_k=0) for i in range(3)]
+    for _ in range(2):
+        reply: Any = client.chat.completions.create(model=name, messages=MESSAGES, **drawn)
+        assert [choice.message.content for choice in reply.choices] == expected
+        assert len({choice.secl["record_id"] for choice in reply.choices}) == 3
+        assert reply.usage.completion_tokens == 3 * TOKENS
+
+
+def test_texts_end_at_five_tokens_or_before_a_stop_text(client: openai.OpenAI, plain: Plain, name: str) -> None:
+    five = client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=5)
+    assert (five.choices[0].message.content, five.choices[0].finish_reason) == (
+        plain.chat(MESSAGES, tokens=5),
+        "length",
+    )
+    assert five.usage is not None
+    assert five.usage.completion_tokens == 5
+    whole = plain.chat(MESSAGES)
+    stop = whole[8:11]
+    stopped = client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=TOKENS, stop=[stop])
+    assert (stopped.choices[0].message.content, stopped.choices[0].finish_reason) == (
+        whole[: whole.index(stop)],
+        "stop",
+    )
+
+
+def test_a_chat_of_twenty_turns_goes_on_as_it_would_without_us(client: openai.OpenAI, plain: Plain, name: str) -> None:
+    talk: list[Any] = [{"role": "system", "content": "Be brief."}]
+    for turn in range(10):
+        talk.append({"role": "user", "content": f"Question {turn}: what is {turn} plus {turn}?"})
+        reply = client.chat.completions.create(model=name, messages=talk, max_tokens=6)
+        assert reply.choices[0].message.content == plain.chat(talk, tokens=6)
+        talk.append({"role": "assistant", "content": reply.choices[0].message.content})
+    assert len(talk) == 21
+
+
+def test_six_thousand_tokens_of_passages_are_read(client: openai.OpenAI, plain: Plain, name: str) -> None:
+    passages = "\n\n".join(f"[{i}] The warehouse {i} was opened by person {i}." for i in range(170))
+    messages: list[Any] = [
+        {"role": "system", "content": f"Answer from these passages.\n\n{passages}"},
+        {"role": "user", "content": "Who opened warehouse 7?"},
+    ]
+    assert plain.length(messages) > 6000
+    reply: Any = client.chat.completions.create(model=name, messages=messages, max_tokens=TOKENS)
+    assert reply.choices[0].message.content == plain.chat(messages)
+    assert reply.usage.prompt_tokens == plain.length(messages)
+
+
+def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI, name: str) -> None:
+    for stream in (False, True):
+        with pytest.raises(
+            openai.BadRequestError, match=r"takes \d+ tokens and 40000 for its answer, more than"
+        ) as why:
+            client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=40_000, stream=stream)
+        assert why.value.code == "context_length_exceeded"
+
+
+@pytest.mark.skipif(
+    "SECL_CLIENTS" not in os.environ,
+    reason="needs LangChain and litellm (set SECL_CLIENTS to a Python that has langchain-openai and litellm)",
+)
+def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain, name: str) -> None:
+    script = Path(__file__).parent / "foreign_clients.py"
+    ran = subprocess.run(
+        [os.environ["SECL_CLIENTS"], str(script), address, name],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+    )
+    assert ran.returncode == 0, ran.stderr
+    got = json.loads(ran.stdout)
+    print(json.dumps(got, indent=1))  # noqa: T201  (what -s shows)
+    expected = plain.chat(MESSAGES)
+    tokens = {"prompt": plain.length(MESSAGES), "completion": TOKENS, "total": plain.length(MESSAGES) + TOKENS}
+    for client in ("langchain", "litellm"):
+        assert got[client]["whole"] == got[client]["stream"] == got[client]["async"] == expected
+        assert got[client]["pieces"] > TOKENS // 2
+        assert got[client]["finish"] == "length"
+    chain = got["langchain"]
+    usage = {"input_tokens": tokens["prompt"], "output_tokens": TOKENS, "total_tokens": tokens["total"]}
+    assert usage.items() <= chain["usage"].items()
+    assert usage.items() <= chain["stream_usage"].items()
+    drawn = [plain.chat(MESSAGES, tokens=8, seed=3 + i, do_sample=True, temperature=1.0, top_k=0) for i in range(3)]
+    assert chain["several"] == [drawn, drawn]
+    assert expected.startswith(chain["stopped"])
+    assert chain["logprobs"] == expected
+    assert "more than" in chain["refused"]
+    assert got["litellm"]["usage"] == {f"{kind}_tokens": count for kind, count in tokens.items()}
+    assert 0 < got["litellm"]["secl"]["confidence"] < 1
+    assert got["litellm"]["continued"] == plain.go_on("The capital of Italy")

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm test-container bench clean
+.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm test-llamacpp test-container bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -72,6 +72,9 @@ test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM server
 
 test-container: $(VENV)/developer  ## run the steps of the container file in an empty folder, and what the image starts
 	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v
+
+test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp server; LLAMA=PYTHON of an environment with llama-cpp-python[server]
+	SECL_LLAMA=$(LLAMA) $(BIN)/python -m pytest tests/backends/openai/test_llamacpp.py -v -s
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -87,7 +87,7 @@ class FakeServer:
             {
                 "token": token,
                 "logprob": math.log(step[token]),
-                "top_logprobs": top_of(step, body.get("top_logprobs", 0)),
+                "top_logprobs": top_of(step, body.get("top_logprobs", 20)),
             }
             for token, step in zip(tokens, steps, strict=True)
             if body.get("logprobs") and self.most
@@ -106,17 +106,30 @@ def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
     return [{"token": token, "logprob": math.log(p), "bytes": None} for token, p in best]
 
 
-def chunks_of(answer: Any, usage: bool) -> list[str]:
-    """A chat completion as the chunks of a stream."""
+def chunks_of(answer: Any, usage: bool, plain: bool) -> list[str]:
+    """A chat completion as the chunks of a stream; a plain completion has its own shape."""
     (choice,) = answer["choices"]
     parts: list[Any] = [{"delta": {"role": "assistant"}, "finish_reason": None}]
     for token in choice["logprobs"]["content"]:
         delta = {"content": token["token"]}
         parts.append({"delta": delta, "logprobs": {"content": [token]}, "finish_reason": None})
     parts.append({"delta": {}, "finish_reason": choice["finish_reason"]})
+    if plain:
+        parts = [plain_part(part) for part in parts[1:]]
     chunks: list[Any] = [{"choices": [part]} for part in parts]
     chunks += [{"choices": [], "usage": answer["usage"]}] if usage else []
     return [*map(json.dumps, chunks), "[DONE]"]
+
+
+def plain_part(part: Any) -> Any:
+    """A part of a chat as one of a plain completion."""
+    tokens = part.get("logprobs", {}).get("content", [])
+    logprobs = {
+        "tokens": [each["token"] for each in tokens],
+        "token_logprobs": [each["logprob"] for each in tokens],
+        "top_logprobs": [{top["token"]: top["logprob"] for top in each["top_logprobs"]} for each in tokens],
+    }
+    return {"text": part["delta"].get("content", ""), "logprobs": logprobs, "finish_reason": part["finish_reason"]}
 
 
 @contextmanager
@@ -133,16 +146,17 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             time.sleep(server.delay)
             status, answer = server.answer(body)
+            plain = self.path == "/v1/completions"
             if body.get("stream") and status == 200:
-                self.stream(answer)
+                self.stream(answer, plain=plain)
             else:
                 self.reply(status, answer)
 
-        def stream(self, answer: Any) -> None:
+        def stream(self, answer: Any, *, plain: bool) -> None:
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
-            for chunk in chunks_of(answer, server.tells_usage)[: server.cut]:
+            for chunk in chunks_of(answer, server.tells_usage, plain)[: server.cut]:
                 self.wfile.write(f"data: {chunk}\n\n".encode())
             self.close_connection = True
 

@@ -62,6 +62,23 @@ def test_evidence_about_options_comes_from_other_orders_and_verdicts(model: Endp
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
+def test_letters_of_the_answer_are_evidence_without_another_order(server: FakeServer) -> None:
+    model = EndpointModel(server.url, orders=0)
+    compared = model.compare_candidates(CHOICE, model.answer(CHOICE, evidence=BOTH).reply)
+    assert compared is not None
+    assert compared.letters == ()
+    model.close()
+
+
+def test_one_question_that_fails_ends_the_requests_of_its_window(model: EndpointModel, server: FakeServer) -> None:
+    questions = [Question(f"{'long ' * 2000 * (i == 0)}{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
+    server.delay = 0.02
+    with pytest.raises(QuestionError, match="maximum context length"):
+        model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
+    model.close()
+    assert len(server.asked) < 15 * 11 / 2
+
+
 def test_evidence_is_asked_for_once_and_paid_for_once(model: EndpointModel, server: FakeServer) -> None:
     reply = model.answer(CHOICE, evidence=BOTH).reply
     count, spent = len(server.asked), model.meter.take()

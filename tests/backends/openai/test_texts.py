@@ -23,7 +23,7 @@ def wordy(server: FakeServer) -> FakeServer:
     """A server that writes five tokens, and states a confidence in them."""
 
     def rule(body: Body) -> list[Distribution]:
-        return knowing(body) if "one digit" in str(body["messages"][-1]) else WORDS
+        return knowing(body) if "one digit" in str(body.get("messages", "")[-1:]) else WORDS
 
     server.rule = rule
     return server
@@ -91,6 +91,18 @@ def test_a_written_text_is_answered_for_in_the_same_conversation(model: Endpoint
     again = model.answer(FREE, written=text.text).reply
     assert again.bins == answer.reply.bins
     assert math.isnan(again.log_probability)
+
+
+@pytest.mark.parametrize("question", [FREE, Question("The capital of Peru is", form="completion")])
+def test_a_free_answer_that_nobody_wrote_yet_is_written(
+    model: EndpointModel, wordy: FakeServer, question: Question
+) -> None:
+    reply = model.answer(question).reply
+    assert reply.answer == "Lima, of course."
+    assert reply.log_probability == pytest.approx(5 * math.log(0.5))
+    written, stated = wordy.asked
+    assert written.get("prompt") == (question.text if question.form == "completion" else None)
+    assert stated["messages"][-3]["content"] == question.text
 
 
 def test_a_long_text_is_compared_with_nothing(model: EndpointModel, wordy: FakeServer) -> None:

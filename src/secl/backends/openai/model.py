@@ -7,7 +7,7 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from secl.backends.openai.abilities import Abilities, find_out, only_model
 from secl.backends.openai.client import SILENCE, Endpoint
@@ -21,11 +21,14 @@ from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Question
 from secl.records import Ledger, Reply
 from secl.settings import AnswerWeights, PTrueKind
 from secl.validation import check_whole
 from secl.writing import Piece, Writing
+
+T = TypeVar("T")
 
 WORKERS = 16
 """Requests that are under way together, unless said otherwise."""
@@ -124,13 +127,23 @@ class EndpointModel(Shown):
         wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             wanted.setdefault((question, text), set()).update(kinds)
-        found = self._questions.map(lambda turn: self._find(turn[0], turn[1], wanted[turn]), wanted)
+        found = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
         self._window = dict(zip(wanted, found, strict=True))
+
+    def _together(self, ask: Callable[[T], Findings], asked: Sequence[T]) -> list[Findings]:
+        """Ask at the same time; what goes wrong once, or Ctrl-C, ends the others."""
+        try:
+            return list(self._questions.map(ask, asked))
+        except BaseException:
+            self.asking.abandon()
+            raise
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
         """Answer a question, or answer for a text that was written already."""
-        known = None if text is None else self.texts.taken(question, text)
-        return self.asking.answer(question, evidence, known)
+        if text is None and question.free:
+            writing = Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])
+            text = "".join(piece.text for piece in self.texts.write(question, writing))
+        return self.asking.answer(question, evidence, None if text is None else self.texts.taken(question, text))
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Have free answers written as the server writes them for anybody; see `secl.model.Model.write`."""
@@ -152,8 +165,7 @@ class EndpointModel(Shown):
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
-        found = self._questions.map(lambda each: self.asking.rate(each, {*evidence}), given)
-        return [_rating(each) for each in found]
+        return [_rating(each) for each in self._together(lambda each: self.asking.rate(each, {*evidence}), given)]
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """P(True) of the answer and of its distractors; None without an answer or a verdict that can be read."""

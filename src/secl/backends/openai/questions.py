@@ -93,13 +93,13 @@ class Probe:
 
     Attributes:
         texts: of the candidates.
-        letters: what gives the letters in each order; empty where they are not wanted.
-        verdicts: what gives the verdict on each of the first candidates; empty where they are not wanted.
+        letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
+        verdicts: what gives the verdict on each candidate; empty where they are not wanted.
         source: where the candidates come from.
     """
 
     texts: Sequence[str]
-    letters: Mapping[tuple[int, ...], Pending]
+    letters: Mapping[tuple[int, ...], Pending] | None
     verdicts: Sequence[Pending]
     source: str
 
@@ -124,7 +124,13 @@ class Asking:
     ) -> None:
         self.endpoint, self.abilities = endpoint, abilities
         self.kind, self.orders, self.seed = p_true, orders, seed
+        self._workers = workers
         self._requests = ThreadPoolExecutor(workers, thread_name_prefix="secl-requests")
+
+    def abandon(self) -> None:
+        """Send no more of the requests that wait; whoever waits for one of them gets a `CancelledError`."""
+        self._requests.shutdown(wait=False, cancel_futures=True)
+        self._requests = ThreadPoolExecutor(self._workers, thread_name_prefix="secl-requests")
 
     def close(self) -> None:
         """Drop what is not under way yet, and wait for the rest."""
@@ -238,7 +244,7 @@ class Asking:
 
     def _probe(self, question: Question, texts: Sequence[str], evidence: Kinds, source: str) -> Probe:
         """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
-        letters: dict[tuple[int, ...], Pending] = {}
+        letters = None
         if "candidates" in evidence and question.options:
             orders = further_orders(len(texts), self.orders)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
@@ -253,12 +259,12 @@ class Asking:
         """Wait for what is under way, and read it."""
         options = probe.texts if found.question.options else (*probe.texts, NONE_OF_THESE)
         orders = []
-        for order, pending in probe.letters.items():
+        for order, pending in (probe.letters or {}).items():
             letters = said(found.take("reordering", pending).tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
                 orders.append(LetterOrder(order=order, log_p=log_p))
-        if probe.letters:
+        if probe.letters is not None:
             nothing = (None,) * len(options)  # no chat API tells how likely a text is
             found.candidates = CandidateEvidence(
                 candidates=tuple(options), letters=tuple(orders), likelihoods=nothing, source=probe.source

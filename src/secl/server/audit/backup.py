@@ -45,9 +45,13 @@ def backup(folder: Path, out: Path) -> int:
         unfinished.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         with lock_folder(unfinished):
             unfinished.chmod(FOLDER_MODE)
-            _copy(folder, unfinished)
-            records = _check(unfinished)
-            unfinished.rename(out)
+            try:
+                _copy(folder, unfinished)
+                records = _check(unfinished)
+                unfinished.rename(out)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
         synchronise(out.parent)
     except (OSError, sqlite3.OperationalError) as problem:
         raise StorageError(f"cannot write {out}: {problem}; free space or permissions, then try again.") from problem

@@ -1,0 +1,56 @@
+"""State folders with many records, made without a service."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from secl.runs.runner import build_calibrator
+from secl.runs.settings import RunSettings
+from secl.server.audit.store import ServerStore
+from secl.server.online.factory import serving_settings
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.conftest import manifest
+
+BATCH = 50
+
+QUIET = serving_settings(gate="never")
+"""Settings of a server that learns nothing."""
+
+
+def filled(folder: Path, count: int, settings: RunSettings = QUIET, padding: str = "") -> Path:
+    """A state folder with so many answers, written in batches.
+
+    Args:
+        folder: a new one.
+        count: a multiple of `BATCH`.
+        settings: of the server.
+        padding: goes behind each question.
+    """
+    model = ScriptedModel()
+    calibrator = build_calibrator(settings, model)
+    questions = [replace(each, text=f"{each.text}{padding}") for each in toy_stream(BATCH)]
+    with ServerStore.create(folder, manifest(settings, model)) as state:
+        for _ in range(0, count, BATCH):
+            records = [calibrator.answer(question) for question in questions]
+            state.add_answers(records, 1.0, moment=1.7e9, stream=calibrator.state)
+    return folder
+
+
+def multiply(state: ServerStore, count: int) -> None:
+    """Fill a folder with copies of its last record, in one statement for each table, until it has so many.
+
+    The copies are in no chain; one checkpoint stands behind them.
+    """
+    last = len(state) - 1
+    (record,) = state.records("r.position = ?", last)
+    numbers = "WITH RECURSIVE n (p) AS (SELECT ? UNION ALL SELECT p + 1 FROM n WHERE p + 1 < ?)"
+    with state._db as db:
+        for table in ("records", "decisions", "served", "answers"):
+            names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][1:]
+            columns = ", ".join(names)
+            query = f"INSERT INTO {table} (position, {columns}) {numbers} SELECT p, {columns} FROM n, {table}"
+            db.execute(f"{query} WHERE position = ?", (last + 1, count, last))
+        db.execute("UPDATE records SET body = json_set(body, '$.position', position) WHERE position > ?", (last,))
+        calibrator = build_calibrator(QUIET, ScriptedModel())
+        state.write_checkpoint(replace(calibrator.state, position=count, decision=record.decision))

@@ -1,0 +1,131 @@
+"""Nothing that people wait for does more work after many records than after few: SQLite's own steps are counted."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from secl.runs import database
+from secl.runs.runner import build_calibrator
+from secl.server.audit.retention import Retention, prune
+from secl.server.audit.store import ServerStore
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.testing import ScriptedModel, toy_stream
+from tests.server.folders import QUIET, filled, multiply
+
+FEW, MANY = 3_000, 60_000
+"""Both are more than any window of latest records; the work may not differ by the factor between them."""
+
+EACH = 50
+"""SQLite reports its steps in such portions."""
+
+
+class Steps:
+    """Counts the steps of all connections that are opened while it is in place, and remembers their statements."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.statements: set[str] = set()
+        self._connect = database.connect
+
+    def connect(self, path: Path, writable: bool) -> sqlite3.Connection:
+        db = self._connect(path, writable)
+        db.set_progress_handler(self._add, EACH)
+        db.set_trace_callback(self.statements.add)
+        return db
+
+    def _add(self) -> int:
+        self.count += EACH
+        return 0
+
+    def of(self, work: Callable[[], Any]) -> int:
+        """Steps that a piece of work takes."""
+        before = self.count
+        work()
+        return self.count - before
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    made = {}
+    for count in (FEW, MANY):
+        folder = made[count] = filled(tmp_path_factory.mktemp("states") / str(count), 50)
+        with ServerStore(folder, writable=True) as state:
+            multiply(state, count)
+            for position in range(count - 150, count):
+                state.add_feedback(position, position % 3 > 0)
+            state.add_event("alert", 0, "long ago")
+    return made
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    counted = Steps()
+    monkeypatch.setattr(database, "connect", counted.connect)
+    return counted
+
+
+def work(folder: Path, steps: Steps) -> dict[str, int]:
+    """Steps of everything that a server does again and again."""
+    found: dict[str, int] = {}
+    states: list[ServerStore] = []
+    found["open"] = steps.of(lambda: states.append(ServerStore(folder, writable=True)))
+    (state,) = states
+    services: list[Service] = []
+
+    def start() -> None:
+        calibrators = (build_calibrator(QUIET, ScriptedModel()) for _ in range(2))
+        services.append(Service(*calibrators, state))
+        services[0].start()
+
+    found["start"] = steps.of(start)
+    (service,) = services
+    try:
+        with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+            for path in ("/", "/metrics", "/healthz", "/readyz", "/v1/state", "/v1/history", "/v1/records"):
+                found[path] = steps.of(lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
+            name = f"rec_{len(state) - 5:08d}"
+            said = {"record_id": name, "correct": True}
+            for path in (f"/v1/records/{name}", f"/v1/records/{name}/explanation"):
+                found[path.removesuffix(name)] = steps.of(lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
+            found["feedback"] = steps.of(lambda: client.post("/v1/feedback", json=said).raise_for_status())
+        found["answer"] = steps.of(lambda: service.ask(toy_stream(1)[0], 10))
+        found["pause"] = steps.of(lambda: service.learner.pause("for a test"))
+        found["nothing to prune"] = steps.of(lambda: prune(state, Retention(records=10**6), rest=0.0))
+        found["prune"] = steps.of(lambda: prune(state, Retention(records=len(state) - 50), rest=0.0))
+    finally:
+        service.stop()
+        state.close()
+    return found
+
+
+def test_no_work_grows_with_the_number_of_records(folders: dict[int, Path], steps: Steps) -> None:
+    few, many = work(folders[FEW], steps), work(folders[MANY], steps)
+    shown = {name.replace(f"{MANY - 5:08d}", f"{FEW - 5:08d}"): count for name, count in many.items()}
+    assert few.keys() == shown.keys()
+    assert sum(few.values()) > 1000
+    grown = {name: (few[name], count) for name, count in shown.items() if count > 1.3 * few[name] + 2000}
+    assert grown == {}
+    # SQLite counts a whole table in a single step.
+    whole = re.compile(r"count\(\*\) FROM (records|decisions|served|posteriors|answers|chain)")
+    assert len(steps.statements) > 50
+    assert not [statement for statement in steps.statements if whole.search(statement)]
+
+
+@pytest.fixture
+def reader(folders: dict[int, Path]) -> Iterator[ServerStore]:
+    with ServerStore(folders[MANY]) as state:
+        yield state
+
+
+def test_counters_are_those_of_a_whole_count(reader: ServerStore) -> None:
+    counted = dict(reader._read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
+    pruned = reader.first
+    assert sum(reader.counts().values()) == sum(counted.values()) + pruned == len(reader)

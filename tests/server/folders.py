@@ -7,6 +7,7 @@ from pathlib import Path
 
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
+from secl.server.audit import checkpoint
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import serving_settings
 from secl.testing import ScriptedModel, toy_stream
@@ -53,4 +54,4 @@ def multiply(state: ServerStore, count: int) -> None:
             db.execute(f"{query} WHERE position = ?", (last + 1, count, last))
         db.execute("UPDATE records SET body = json_set(body, '$.position', position) WHERE position > ?", (last,))
         calibrator = build_calibrator(QUIET, ScriptedModel())
-        state.write_checkpoint(replace(calibrator.state, position=count, decision=record.decision))
+        checkpoint.write(state, replace(calibrator.state, position=count, decision=record.decision))

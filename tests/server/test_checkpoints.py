@@ -126,7 +126,9 @@ def test_a_folder_without_checkpoints_gets_one_at_the_next_start(make_posterior:
         db.execute("DELETE FROM checkpoints")
     db.close()
     again = make_posterior(gate="never")
-    assert again.state.latest_checkpoint_position == again.position == 12
+    written = checkpoint.latest(again.state, 99, again.calibrator.gate)
+    assert written is not None
+    assert written.position == again.position == 12
     assert checkpoint.pack(again.calibrator.state) == checkpoint.pack(service.calibrator.state)
 
 
@@ -152,8 +154,9 @@ def test_a_checkpoint_that_was_changed_is_found(make_posterior: MakePosterior) -
     service = make_posterior(gate="never")
     for question in toy_stream(7):
         service.ask(question, 20)
-    stream = service.state.latest_checkpoint(7, service.calibrator.gate)
+    stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
     assert stream is not None
-    service.state.add_checkpoint(replace(stream, entropy=stream.entropy + 1e-12))
+    with service.state._db:
+        checkpoint.write(service.state, replace(stream, entropy=stream.entropy + 1e-12))
     (finding,) = examine(service.state)[1]
     assert finding.detail == "the checkpoint behind it is not where the stream stands"

@@ -81,8 +81,8 @@ def work(folder: Path, steps: Steps) -> dict[str, int]:
     services: list[Service] = []
 
     def start() -> None:
-        calibrators = (build_calibrator(QUIET, ScriptedModel()) for _ in range(2))
-        services.append(Service(*calibrators, state))
+        calibrator, trainer = (build_calibrator(QUIET, ScriptedModel()) for _ in range(2))
+        services.append(Service(calibrator, trainer, state))
         services[0].start()
 
     found["start"] = steps.of(start)

@@ -13,7 +13,7 @@ from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server.audit import chain, checkpoint, control, retention
-from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick
+from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick, latest_tick, save_clock
 from secl.server.audit.console import history_page
 from secl.server.audit.history import history
 from secl.server.audit.integrity import examine
@@ -312,8 +312,8 @@ def test_records_grow_old_also_while_nobody_asks_and_the_server_is_restarted(age
     for _ in range(40):  # every day it looks once, and is started again
         clocks.pass_(0.9 * DAY)
         pruner.look()
-        service.state.save_clock()
-        service.state.clock = clocks.opened(service.state._latest_tick())
+        save_clock(service.state)
+        service.state.clock = clocks.opened(latest_tick(service.state))
     assert service.state.first == 19
 
 

@@ -20,6 +20,7 @@ from secl.posterior.fit import Fit
 from secl.posterior.rule import Group, PosteriorRule, PosteriorState
 from secl.posterior.views import Key, Views
 from secl.records import Decision, Record
+from secl.runs.folder import storage_errors
 from secl.stream_state import StreamState
 
 if TYPE_CHECKING:
@@ -41,9 +42,38 @@ def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | Non
         RunError: the file is damaged.
     """
     end = len(state) if until is None else until
-    stream = state.latest_checkpoint(end, gate) or start(gate, rule)
+    stream = latest(state, end, gate) or start(gate, rule)
     condition = "r.position >= ? AND r.position < ?"
     return follow(stream, state.records(condition, stream.position, end), gate, rule)
+
+
+def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
+    """The latest checkpoint at a position or before it; None if there is none.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
+    with state.lock:
+        row = next(state._read(query, until), None)
+    try:
+        return None if row is None else unpack(row[0], gate)
+    except (ValueError, KeyError, TypeError, zlib.error) as problem:
+        raise state._damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+
+
+def agrees(state: ServerStore, stream: StreamState) -> bool:
+    """Whether the checkpoint at a stream's position says the same to the last digit, or there is none."""
+    row = next(state._read("SELECT state FROM checkpoints WHERE position = ?", stream.position), None)
+    try:
+        return row is None or zlib.decompress(row[0]) == json.dumps(to_plain(stream)).encode()
+    except zlib.error:
+        return False
+
+
+def write(state: ServerStore, stream: StreamState) -> None:
+    """Write where the stream stands, inside a transaction."""
+    state._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, pack(stream)))
 
 
 def write_overdue(state: ServerStore, stream: StreamState) -> None:
@@ -52,8 +82,11 @@ def write_overdue(state: ServerStore, stream: StreamState) -> None:
     Raises:
         StorageError: the disk is full or refuses.
     """
-    if stream.position - state.latest_checkpoint_position >= EVERY:
-        state.add_checkpoint(stream)
+    with state.lock, storage_errors(state.folder):
+        (position,) = next(state._read("SELECT coalesce(max(position), 0) FROM checkpoints"))
+        if stream.position - position >= EVERY:
+            with state._db:
+                write(state, stream)
 
 
 def start(gate: Gate, rule: PosteriorRule) -> StreamState:
@@ -87,14 +120,6 @@ def unpack(blob: bytes, gate: Gate) -> StreamState:
         ValueError, KeyError, TypeError, zlib.error: it is damaged, or of another gate.
     """
     return from_plain(json.loads(zlib.decompress(blob)), gate)
-
-
-def same(blob: bytes, stream: StreamState) -> bool:
-    """Whether a checkpoint says where a stream stands, to the last digit."""
-    try:
-        return zlib.decompress(blob) == json.dumps(to_plain(stream)).encode()
-    except zlib.error:
-        return False
 
 
 def to_plain(stream: StreamState) -> dict[str, Any]:

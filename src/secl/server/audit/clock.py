@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from secl.runs.folder import storage_errors
+
+if TYPE_CHECKING:
+    from secl.server.audit.store import ServerStore
+
+KEY = "clock"
+"""Key in the manifest of the latest moment that was written while nobody asked."""
 
 DAY = 86400.0
 
@@ -52,3 +62,22 @@ class FolderClock:
     def now(self) -> Tick:
         """This moment."""
         return Tick(self._base + self._steady(), self._system())
+
+
+def latest_tick(state: ServerStore) -> Tick | None:
+    """The latest moment that is on record in a state folder."""
+    rows = list(state._read("SELECT clock, time FROM served ORDER BY position DESC LIMIT 1"))
+    if (idle := state.manifest.get(KEY)) is not None:
+        rows.append(idle)
+    return max((Tick(*row) for row in rows), key=lambda tick: tick.clock, default=None)
+
+
+def save_clock(state: ServerStore) -> None:
+    """Write how late it is, so that records grow old also while nobody asks.
+
+    Raises:
+        StorageError: the disk is full or refuses.
+    """
+    now = state.clock.now
+    with state.lock, storage_errors(state.folder), state._db as db:
+        db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (KEY, json.dumps([now.clock, now.time])))

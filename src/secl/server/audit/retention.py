@@ -144,7 +144,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     stream = checkpoint.resume(state, settings.build_gate(), PosteriorRule(settings.posterior), keep)
     db = state._db
     with state.lock, storage_errors(state.folder, HINT), db:
-        state.write_checkpoint(stream)
+        checkpoint.write(state, stream)
         db.execute("DELETE FROM checkpoints WHERE position < ?", (keep,))
         for table in ("decisions", "served", "posteriors", "records"):
             db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))

@@ -22,7 +22,6 @@ import json
 import math
 import threading
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,7 +29,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
-from secl.gates import Gate
 from secl.labels import Label, label_of
 from secl.records import Record
 from secl.runs import label_log
@@ -38,7 +36,7 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
 from secl.server.audit import chain, checkpoint
-from secl.server.audit.clock import FolderClock, Tick
+from secl.server.audit.clock import FolderClock, latest_tick
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.index import add_to_index, open_index
 from secl.server.audit.migrations import KEY, check_format, synchronise, upgrade_state
@@ -57,8 +55,8 @@ AT_START = "start again, or name another folder with --state"
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
-ROLLBACK, CLOCK = "rollback", "clock"
-"""Keys in the manifest: of a rollback that the next server carries out, and of the folder's clock while nobody asks."""
+ROLLBACK = "rollback"
+"""Key in the manifest of a rollback that the next server carries out."""
 
 _EVENTS = "SELECT time, kind, position, version, detail FROM events"
 _UNLIMITED = -1
@@ -87,7 +85,7 @@ class ServerStore(Store):
         try:
             if writable:
                 make_private(folder)
-            self.clock = FolderClock(self._latest_tick())
+            self.clock = FolderClock(latest_tick(self))
             self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self._db.execute("PRAGMA synchronous = FULL")
@@ -116,24 +114,6 @@ class ServerStore(Store):
             for path in (folder, folder.parent):
                 synchronise(path)
         return state
-
-    def _latest_tick(self) -> Tick | None:
-        """The latest moment that is on record."""
-        rows = list(self._read("SELECT clock, time FROM served ORDER BY position DESC LIMIT 1"))
-        if (idle := self.manifest.get(CLOCK)) is not None:
-            rows.append(idle)
-        return max((Tick(*row) for row in rows), key=lambda tick: tick.clock, default=None)
-
-    def save_clock(self) -> None:
-        """Write how late it is, so that records grow old also while nobody asks.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        now = self.clock.now
-        with self.lock, storage_errors(self.folder, HINT), self._db:
-            value = json.dumps([now.clock, now.time])
-            self._db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (CLOCK, value))
 
     @property
     def changes(self) -> int:
@@ -175,33 +155,7 @@ class ServerStore(Store):
                 self._keep(kept, first)
                 chain.append(self._db, "version", [kept.number])
             if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:
-                self.write_checkpoint(stream)
-
-    def add_checkpoint(self, stream: StreamState) -> None:
-        """Write where the stream stands.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        with self.lock, storage_errors(self.folder, HINT), self._db:
-            self.write_checkpoint(stream)
-
-    def write_checkpoint(self, stream: StreamState) -> None:
-        """The same inside a transaction."""
-        row = (stream.position, checkpoint.pack(stream))
-        self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", row)
-
-    @property
-    def latest_checkpoint_position(self) -> int:
-        """Position of the latest checkpoint; 0 without any."""
-        with self.lock:
-            return int(next(self._read("SELECT coalesce(max(position), 0) FROM checkpoints"))[0])
-
-    def agrees(self, stream: StreamState) -> bool:
-        """Whether the checkpoint at a stream's position says the same, or there is none."""
-        query = "SELECT state FROM checkpoints WHERE position = ?"
-        row = next(self._read(query, stream.position), None)
-        return row is None or checkpoint.same(row[0], stream)
+                checkpoint.write(self, stream)
 
     @contextmanager
     def moment(self) -> Iterator[None]:
@@ -215,20 +169,6 @@ class ServerStore(Store):
                 yield
             finally:
                 self._db.rollback()
-
-    def latest_checkpoint(self, until: int, gate: Gate) -> StreamState | None:
-        """Where the stream stood last, at a position or before it, as far as it was written; without labels.
-
-        Raises:
-            RunError: the file is damaged.
-        """
-        query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
-        with self.lock:
-            row = next(self._read(query, until), None)
-        try:
-            return None if row is None else checkpoint.unpack(row[0], gate)
-        except (ValueError, KeyError, TypeError, zlib.error) as problem:
-            raise self._damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.

@@ -51,7 +51,7 @@ class StreamReplay:
             self._problem = None
         yield from (("gate", detail) for detail in self._gate_differences(row, record))
         yield from (("posterior", detail) for detail in self._posterior_differences(row, record))
-        if not self._stuck and not self.state.agrees(self.stream):
+        if not self._stuck and not checkpoint.agrees(self.state, self.stream):
             yield "integrity", "the checkpoint behind it is not where the stream stands"
 
     def _gate_differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:

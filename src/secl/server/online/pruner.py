@@ -7,6 +7,7 @@ import threading
 import time
 
 from secl.errors import SeclError
+from secl.server.audit.clock import save_clock
 from secl.server.audit.retention import Pruned, Retention, prune
 from secl.server.audit.store import ServerStore
 
@@ -65,7 +66,7 @@ class Pruner:
         try:
             with self._one_at_a_time:
                 if self.policy.days is not None and time.monotonic() - self._saved > SAVED:
-                    self.state.save_clock()
+                    save_clock(self.state)
                     self._saved = time.monotonic()
                 pruned = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # of whatever kind: this thread goes on

@@ -1,0 +1,71 @@
+"""The commands prune and backup, and the flags of serve that limit what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.server.folders import filled
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """The folder of a stopped server that has answered 100 questions."""
+    return filled(tmp_path / "state", 100)
+
+
+def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    ended = shell("backup", copy, "--state", state)
+    assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify --state {copy}\n")
+    ended = shell("prune", "--state", copy, "--keep-records", 30, "--keep-versions", 5)
+    assert ended.out == "pruned 70 records and 0 adapter versions; the records from rec_00000070 on are kept.\n"
+    found = json.loads(shell("verify", "--state", copy, "--last", 0, "--json").out)
+    assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
+    (records, journal) = found["heads"]
+    assert records.startswith("records@100:")
+    again = shell("verify", "--state", copy, "--last", 0, "--head", records, "--head", journal)
+    assert (again.code, again.err) == (0, "")
+    assert "the records before rec_00000070; all this is about those that are kept" in again.out
+    assert "was pruned; kept are 70 to 99" in shell("show", "3", "--state", copy).err
+    assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (
+        f"The records 0 to 69 of {copy} were pruned.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("prune", "--state", "{}"),
+            "nothing would be pruned; say what is kept with --keep-records or --keep-versions.",
+        ),
+        (("prune", "--keep-records", "5"), "name the folder of a stopped server with --state, or a running one"),
+        (
+            ("prune", "--state", "{}", "--keep-records", "30h"),
+            "--keep-records is '30h'; give a number of records, like",
+        ),
+        (
+            ("prune", "--state", "{}", "--keep-versions", "0"),
+            "of --keep-versions must be a whole number of at least 1, not 0",
+        ),
+        (("prune", "--state", "{}/none", "--keep-records", "5"), "none is no server's state (it has no run.sqlite)"),
+        (("backup", "{}", "--state", "{}"), "exists already; name a folder that does not"),
+        (
+            ("verify", "--state", "{}", "--head", "abc"),
+            "'abc' is no head of a chain; give one as secl verify prints it",
+        ),
+        (("serve", "--state", "new", "--keep-versions", "5"), "say with --keep-records how many are, too."),
+        (("serve", "--state", "new", "--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(
+    shell: Shell, state: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    ended = shell(*(each.format(state) for each in arguments))
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1

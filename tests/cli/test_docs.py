@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 
-FOREIGN = {"--max-logprobs"}
+FOREIGN = {"--max-logprobs", "--max-lora-rank", "--max-loras", "--max-num-seqs"}
 """Flags of other programs that the text names."""
 
 

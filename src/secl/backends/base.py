@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -226,10 +225,6 @@ class TokenBackend(Protocol[R]):
     @property
     def environment(self) -> dict[str, str | int]:
         """Where and how it computes: device, precision, threads."""
-        ...
-
-    def pinned(self) -> AbstractContextManager[int]:
-        """The present version, which can be read and can write within the block whatever is published meanwhile."""
         ...
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:

@@ -72,11 +72,10 @@ class ChatModel(Shown, Generic[B]):
         self.readout = Readout(backend.token_ids, p_true)
         rewrites = answer_weights == "adapted"
         self.answering = Answering(backend, self.prompting, self.readout, orders, rewrites=rewrites)
-        learner = backend.learner
-        entailment = entailment or SelfEntailment(learner, self.prompting, self.readout, self.meter)
+        entailment = entailment or SelfEntailment(backend, self.prompting, self.readout, self.meter)
         self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
         self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
-        self.dinco_probe = DincoProbe(learner, self.prompting, self.readout, entailment, self.meter)
+        self.dinco_probe = DincoProbe(backend, self.prompting, self.readout, entailment, self.meter)
         self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
         self._window: dict[tuple[Question, str | None], Prefetched] = {}
         self._latest: Prefetched | None = None
@@ -129,13 +128,12 @@ class ChatModel(Shown, Generic[B]):
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             self._check(question, text)
             turns.setdefault((question, _as_written(question, text)), []).append(kinds)
-        with self.backend.pinned() as version:
-            window = self.answering.prefetch(
-                [question for question, _ in turns],
-                [frozenset().union(*kinds) for kinds in turns.values()],
-                version if weights_fixed else 0,
-                [text for _, text in turns],
-            )
+        window = self.answering.prefetch(
+            [question for question, _ in turns],
+            [frozenset().union(*kinds) for kinds in turns.values()],
+            self.version if weights_fixed else 0,
+            [text for _, text in turns],
+        )
         self._window = dict(zip(turns, window, strict=True))
         for turn, item in self._window.items():
             item.split(len(turns[turn]))
@@ -149,14 +147,13 @@ class ChatModel(Shown, Generic[B]):
             QuestionError: the question has more options than letters, or is longer than the model can read.
             UnavailableError: no server answers (a `ModelError`; later one may).
         """
-        with self.backend.pinned() as version:
-            turn = question, _as_written(question, written)
-            item = self._window.get(turn)
-            if item is None:
-                self._check(question, written)
-                (item,) = self.answering.prefetch([question], [evidence], version, [turn[1]])
-            if version and item.version != version:
-                self.answering.adapt([item], version)
+        version, turn = self.version, (question, _as_written(question, written))
+        item = self._window.get(turn)
+        if item is None:
+            self._check(question, written)
+            (item,) = self.answering.prefetch([question], [evidence], version, [turn[1]])
+        if version and item.version != version:
+            self.answering.adapt([item], version)
         self._latest = item
         self.distractor_probe.forget()
         answer = item.answer(version)

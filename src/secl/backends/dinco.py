@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from secl.backends.base import Bundle
+from secl.backends.base import Bundle, TokenBackend
 from secl.backends.entailment import Entailment, Pair
 from secl.backends.generation import Draft
-from secl.backends.local.backend import LocalBackend
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
@@ -24,7 +24,7 @@ class DincoProbe:
     """Gathers the evidence of DINCO from the frozen model.
 
     Args:
-        backend: searches for beams and verifies them.
+        backend: verifies answers; its learner searches for beams.
         prompting: builds the token sequences.
         readout: reads P("Yes").
         entailment: compares answers.
@@ -32,7 +32,7 @@ class DincoProbe:
     """
 
     def __init__(
-        self, backend: LocalBackend, prompting: Prompting, readout: Readout, entailment: Entailment, meter: Meter
+        self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, entailment: Entailment, meter: Meter
     ) -> None:
         self.backend = backend
         self.prompting = prompting
@@ -43,7 +43,7 @@ class DincoProbe:
     def beams(self, question: Question) -> list[str]:
         """Up to `BEAMS` different answers to an open question, the most probable first."""
         start = Draft.answer(self.prompting.answer(question), question.form)
-        texts = [self.backend.rules.answer(draft) for draft in self.backend.beams(start, BEAMS)]
+        texts = [self.backend.rules.answer(draft) for draft in self.backend.learner.beams(start, BEAMS)]
         self.meter.spend("comparing", start.tokens)
         answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
         return list(first_by_key(answers, question.form).values())

@@ -75,8 +75,7 @@ class DistractorProbe:
 
         def sample_list(attempt: int) -> list[str]:
             draft = Draft.list(prompt, question.form, seed=self.seed_for(question, attempt))
-            # Drawn by the learner, whose draws depend on the question alone.
-            self.backend.learner.write([[draft]])
+            self.backend.write([[draft]])
             self.meter.spend("scoring", draft.tokens)
             return self.backend.rules.items(draft)
 

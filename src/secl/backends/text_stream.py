@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from secl.backends.generation import CONTEXT
+from secl.backends.generation import CONTEXT, TextRules
+from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
 """What a decoder makes of the first bytes of a character."""
@@ -61,6 +62,54 @@ class TextStream:
         kept = max((_overlap(text, stop) for stop in self.stop), default=0)
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept]
+
+
+class FreeText:
+    """One text as it is written: its tokens go in, its pieces come out.
+
+    Args:
+        rules: tell the tokens that end a text.
+        prompt: ids that it continues.
+        writing: how it is written; `max_tokens` is given.
+        number: of the text.
+
+    Attributes:
+        ended: whether its last piece is out.
+        written: tokens so far.
+    """
+
+    def __init__(self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int) -> None:
+        self.rules, self.writing, self.number = rules, writing, number
+        self.ended = False
+        self.written = 0
+        self._prompt = len(prompt)
+        self._stream = TextStream(rules.tokenizer, prompt, writing.stop)
+
+    def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
+        """Add a token, with what is reported of it."""
+        self.written += 1
+        if token in self.rules.end_ids:
+            return self.end("stop")
+        text = self._stream.push(token)
+        if self._stream.stopped or self.written == self.writing.max_tokens:
+            return self.end("stop" if self._stream.stopped else "length", text, reported)
+        return Piece(choice=self.number, text=text, tokens=reported)
+
+    def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
+        """The last piece."""
+        self.ended = True
+        return Piece(
+            choice=self.number,
+            text=text + self._stream.close(),
+            tokens=reported,
+            finish=finish,
+            prompt_tokens=self._prompt,
+            completion_tokens=self.written,
+        )
+
+    def word(self, token: int) -> str:
+        """What a token stands for."""
+        return str(self.rules.tokenizer.decode([token]))
 
 
 def _overlap(text: str, stop: str) -> int:

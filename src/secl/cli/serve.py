@@ -63,6 +63,7 @@ def serve(
     port: int | None = None,
     fd: int | None = None,
     recipe: Path | None = None,
+    versions: Path | None = None,
     keep_text: str = "full",
     keep_records: str | None = None,
     keep_versions: int | None = None,
@@ -80,6 +81,7 @@ def serve(
         port: Port, 8080 by default; 0 takes a free one.
         fd: Descriptor of a listening socket that the parent process opened; one from systemd is found without it.
         recipe: A TOML recipe with further settings; flags override it.
+        versions: Folder in which vLLM servers find what was learned: their VLLM_LORA_RESOLVER_CACHE_DIR.
         keep_text: What is stored of texts: none, hash or full.
         keep_records: Prune all but so many of the latest records (100000), or days of them (30d); all are kept by
             default.
@@ -132,6 +134,7 @@ def serve(
                 settings,
                 keep_text=keep_text,  # type: ignore[arg-type]
                 endpoints=fleet,
+                versions=versions,
                 limits=limits,
                 bounds=bounds,
                 retention=retention,

@@ -97,12 +97,13 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
 @pytest.fixture
 def make_fleet(tmp_path: Path) -> Iterator[Callable[..., VllmModel]]:
-    """Fleet models over servers; they are closed in the end."""
+    """Fleet models over servers that find its versions; they are closed in the end."""
     made: list[VllmModel] = []
 
     def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> VllmModel:
-        urls = [server.url for server in servers]
-        made.append(VllmModel(learner, urls, tmp_path / "versions", **{"pause": 0.05, **settings}))
+        for server in servers:
+            server.adapters = tmp_path / "versions"
+        made.append(VllmModel(learner, [server.url for server in servers], tmp_path / "versions", **settings))
         return made[-1]
 
     yield make

@@ -31,12 +31,13 @@ class FakeVllm:
     """A server that can be killed, started again on its port, slowed down and made to fail.
 
     Attributes:
-        loaded: adapters that it has, folder by name.
-        paths: every folder that it ever loaded, in order; it survives a restart, like a cache on disk.
+        adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
+        loaded: names of the adapters that it has found since its start.
         asked: bodies of all completion requests that it answered.
         fail: gives the status that a route answers with instead of the right one, or None.
         spoil: how many of the next completions are spoiled as by another client's logprob_token_ids.
         before: called before every completion.
+        breaks_off: whether it ends in the middle of texts that it writes piece by piece.
     """
 
     def __init__(
@@ -46,15 +47,17 @@ class FakeVllm:
         self.decode = decode
         self.key = key
         self.base = "base"
+        self.root = "somewhere"
+        self.adapters: Path | None = None
         self.window = 2048
         self.most = 20
-        self.loaded: dict[str, str] = {}
-        self.paths: list[str] = []
+        self.loaded: list[str] = []
         self.asked: list[dict[str, Any]] = []
         self.fail: Callable[[str], int | None] = lambda route: None
         self.spoil = 0
         self.before: Callable[[], object] = lambda: None
-        self._weights: dict[str, bytes] = {}
+        self.breaks_off = False
+        self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
         self._open: set[socket.socket] = set()
         self._port = 0
         self._ending = threading.Lock()
@@ -66,7 +69,7 @@ class FakeVllm:
 
     def start(self) -> None:
         """Begin to listen, with no adapter loaded."""
-        self.loaded = {}
+        self.loaded = []
         self._server = _Server(("127.0.0.1", self._port), _Handler, self)
         self._port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -100,51 +103,56 @@ class FakeVllm:
         if (method, route) == ("GET", "/health"):
             return 200, None
         if (method, route) == ("GET", "/v1/models"):
-            base = {"id": self.base, "root": "somewhere", "parent": None, "max_model_len": self.window}
-            own = [{"id": name, "root": path, "parent": self.base} for name, path in self.loaded.items()]
-            return 200, {"data": [base, *own]}
-        routes = {
-            "/v1/load_lora_adapter": self._load,
-            "/v1/unload_lora_adapter": self._unload,
-            "/v1/completions": self._complete,
-        }
-        return routes[route](body) if method == "POST" and route in routes else (404, {"detail": "Not Found"})
+            base = {"id": self.base, "root": self.root, "parent": None, "max_model_len": self.window}
+            return 200, {"data": [base, *({"id": name, "parent": self.base} for name in self.loaded)]}
+        return (
+            self._complete(body) if (method, route) == ("POST", "/v1/completions") else (404, {"detail": "Not Found"})
+        )
 
-    def _load(self, body: Mapping[str, Any]) -> tuple[int, Any]:
-        name, path = body["lora_name"], body["lora_path"]
-        if name in self.loaded:
-            return 400, _error(f"The lora adapter '{name}' has already been loaded.")
-        file = Path(path) / "adapter_model.safetensors"
-        if not file.is_file():
-            return 404, _error(f"No adapter found for {path}")
-        # Like the prefix cache, which does not look at the weights behind a path that it knows.
-        self._weights.setdefault(path, file.read_bytes())
-        self.loaded[name] = path
-        self.paths.append(path)
-        return 200, "Success"
-
-    def _unload(self, body: Mapping[str, Any]) -> tuple[int, Any]:
-        if self.loaded.pop(body["lora_name"], None) is None:
-            return 404, _error("cannot be found")
-        return 200, "Success"
+    def _find(self, name: str) -> bool:
+        """Look for an adapter; one of another base model is none, as in vLLM's lora_filesystem_resolver."""
+        folder = (self.adapters or Path("/nowhere")) / name
+        if name not in self.loaded:
+            if not (folder / "adapter_config.json").is_file():
+                return False
+            config = json.loads((folder / "adapter_config.json").read_text())
+            if config.get("base_model_name_or_path") != self.root:
+                return False
+            self._weights.setdefault(name, (folder / "adapter_model.safetensors").read_bytes())
+            self.loaded.append(name)
+        # Memory holds few adapters; without its folder a real server ends here.
+        assert folder.is_dir(), f"the folder of {name} is gone"
+        return True
 
     def _complete(self, body: dict[str, Any]) -> tuple[int, Any]:
         self.before()
-        if body["model"] != self.base and body["model"] not in self.loaded:
+        if body["model"] not in ("", self.base) and not self._find(body["model"]):
             return 404, _error(f"The model `{body['model']}` does not exist.")
+        if "prompt_logprobs" in body:
+            rows = [{"index": i, "prompt_logprobs": self._prompt_log_p(text)} for i, text in enumerate(body["prompt"])]
+            return 200, {"choices": rows[::-1]}
         if body["logprobs"] > self.most or "logprob_token_ids" in body:
             return 400, _error(f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed")
-        weights = self._weights[self.loaded[body["model"]]] if body["model"] != self.base else b""
+        weights = self._weights.get(body["model"], b"")
         spoiled, self.spoil = self.spoil > 0, max(0, self.spoil - 1)
         choices = []
-        for index, prompt in enumerate(body["prompt"]):
-            tokens, logs, tops = self._generate(weights, prompt, body)
+        # One prompt may be asked for several texts, each with a seed of its own.
+        asked = (
+            [(body["prompt"], i) for i in range(body["n"])] if "n" in body else [(each, 0) for each in body["prompt"]]
+        )
+        for index, (prompt, offset) in enumerate(asked):
+            tokens, logs, tops = self._generate(weights, prompt, {**body, "seed": body.get("seed", 0) + offset})
             if spoiled:
                 tops = [{f"token_id:{t}": p, "token_id:0": -9999.0} for t, p in zip(tokens, logs, strict=True)]
             logprobs = {"tokens": [f"token_id:{t}" for t in tokens], "token_logprobs": logs, "top_logprobs": tops}
-            choices.append({"index": index, "logprobs": logprobs})
+            finish = "length" if len(tokens) == body["max_tokens"] else "stop"
+            choices.append({"index": index, "logprobs": logprobs, "finish_reason": finish})
         self.asked.append(body)
         return 200, {"choices": choices[::-1]}  # in no special order
+
+    def _prompt_log_p(self, text: list[int]) -> list[dict[str, dict[str, float]] | None]:
+        before = [(token, _log_softmax(self.rule(b"", text[:i]))) for i, token in enumerate(text) if i]
+        return [None, *({str(token): {"logprob": float(log_p[token])}} for token, log_p in before)]
 
     def _generate(
         self, weights: bytes, prompt: list[int], body: Mapping[str, Any]
@@ -154,9 +162,7 @@ class FakeVllm:
         tops: list[dict[str, float]] = []
         chance = np.random.default_rng(body.get("seed"))
         while len(tokens) < body["max_tokens"]:
-            logits = self.rule(weights, [*prompt, *tokens])
-            log_p = logits - logits.max()
-            log_p = log_p - np.log(np.exp(log_p).sum())
+            log_p = _log_softmax(self.rule(weights, [*prompt, *tokens]))
             token = int(log_p.argmax())
             if body["temperature"] > 0:
                 token = int(chance.choice(len(log_p), p=np.exp(log_p)))
@@ -206,13 +212,36 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, method: str, body: dict[str, Any]) -> None:
         status, answer = self.server.fake.answer(method, self.path, body, self.headers.get("Authorization"))
         data = b"" if answer is None else json.dumps(answer).encode()
+        if status == 200 and body.get("stream"):
+            data = _events(answer["choices"])
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        # A server that is to break off promises more than it sends.
+        self.wfile.write(data[: len(data) // 2] if body.get("stream") and self.server.fake.breaks_off else data)
+        self.close_connection = self.server.fake.breaks_off
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""
+
+
+def _events(choices: list[dict[str, Any]]) -> bytes:
+    """Choices as they come, in turns, with a token in each event."""
+    longest = max(len(choice["logprobs"]["tokens"]) for choice in choices)
+    lines = []
+    for step in range(longest):
+        for choice in choices:
+            parts = {name: values[step : step + 1] for name, values in choice["logprobs"].items()}
+            if parts["tokens"]:
+                last = step + 1 == len(choice["logprobs"]["tokens"])
+                event = {**choice, "logprobs": parts, "finish_reason": choice["finish_reason"] if last else None}
+                lines.append(f"data: {json.dumps({'choices': [event]})}\n\n")
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
 
 
 def _error(message: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,12 +26,6 @@ def endpoint(fake: FakeVllm) -> Iterator[Endpoint]:
     endpoint = Endpoint(fake.url + "/v1/", timeout=5)
     yield endpoint
     endpoint.close()
-
-
-def folder(path: Path, weights: bytes = b"weights") -> str:
-    path.mkdir()
-    (path / "adapter_model.safetensors").write_bytes(weights)
-    return str(path)
 
 
 def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -61,22 +54,15 @@ def test_the_defaults_of_a_model_are_overruled(endpoint: Endpoint, fake: FakeVll
     assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
 
 
-def test_what_a_server_has_is_known(endpoint: Endpoint, fake: FakeVllm, tmp_path: Path) -> None:
-    fake.answer("POST", "/v1/load_lora_adapter", {"lora_name": "x", "lora_path": folder(tmp_path / "x")}, None)
+def test_the_tokens_of_whole_texts_can_be_read(endpoint: Endpoint) -> None:
+    texts = [[1, 2, 3], [4, 5]]
+    for text, row in zip(texts, endpoint.read(texts), strict=True):
+        assert row == pytest.approx([log_softmax(hashed(b"", text[:i]))[text[i]] for i in range(1, len(text))])
+
+
+def test_what_a_server_serves_is_known(endpoint: Endpoint) -> None:
     endpoint.refresh()
-    assert (endpoint.base, endpoint.window, endpoint.loaded) == ("base", 2048, {"x": str(tmp_path / "x")})
-
-
-def test_another_folder_replaces_what_a_name_stood_for(endpoint: Endpoint, fake: FakeVllm, tmp_path: Path) -> None:
-    one, two = folder(tmp_path / "one", b"one"), folder(tmp_path / "two", b"two")
-    for path in (one, one, two):
-        endpoint.load("x", path)
-    assert fake.paths == [one, two]
-    ((step,),) = endpoint.complete("x", [[1]], CompletionRequest(top=1))
-    assert step.log_p[step.token] == pytest.approx(log_softmax(hashed(b"two", [1])).max())
-    endpoint.unload("x")
-    endpoint.unload("x")
-    assert fake.loaded == {}
+    assert (endpoint.base, endpoint.root, endpoint.window) == ("base", "somewhere", 2048)
 
 
 def test_a_server_that_is_gone_is_unavailable(endpoint: Endpoint, fake: FakeVllm) -> None:
@@ -109,12 +95,6 @@ def test_an_unknown_adapter_is_told_apart_from_a_refusal(endpoint: Endpoint) -> 
         endpoint.complete("base", [[1]], CompletionRequest(top=30))
 
 
-def test_a_server_without_runtime_adapters_says_what_to_do(endpoint: Endpoint, fake: FakeVllm) -> None:
-    fake.fail = lambda route: 404 if "lora" in route else None
-    with pytest.raises(UnavailableError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
-        endpoint.load("x", "/nowhere")
-
-
 def test_an_api_key_is_sent(fakes: Fakes) -> None:
     fake = fakes(key="secret")
     for key, fits in (("secret", True), (None, False)):
@@ -145,6 +125,8 @@ def test_something_that_is_no_vllm_server_is_named(
         endpoint.refresh()
     with pytest.raises(ModelError, match="log-probabilities"):
         endpoint.complete("base", [[1]], CompletionRequest())
+    with pytest.raises(ModelError, match="log-probabilities"):
+        endpoint.read([[1, 2]])
     monkeypatch.setattr(json, "dumps", lambda answer: "<html>")
     with pytest.raises(UnavailableError, match="JSON"):
         endpoint.refresh()

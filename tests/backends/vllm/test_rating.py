@@ -8,7 +8,7 @@ from secl.calibrator import Calibrator
 from secl.given import GivenAnswer
 from secl.question import Question
 from tests.backends.vllm.conftest import Fakes, MakeLearner
-from tests.backends.vllm.test_engine import MakeFleet, alike
+from tests.backends.vllm.test_engine import MakeFleet, alike, same_p_true
 
 pytestmark = pytest.mark.heavy
 
@@ -23,12 +23,11 @@ def test_given_answers_are_rated_as_by_the_model_in_this_process(
     found, expected = (list(Calibrator(model).score_many(given)) for model in (fleet, make_learner()))
     for one, other in zip(found, expected, strict=True):
         alike(one.reply, other.reply)
-        assert one.evidence.p_true is not None
+        same_p_true(one.evidence.p_true, other.evidence.p_true)
         assert other.evidence.p_true is not None
-        assert one.evidence.p_true.candidates == other.evidence.p_true.candidates
-        assert one.evidence.p_true.probabilities == pytest.approx(other.evidence.p_true.probabilities, abs=1e-5)
         assert (one.posterior is None) == (other.posterior is None)
-        if one.posterior is not None and other.posterior is not None:
+        sampled = "sampled" in other.evidence.p_true.distractor_source
+        if one.posterior is not None and other.posterior is not None and not sampled:
             assert one.posterior.probabilities == pytest.approx(other.posterior.probabilities, abs=1e-3)
         assert one.ledger.answering > 0
         assert one.ledger.scoring > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -172,10 +171,6 @@ class LocalBackend:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),
         }
-
-    @contextmanager
-    def pinned(self) -> Iterator[int]:
-        yield self.adapter.version
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         shares = passes(self.network, [bundle.sequences for bundle in bundles])

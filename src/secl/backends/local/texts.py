@@ -15,8 +15,8 @@ from torch import Tensor
 from transformers import DynamicCache, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
-from secl.backends.text_stream import TextStream
-from secl.writing import Finish, Piece, Token, Writing
+from secl.backends.text_stream import FreeText
+from secl.writing import Piece, Token, Writing
 
 
 def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
@@ -41,12 +41,8 @@ def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Wr
         texts = [text for text in texts if not text.ended]
 
 
-class _Text:
-    """One text in the making.
-
-    Attributes:
-        ended: whether its last piece is out.
-    """
+class _Text(FreeText):
+    """One text in the making."""
 
     def __init__(
         self,
@@ -58,13 +54,11 @@ class _Text:
         cache: Any,
         logits: Tensor,
     ) -> None:
-        self.model, self.rules, self.writing, self.number = model, rules, writing, number
-        self.ended = False
-        self._prompt = len(prompt)
+        super().__init__(rules, prompt, writing, number)
+        self.model = model
+        self._length = len(prompt)
         self._cache, self._logits = cache, logits
-        self._stream = TextStream(rules.tokenizer, prompt, writing.stop)
         self._generator = torch.Generator(model.device).manual_seed(writing.seed + number)
-        self._written = 0
         self._latest = 0
         self._warpers: list[Any] = []
         if writing.temperature not in (0, 1):
@@ -75,29 +69,12 @@ class _Text:
     @torch.no_grad()
     def step(self) -> Piece:
         """Write the next token."""
-        if self._written:
+        if self.written:
             latest = torch.tensor([[self._latest]], device=self.model.device)
-            self._logits = _forward(self.model, latest, self._cache, self._prompt + self._written)
-        token = self._choose()
-        self._latest, self._written = token, self._written + 1
-        if token in self.rules.end_ids:
-            return self._last("", "stop")
-        reported = () if self.writing.top_logprobs is None else (self._report(token, self.writing.top_logprobs),)
-        text = self._stream.push(token)
-        if self._stream.stopped or self._written == self.writing.max_tokens:
-            return self._last(text, "stop" if self._stream.stopped else "length", reported)
-        return Piece(choice=self.number, text=text, tokens=reported)
-
-    def _last(self, text: str, finish: Finish, tokens: tuple[Token, ...] = ()) -> Piece:
-        self.ended = True
-        return Piece(
-            choice=self.number,
-            text=text + self._stream.close(),
-            tokens=tokens,
-            finish=finish,
-            prompt_tokens=self._prompt,
-            completion_tokens=self._written,
-        )
+            self._logits = _forward(self.model, latest, self._cache, self._length + self.written)
+        self._latest = self._choose()
+        top = self.writing.top_logprobs
+        return self.push(self._latest, () if top is None else (self._report(self._latest, top),))
 
     def _choose(self) -> int:
         if self.writing.temperature == 0:
@@ -111,12 +88,9 @@ class _Text:
         log_p = self._logits[0].log_softmax(-1)
         best = log_p.topk(count)
         top = tuple(
-            (self._word(i), min(0.0, p)) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            (self.word(i), min(0.0, p)) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         )
-        return Token(self._word(token), min(0.0, float(log_p[token])), top)
-
-    def _word(self, token: int) -> str:
-        return str(self.rules.tokenizer.decode([token]))
+        return Token(self.word(token), min(0.0, float(log_p[token])), top)
 
 
 def _forward(model: Any, tokens: Tensor, cache: Any, length: int) -> Tensor:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,8 @@ from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSe
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, TextRules
 from secl.backends.vllm.client import CompletionRequest, Step
-from secl.backends.vllm.pool import Fleet
+from secl.backends.vllm.servers import Servers
+from secl.backends.vllm.texts import write_texts
 from secl.backends.vllm.versions import Versions
 from secl.writing import Piece, Writing
 
@@ -97,11 +96,13 @@ class VllmReading:
         return [[each.log_p[token] for token in ids] for each in distributions]
 
     def likelihoods(self) -> list[float]:
-        # A server takes a request for every token of a text, and another for every one that it does not expect.
-        with self.backend.reading:
-            (reading,) = self.backend.learner.read([Bundle(spans=self.bundle.spans)])
-        self._span_tokens = reading.tokens
-        return reading.likelihoods()
+        spans = self.bundle.spans
+        if not spans:
+            return []
+        texts = [span.tokens for span in spans]
+        rows = self.backend.servers.ask(lambda endpoint: endpoint.read(texts))
+        self._span_tokens = float(sum(map(len, texts)))  # servers take nothing of such a request from their cache
+        return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
     def score(self, positions: Sequence[Position], tokens: Sequence[int], ids: Sequence[int]) -> Scores:
         distributions = self._at(positions, [*([token] for token in tokens), ids])
@@ -132,28 +133,28 @@ class VllmBackend:
 
     Args:
         learner: trains on its own device; nothing else may use it.
-        fleet: the servers.
-        versions: what is published to them.
+        servers: answer.
+        versions: where they find the adapted weights.
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs.
         workers: requests that are under way together.
 
     Attributes:
-        reading: held while the learner reads for one of the requests: its network is no place for two passes at a time.
+        published: what the servers call the learner's version.
     """
 
-    def __init__(self, learner: LocalBackend, fleet: Fleet, versions: Versions, *, top: int, workers: int) -> None:
+    def __init__(self, learner: LocalBackend, servers: Servers, versions: Versions, *, top: int, workers: int) -> None:
         self.learner = learner
-        self.fleet = fleet
+        self.servers = servers
         self.versions = versions
+        self.published = ""
         self.top = top
         self.name = learner.name
         self.tau = learner.tau
         self.fingerprint = learner.fingerprint
         # A question that no server reads to its end is refused like one that the learner cannot read.
-        self.limit = min(learner.limit, fleet.window or learner.limit)
-        self.writes_apart = False
+        self.limit = min([learner.limit, *(endpoint.window for endpoint in servers.endpoints if endpoint.window)])
+        self.writes_apart = True
         self._vocabulary = len(learner.token_ids.tokenizer)
-        self.reading = threading.Lock()
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
         self._rewriting: dict[tuple[int, int], Future[Draft]] = {}
 
@@ -173,9 +174,6 @@ class VllmBackend:
     def environment(self) -> dict[str, str | int]:
         """Where and how the learner computes; what the servers do is set there."""
         return {**self.learner.environment, "engine": "vllm"}
-
-    def pinned(self) -> AbstractContextManager[int]:
-        return self.versions.holding()
 
     def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
@@ -199,7 +197,7 @@ class VllmBackend:
             _share_prompts(batch)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        return self.learner.write_texts(prompt, writing)
+        return write_texts(self.servers, self.rules, prompt, writing)
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
         """Servers write the adapted answers from the start."""
@@ -227,13 +225,20 @@ class VllmBackend:
                 # A server starts its random numbers anew with every request.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
-            (steps,) = self.fleet.ask(draft.version, [[*draft.prompt, *draft.written]], request)
+            (steps,) = self._complete(draft.version, [[*draft.prompt, *draft.written]], request)
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
             pieces += 1
             if not steps:
                 break
         return draft
+
+    def _complete(
+        self, version: int, prompts: Sequence[Sequence[int]], request: CompletionRequest
+    ) -> list[tuple[Step, ...]]:
+        """Generate behind each prompt with the learner's version, or with version 0."""
+        model = self.published if version else ""
+        return self.servers.ask(lambda endpoint: endpoint.complete(model, prompts, request))
 
     def distribution(self, step: Step) -> Distribution:
         """What a server reports at one position, with the entropy that follows from it."""
@@ -243,7 +248,7 @@ class VllmBackend:
         self, version: int, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]
     ) -> list[Distribution]:
         """What comes behind each prompt: the entropy, and the probabilities of at least `ids[i]` behind prompt i."""
-        steps = [step for (step,) in self.fleet.ask(version, prompts, CompletionRequest(top=self.top))]
+        steps = [step for (step,) in self._complete(version, prompts, CompletionRequest(top=self.top))]
         log_p = [dict(step.log_p) for step in steps]
         smallest = [min(step.log_p.values()) for step in steps]
         for token in dict.fromkeys(token for wanted in ids for token in wanted):
@@ -253,7 +258,7 @@ class VllmBackend:
             unsure = [row for row in lacking if smallest[row] > NEGLIGIBLE]
             if unsure:
                 request = CompletionRequest(top=0, only=token)
-                answers = self.fleet.ask(version, [prompts[row] for row in unsure], request)
+                answers = self._complete(version, [prompts[row] for row in unsure], request)
                 for row, (step,) in zip(unsure, answers, strict=True):
                     log_p[row][token] = step.log_p[token]
         return [
@@ -269,24 +274,20 @@ class VllmBackend:
         return Training(training.losses, training.after, passed.tokens + training.tokens)
 
     def publish(self) -> None:
-        """Write the learner's version, and load it on every server that is well; the others catch up later.
+        """Write the learner's version where the servers find it.
 
         Raises:
             StorageError: the folder cannot be written.
         """
-        if self.adapter.version:
-            self.versions.write(self.adapter.version, self.adapter.weights())
-        else:
-            self.versions.retire()
-        self.fleet.publish()
+        self.published = self.versions.publish(self.adapter.version, self.adapter.weights())
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         self.learner.set_pause_hook(hook)
 
     def close(self) -> None:
-        """End all connections; the published versions stay loaded."""
+        """End all connections."""
         self._pool.shutdown()
-        self.fleet.close()
+        self.servers.close()
 
 
 def _anew(draft: Draft, version: int) -> Draft:

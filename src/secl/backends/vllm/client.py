@@ -1,10 +1,9 @@
-"""One vLLM server over HTTP: token ids go there, log-probabilities come back, adapters are loaded and unloaded."""
+"""One vLLM server over HTTP: token ids go there, log-probabilities come back."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -93,10 +92,9 @@ class Endpoint:
     Attributes:
         url: without a slash at the end.
         base: the name of its base model; empty before the first `refresh`.
+        root: what it was told to load, a folder or hub id; empty before the first `refresh`.
         window: tokens that a prompt with its answer may have; 0 where the server does not say.
-        loaded: adapters that it has, as far as is known here: folder by name.
         spoiled: answers that another client's request had spoiled, and that were asked for again.
-        lock: for those who change `loaded`.
 
     Raises:
         ParameterError: the address is none.
@@ -111,11 +109,9 @@ class Endpoint:
         except ImportError as missing:
             raise ModelError('a vLLM fleet needs httpx; run: pip install "secl[vllm]".') from missing
         self.url = url.rstrip("/").removesuffix("/v1")
-        self.base = ""
+        self.base = self.root = ""
         self.window = 0
-        self.loaded: dict[str, str] = {}
         self.spoiled = 0
-        self.lock = threading.Lock()
         self._trouble = (httpx.TransportError, httpx.DecodingError)
         self._times = {
             "GET": httpx.Timeout(min(timeout, HEALTH_SECONDS), connect=CONNECT_SECONDS, pool=None),
@@ -135,7 +131,7 @@ class Endpoint:
         self._http.close()
 
     def refresh(self) -> None:
-        """Ask the server whether it is well and what it has loaded.
+        """Ask the server whether it is well and what it serves.
 
         Raises:
             UnavailableError: it is not there, or not ready.
@@ -144,24 +140,22 @@ class Endpoint:
         cards = self._json("GET", "/v1/models")
         try:
             (base, *_) = [card for card in cards["data"] if not card.get("parent")]
-            loaded = {str(card["id"]): str(card["root"]) for card in cards["data"] if card.get("parent")}
-            self.base, self.window = str(base["id"]), int(base.get("max_model_len") or 0)
+            self.base, self.root = str(base["id"]), str(base["root"])
+            self.window = int(base.get("max_model_len") or 0)
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise UnavailableError(f"{self.url} lists its models in a way that no vLLM server does.") from problem
-        with self.lock:
-            self.loaded = loaded
 
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
     ) -> list[tuple[Step, ...]]:
-        """Generate behind each prompt (token ids) with a model or adapter.
+        """Generate behind each prompt (token ids) with an adapter, or with the base model, whose name is empty here.
 
         Raises:
             UnavailableError: no answer; another server may give one.
-            NotLoadedError: the server does not know `model`.
+            NotLoadedError: the server does not find the adapter.
             ModelError: the server refuses the request.
         """
-        body = {"model": model, "prompt": [list(prompt) for prompt in prompts], **request.body()}
+        body = {"model": model or self.base, "prompt": [list(prompt) for prompt in prompts], **request.body()}
         for _ in range(TRIES):
             completions = self._read(self._json("POST", "/v1/completions", body))
             if len(completions) != len(prompts):
@@ -169,56 +163,82 @@ class Endpoint:
             if all(len(step.log_p) >= request.top for steps in completions for step in steps):
                 return completions
             self.spoiled += 1
-        raise UnavailableError(
-            f"{self.url} reports fewer probable tokens than it was asked for, {TRIES} times; another client asks it "
+        raise self._spoiled(TRIES)
+
+    def _spoiled(self, times: int) -> UnavailableError:
+        return UnavailableError(
+            f"{self.url} reports fewer probable tokens than it was asked for, {times} times; another client asks it "
             "for logprob_token_ids, which spoils the answers to others."
         )
 
-    def _read(self, answer: Any) -> list[tuple[Step, ...]]:
-        try:
-            choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-            return [_steps(choice["logprobs"]) for choice in choices]
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise ModelError(f"{self.url} answers without the log-probabilities of a vLLM server.") from problem
-
-    def load(self, name: str, folder: str) -> None:
-        """Load the PEFT folder under a name; the same folder under the same name is loaded once.
-
-        Another folder under a known name replaces it. The folder must be one that the server has never read before: it
-        finds cached values again by name and folder, and does not look at the weights.
+    def read(self, texts: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probabilities (nats) of the tokens of each text with the base model, from the second token on.
 
         Raises:
-            UnavailableError: it did not work; the message says why.
+            UnavailableError, ModelError: as for `complete`.
+        """
+        body = {"model": self.base, "prompt": [list(text) for text in texts], "max_tokens": 1, "prompt_logprobs": 0}
+        choices = self._choices(self._json("POST", "/v1/completions", body))
+        try:
+            return [
+                [
+                    float(at[str(token)]["logprob"])
+                    for token, at in zip(text[1:], choice["prompt_logprobs"][1:], strict=True)
+                ]
+                for text, choice in zip(texts, choices, strict=True)
+            ]
+        except (KeyError, TypeError, ValueError) as problem:
+            raise self._no_log_p() from problem
+
+    def stream(
+        self, prompt: Sequence[int], request: CompletionRequest, n: int
+    ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
+        """Write `n` texts behind a prompt with the base model: the number of one, its next steps, and why it ended.
+
+        Raises:
+            UnavailableError: no answer, at once or while it comes.
             ModelError: the server refuses the request.
         """
-        with self.lock:
-            if self.loaded.get(name) == folder:
-                return
-            if name in self.loaded:
-                self._unload(name)
-            try:
-                self._call("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": folder})
-            except NotLoadedError as problem:
-                raise UnavailableError(
-                    f"{self.url} does not load adapters while it runs, or does not see the folder {folder}; start it "
-                    "with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and --enable-lora, on a file system that it shares."
-                ) from problem
-            self.loaded[name] = folder
+        body = {"model": self.base, "prompt": list(prompt), **request.body(), "n": n, "stream": True}
+        return self._events(self._call("POST", "/v1/completions", body, stream=True), request.top)
 
-    def unload(self, name: str) -> None:
-        """Forget an adapter.
+    def _events(self, answer: Any, top: int) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
+        try:
+            for line in answer.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                event = json.loads(line.removeprefix("data: "))
+                if "error" in event:
+                    raise UnavailableError(f"{self.url} broke off in the middle of a text: {event['error']}")
+                for choice in event["choices"]:
+                    steps = _steps(choice["logprobs"]) if choice["logprobs"] else ()
+                    if any(len(step.log_p) < top for step in steps):
+                        raise self._spoiled(1)
+                    yield int(choice["index"]), steps, choice["finish_reason"]
+        except self._trouble as problem:
+            raise UnavailableError(
+                f"{self.url} broke off in the middle of a text ({type(problem).__name__})."
+            ) from problem
+        except (KeyError, TypeError, ValueError) as problem:
+            raise self._no_log_p() from problem
+        finally:
+            answer.close()
 
-        Raises:
-            UnavailableError, ModelError: it did not work.
-        """
-        with self.lock:
-            if name in self.loaded:
-                self._unload(name)
+    def _read(self, answer: Any) -> list[tuple[Step, ...]]:
+        try:
+            return [_steps(choice["logprobs"]) for choice in self._choices(answer)]
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise self._no_log_p() from problem
 
-    def _unload(self, name: str) -> None:
-        with contextlib.suppress(NotLoadedError):  # it is gone already
-            self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name})
-        self.loaded.pop(name, None)
+    def _choices(self, answer: Any) -> list[Any]:
+        """The choices of an answer in the order of the prompts."""
+        try:
+            return sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise self._no_log_p() from problem
+
+    def _no_log_p(self) -> ModelError:
+        return ModelError(f"{self.url} answers without the log-probabilities of a vLLM server.")
 
     def _json(self, method: str, route: str, body: Mapping[str, Any] | None = None) -> Any:
         try:
@@ -226,9 +246,12 @@ class Endpoint:
         except ValueError as problem:
             raise UnavailableError(f"{self.url}{route} does not answer in JSON.") from problem
 
-    def _call(self, method: str, route: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _call(self, method: str, route: str, body: Mapping[str, Any] | None = None, *, stream: bool = False) -> Any:
+        request = self._http.build_request(method, route, json=body, timeout=self._times[method])
         try:
-            answer = self._http.request(method, route, json=body, timeout=self._times[method])
+            answer = self._http.send(request, stream=stream)
+            if answer.status_code != HTTPStatus.OK:
+                answer.read()
         except self._trouble as problem:
             raise UnavailableError(f"{self.url} does not answer ({type(problem).__name__}).") from problem
         status = answer.status_code

@@ -11,7 +11,7 @@ from secl.backends.entailment import SelfEntailment
 from secl.backends.vllm.backend import VllmBackend
 from secl.backends.vllm.client import Endpoint
 from secl.backends.vllm.model_check import ModelCheck
-from secl.backends.vllm.pool import PAUSE, Fleet
+from secl.backends.vllm.servers import Servers
 from secl.backends.vllm.versions import Versions
 from secl.validation import check_whole
 
@@ -23,33 +23,28 @@ WORKERS = 16
 
 
 class VllmModel(ChatModel[VllmBackend]):
-    """Answers with vLLM servers; a `LocalModel` learns, and every version of it is published to them.
+    """Answers with vLLM servers; a `LocalModel` learns, and the servers load every version of it by its name.
 
     The servers must serve the very model that the learner has, with float32 logits
     (`--hf-overrides '{"head_dtype": "float32"}'`): bfloat16 ones lie on a grid that is coarser than what is learned.
-    The evidence for DINCO comes from the learner: servers do not search for beams that end as ours do.
+    The learner computes lessons, and the beams of DINCO: servers do not search for beams that end as ours do.
 
     Args:
         learner: trains on its own device, and holds the weights; nothing else may use it.
-        urls: addresses of the servers.
-        folder: where versions are published; all servers must see it under the same path.
-        name: what the versions are called there: "NAME-3". Learners that share servers need different names.
+        urls: addresses of the servers, or of a load balancer in front of them.
+        folder: where versions are published: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
+        name: what the versions' names begin with. Learners that share servers need different names.
         key: the servers' API key.
         top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs, and the
             more, the nearer (see `secl.backends.entropy`).
         workers: requests that are under way together.
         timeout: seconds that one request may take.
-        pause: seconds before a server that failed is tried again.
         tolerance: how far (total variation of the ten bins) a server's stated confidence for a sample question may be
-            from the learner's; one that is farther serves another model, and is left out.
-
-    Attributes:
-        fleet: the servers and how they are.
-        versions: what is published.
+            from the learner's; one that is farther serves another model.
 
     Raises:
         ParameterError: an address or a number makes no sense.
-        ModelError: no server can be used; the message says what is wrong with each.
+        ModelError: no server answers, or one of them serves another model or does not find the published version.
         StorageError: the folder cannot be written.
     """
 
@@ -64,21 +59,23 @@ class VllmModel(ChatModel[VllmBackend]):
         top: int = 20,
         workers: int = WORKERS,
         timeout: float = 120.0,
-        pause: float = PAUSE,
         tolerance: float = 0.1,
     ) -> None:
         check_whole("number of most probable tokens", top, 1)
         check_whole("number of requests at a time", workers, 1)
         self.learner = learner
-        self.versions = Versions(folder, learner.adapter_config, name)
-        endpoints = [Endpoint(url, key=key, timeout=timeout) for url in urls]
-        self.fleet = Fleet(endpoints, self.versions, accept=ModelCheck(learner, tolerance), pause=pause)
+        servers = Servers([Endpoint(url, key=key, timeout=timeout) for url in urls])
         try:
-            self.fleet.meet()
-            backend = VllmBackend(learner.backend, self.fleet, self.versions, top=top, workers=workers)
+            met = servers.meet()
+            # A server loads no adapter that was made for a model of another name.
+            config = {**learner.adapter_config, "base_model_name_or_path": met[0].root}
+            backend = VllmBackend(learner.backend, servers, Versions(folder, config, name), top=top, workers=workers)
             backend.publish()
+            check = ModelCheck(learner, tolerance)
+            for endpoint in met:
+                check(endpoint, backend.versions.folder / backend.published)
         except BaseException:
-            self.fleet.close()
+            servers.close()
             raise
         nli = learner.dinco_probe.entailment
         super().__init__(

@@ -1,12 +1,13 @@
-"""Does an endpoint serve the model that the learner has? Asked before it is used, and again when it returns."""
+"""Does a server have the model that the learner has, and does it find the learner's versions? Asked at the start."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secl.backends.vllm.client import CompletionRequest, Endpoint
-from secl.errors import UnavailableError
+from secl.errors import ModelError, UnavailableError
 from secl.validation import check_finite
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ModelCheck:
-    """Compares the stated confidence for a sample question.
+    """Compares the stated confidence for a sample question, and asks for a version by its name.
 
     Args:
         learner: has the model.
@@ -34,19 +35,29 @@ class ModelCheck:
         self._sequence = learner.prompting.confidence(SAMPLE, frozen.text)
         self._digits = learner.backend.token_ids.digits
 
-    def __call__(self, endpoint: Endpoint) -> None:
-        """Check that an endpoint serves the model.
+    def __call__(self, endpoint: Endpoint, version: Path) -> None:
+        """Check that a server serves the model, and loads the adapter in a published folder.
 
         Raises:
-            UnavailableError: it serves another one.
+            ModelError: it does not.
         """
         p = []
         for digit in self._digits:
-            ((step,),) = endpoint.complete(endpoint.base, [self._sequence], CompletionRequest(top=0, only=digit))
+            ((step,),) = endpoint.complete("", [self._sequence], CompletionRequest(top=0, only=digit))
             p.append(math.exp(step.log_p[digit]))
         distance = sum(abs(a / sum(p) - b) for a, b in zip(p, self.expected, strict=True)) / 2
         if distance > self.tolerance:
-            raise UnavailableError(
+            raise ModelError(
                 f"{endpoint.url} does not serve the learner's model: on a sample question its stated confidence is "
                 f"{distance:.2f} away (total variation), more than {self.tolerance:g}."
             )
+        try:
+            endpoint.complete(version.name, [self._sequence], CompletionRequest())
+        except UnavailableError:
+            raise
+        except ModelError as problem:
+            raise ModelError(
+                f"{problem} Start all servers with the same model name ({endpoint.root}), --enable-lora, a "
+                "--max-lora-rank that is large enough, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
+                f"VLLM_LORA_RESOLVER_CACHE_DIR={version.parent}."
+            ) from problem

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from secl.errors import ParameterError, RunError
 from secl.model import Model
@@ -23,13 +23,6 @@ from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.server.online.service import Service
-
-if TYPE_CHECKING:
-    from secl.backends.local.model import LocalModel
-    from secl.backends.vllm.model import VllmModel
-
-PUBLISHED = "published"
-"""Folder of the versions that endpoints load, inside the state folder."""
 
 
 def serving_settings(**settings: Any) -> RunSettings:
@@ -63,6 +56,7 @@ def open_service(
     *,
     keep_text: Keep = "full",
     endpoints: Sequence[str] = (),
+    versions: Path | None = None,
     limits: Limits | None = None,
     bounds: Bounds | None = None,
     retention: Retention | None = None,
@@ -75,6 +69,7 @@ def open_service(
         settings: from `serving_settings`.
         keep_text: what is stored of texts.
         endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
+        versions: folder in which those servers find what was learned.
         limits, bounds: of load and of learning.
         retention: what is kept; everything unless given.
         load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
@@ -86,13 +81,11 @@ def open_service(
     """
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
+    if versions is not None and not endpoints:
+        raise ParameterError("--versions is for vLLM servers; name them with --engine vllm --endpoint URL.")
     check_folder(folder)  # before a large model is loaded for nothing
     settings = named(settings)
-    twin = load(settings)
-    if endpoints:
-        model: Model = fleet(load_local(settings), endpoints, folder / PUBLISHED)
-    else:
-        model = twin if settings.model.engine == "openai" else load(settings)  # nothing learns behind an endpoint
+    model, twin = fleet(settings, endpoints, versions, folder) if endpoints else load_twice(settings, load)
     manifest: dict[str, Any] = {
         "settings": settings.to_json(),
         "model": model.fingerprint,
@@ -116,17 +109,34 @@ def open_service(
     return service
 
 
-def fleet(learner: LocalModel, endpoints: Sequence[str], folder: Path) -> VllmModel:
-    """A model whose vLLM servers answer with the versions published in a folder that all of them see."""
+def load_twice(settings: RunSettings, load: Load) -> tuple[Model, Model]:
+    """A model that answers, and its twin that learns; nothing learns behind an endpoint with OpenAI's API."""
+    model = load(settings)
+    return model, model if settings.model.engine == "openai" else load(settings)
+
+
+def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None, state: Path) -> tuple[Model, Model]:
+    """The same, where vLLM servers answer for both.
+
+    Raises:
+        ParameterError: there is no folder for the versions, or a package is missing.
+    """
+    if versions is None:
+        raise ParameterError(
+            "vLLM servers find what was learned in a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
+            "--versions FOLDER."
+        )
     try:
         from secl.backends.vllm.model import VllmModel
     except ModuleNotFoundError as problem:
         raise ParameterError(
             f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
         ) from None
-    # Servers may answer for several learners, so versions are named after the folder that they come from.
-    name = f"secl{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]}"
-    return VllmModel(learner, endpoints, folder, name=name, key=os.environ.get("SECL_VLLM_KEY"))
+    # Servers may answer for several learners, so versions are named after the state folder that they come from.
+    name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
+    key = os.environ.get("SECL_VLLM_KEY")
+    model, twin = (VllmModel(load_local(settings), endpoints, versions, name=name, key=key) for _ in range(2))
+    return model, twin
 
 
 def note_environment(state: ServerStore, now: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.errors import GivenUpError, StorageError
+from secl.errors import GivenUpError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
@@ -235,6 +235,10 @@ class Learner:
         except GivenUpError:
             self._restore_weights(before)
             return
+        except UnavailableError as problem:  # the lesson is repeated when a server answers
+            self.last_error = str(problem)
+            self._restore_weights(before)
+            return
         except StorageError as problem:  # the lesson is repeated when the disk accepts it
             if not self.storage_fails:
                 log.warning("lessons wait until the disk takes them again: %s", problem)
@@ -257,7 +261,7 @@ class Learner:
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
             reason = rejection_reason(learned.update) if learned.update is not None else None
-        except GivenUpError:
+        except (GivenUpError, StorageError, UnavailableError):  # it is repeated
             raise
         except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
             # Its own words may hold the question, which must not be shown to others.

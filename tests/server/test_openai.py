@@ -373,3 +373,18 @@ def test_what_no_continuation_can_have_is_refused_and_named(client: openai.OpenA
 def test_one_option_is_refused(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="single option"):
         client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"options": ["a"]}})
+
+
+def test_every_sentence_has_a_confidence_where_it_is_wished_for(client: openai.OpenAI) -> None:
+    asked: Any = {"model": "scripted", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
+    plain = client.chat.completions.create(**asked)
+    assert plain.model_extra is not None
+    assert plain.model_extra["secl"]["claims"] is None
+    rated = client.chat.completions.create(**asked, extra_body={"secl": {"claims": True}})
+    assert rated.model_extra is not None
+    (claim,) = rated.model_extra["secl"]["claims"]
+    text = rated.choices[0].message.content or ""
+    assert text[claim["start"] : claim["end"]] == claim["text"]
+    assert 0 < claim["confidence"] < 1
+    with pytest.raises(openai.BadRequestError, match="claims are of texts; the form is 'short'"):
+        client.chat.completions.create(**asked, extra_body={"secl": {"claims": True, "form": "short"}})

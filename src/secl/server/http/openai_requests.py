@@ -47,7 +47,7 @@ class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
     options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
-    is. refuse: text in place of an answer that is not accepted.
+    is. refuse: text in place of an answer that is not accepted. claims: rate every sentence of a free text, too.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,6 +55,7 @@ class SeclOptions(BaseModel):
     form: Literal["text", "sentence", "short", "number", "choice"] | None = None
     domain: Domain = "default"
     refuse: Refusal | None = None
+    claims: StrictBool = False
 
 
 class CompletionOptions(BaseModel):
@@ -63,6 +64,7 @@ class CompletionOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
     refuse: Refusal | None = None
+    claims: StrictBool = False
 
 
 class StreamOptions(BaseModel):
@@ -215,6 +217,7 @@ class ChatRequest(Generation):
             "temperature": (bool(self.temperature), f"temperature {why} or make it 0."),
             "n": ((self.n or 1) > 1, f"n {why} or make it 1."),
             "stop": (bool(self.stop), f"stop {why}."),
+            "secl.claims": (self.wishes.claims, f"claims are of texts; the form is {self.form!r}, so leave them out."),
             "logprobs": (bool(self.logprobs), f"logprobs are of texts; the form is {self.form!r}, so leave them out."),
             limit: (
                 (self.token_limit or most) < most,

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from secl.errors import RequestError
 from secl.server.http.conversation import Asked, make_question, turns_of
 from secl.server.http.metrics import Metrics
-from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, refusal_of, write_texts
+from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, refusal_of, whole
 from secl.server.http.schemas import AskReply, AskRequest, ask_reply
 from secl.server.http.settings import HttpSettings
-from secl.server.http.waiting import wait_for_answer
+from secl.server.http.waiting import Texts, wait_for_answer
 from secl.server.online.service import Service
 from secl.writing import Writing
 
@@ -35,7 +35,7 @@ def ask_router(service: Service, settings: HttpSettings, metrics: Metrics) -> AP
         question = make_question(asked, body.options, form, settings.max_prompt_chars, body.domain)
         if question.free:
             writing = Writing(max_tokens=settings.max_tokens, or_fewer=True)
-            (answer,) = await write_texts(service, question, writing, request, settings.timeout)
+            (answer,) = await whole(Texts(service, question, writing, settings.timeout), request)
         else:
             answer = await wait_for_answer(service, question, request, settings.timeout)
         metrics.observe_answer(answer)

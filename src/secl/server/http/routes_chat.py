@@ -55,6 +55,7 @@ class Wanted:
         refusal: what stands in place of an answer that is not accepted; None for the answer itself.
         streamed: whether the reply is a stream.
         with_usage: whether that ends with usage.
+        claims: whether the sentences of texts are rated, too.
     """
 
     question: Question
@@ -63,6 +64,7 @@ class Wanted:
     refusal: str | None
     streamed: bool
     with_usage: bool
+    claims: bool
 
 
 class Answerer:
@@ -94,13 +96,14 @@ class Answerer:
                 await wait_for_answer(self.service, wanted.question, request, self.settings.timeout)
             ]
         else:
-            answers = await write_texts(self.service, wanted.question, wanted.writing, request, self.settings.timeout)
+            texts = Texts(self.service, wanted.question, wanted.writing, self.settings.timeout, claims=wanted.claims)
+            answers = await whole(texts, request)
         for answer in answers:
             self.metrics.observe_answer(answer)
         return answers
 
     async def _live(self, wanted: Wanted, writing: Writing, request: Request) -> StreamingResponse:
-        texts = Texts(self.service, wanted.question, writing, self.settings.timeout)
+        texts = Texts(self.service, wanted.question, writing, self.settings.timeout, claims=wanted.claims)
         try:
             await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
         except BaseException:
@@ -143,6 +146,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
             refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
             streamed=bool(body.stream),
             with_usage=bool(body.stream_options and body.stream_options.include_usage),
+            claims=wishes.claims,
         )
         return await answerer.reply(wanted, request, response)
 
@@ -160,6 +164,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
             refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
             streamed=bool(body.stream),
             with_usage=bool(body.stream_options and body.stream_options.include_usage),
+            claims=wishes.claims,
         )
         return await answerer.reply(wanted, request, response)
 
@@ -177,16 +182,13 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
     return router
 
 
-async def write_texts(
-    service: Service, question: Question, writing: Writing, request: Request, timeout: float
-) -> tuple[Answer, ...]:
-    """Have texts written and answered for; nothing more is written once the client has gone.
+async def whole(texts: Texts, request: Request) -> tuple[Answer, ...]:
+    """The answers, once all texts are written; nothing more is written once the client has gone.
 
     Raises:
         RequestError: as of `wait_for_answer`.
         QuestionError: the model cannot answer this question.
     """
-    texts = Texts(service, question, writing, timeout)
     try:
         return await unless_gone(request, texts.answers())
     finally:

@@ -16,6 +16,7 @@ from secl.errors import ParameterError
 from secl.question import Question
 from secl.runs.folder import FILE
 from secl.server.audit import search as searching
+from secl.server.audit.integrity import examine
 from secl.server.audit.review import RECENT, review_queue
 from secl.server.audit.search import Filter, Found, domains, search
 from secl.server.audit.store import ServerStore
@@ -160,6 +161,22 @@ def test_a_folder_of_an_earlier_version_is_indexed_when_it_is_opened(make_servic
     with ServerStore(service.state.folder, writable=True) as state:
         assert list(state._read("SELECT * FROM answers")) == rows
         assert {wanted: search(state, wanted) for wanted in WANTED} == expected
+
+
+def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:
+    state = rated(make_service(), 20).state
+    assert examine(state)[1] == []
+    with state._db:
+        state._db.execute("UPDATE answers SET confidence = 0.99 WHERE position = 7")
+        state._db.execute("DELETE FROM answers WHERE position = 11")
+        state._db.execute("UPDATE answers SET correct = 1 WHERE position = 13")
+    found = {(each.position, each.detail.split(",")[0].split(" default")[0]) for each in examine(state)[1]}
+    toy = state.record(7).question.domain
+    assert found == {
+        (7, f"the index has {toy}"),
+        (11, "it is missing in the index"),
+        (None, "the labels in the index do not follow from the log of labels"),
+    }
 
 
 def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:

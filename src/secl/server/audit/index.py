@@ -7,8 +7,10 @@ SQLite's triggers keep it true when a lesson, a label or a deletion follows. Wor
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from secl.records import Record
 from secl.runs.folder import storage_errors
@@ -76,16 +78,48 @@ def has_words(db: sqlite3.Connection) -> bool:
 
 def add_to_index(state: ServerStore, record: Record) -> None:
     """Index a record, inside the transaction that writes it."""
-    db, accepted = state._db, None if record.abstained is None else not record.abstained
-    correct, chance = db.execute(_LABEL, (record.position,)).fetchone() or (None, None)
-    db.execute(
-        "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (record.position, record.question.domain, record.confidence, accepted, record.outcome, correct, chance),
-    )
+    db = state._db
+    label = db.execute(_LABEL, (record.position,)).fetchone() or (None, None)
+    db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", (record.position, *_row(record), *label))
     if state.keep_text == "full" and has_words(db):
         asked = "\n".join((record.question.text, *record.question.options))
         texts = (asked[:INDEXED], answer_text(record)[:INDEXED])
         db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", (record.position, *texts))
+
+
+def _row(record: Record) -> tuple[str, float, bool | None, str]:
+    """What a record's row says, but for its label."""
+    accepted = None if record.abstained is None else not record.abstained
+    return record.question.domain, record.confidence, accepted, record.outcome
+
+
+def has_index(db: sqlite3.Connection) -> bool:
+    """Whether there is an index; a folder of an earlier version has none before a server has opened it."""
+    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'answers'").fetchone()[0])
+
+
+class IndexCheck:
+    """Compares the rows of an index with the records that they are about; without an index nothing differs.
+
+    Args:
+        state: whose records follow in order.
+    """
+
+    def __init__(self, state: ServerStore) -> None:
+        query = "SELECT position, domain, confidence, accepted, outcome FROM answers ORDER BY position"
+        self._rows = iter(state._read(query)) if has_index(state._db) else None
+        self._row: tuple[Any, ...] | None = None
+
+    def differences(self, record: Record) -> Iterator[str]:
+        """How the row of a record differs from it."""
+        if self._rows is None:
+            return
+        while self._row is None or self._row[0] < record.position:
+            self._row = next(self._rows, (math.inf,))
+        if self._row[0] != record.position:
+            yield "it is missing in the index"
+        elif self._row[1:] != _row(record):
+            yield f"the index has {', '.join(map(str, self._row[1:]))}, the record {', '.join(map(str, _row(record)))}"
 
 
 def _catch_up(state: ServerStore) -> None:

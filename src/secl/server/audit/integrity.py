@@ -15,6 +15,7 @@ from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
 from secl.server.audit import chain
+from secl.server.audit.index import IndexCheck, has_index
 from secl.server.audit.labels import LabelReplay
 from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.store import ServerStore
@@ -105,7 +106,7 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
 def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
     settings = Manifest.of(state).settings
     stream, labels = StreamReplay(state, settings), LabelReplay(LabelRule(settings.label), state.label_log())
-    findings: list[Finding] = []
+    index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1
     for row in (StoredRow(*values) for values in state._read(_ROWS)):
@@ -117,6 +118,7 @@ def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
         findings += [Finding(check, row.position, detail) for check, detail in stream.differences(row, record)]
         if record is not None:
             findings += [Finding("labels", row.position, detail) for detail in labels.differences(record)]
+            findings += [Finding("integrity", row.position, detail) for detail in index.differences(record)]
         count, latest, previous = count + 1, max(latest, row.update or 0), row.position
     for table in ("decisions", "labels", "posteriors", "served", "updates"):
         findings += [
@@ -133,9 +135,13 @@ def _miscounted(state: ServerStore) -> Iterator[str]:
         kept, ever = counted[outcome], stored.get(outcome, 0)
         if kept > ever or (kept < ever and not state.first):
             yield f"{ever} records of the outcome {outcome!r} are counted, {kept} are there"
-    said = [(label.reported, label.correct) for label in sorted(state.labels(), key=lambda label: label.position)]
-    if said != state.labelled():
+    standing = sorted(state.labels(), key=lambda label: label.position)
+    if [(label.reported, label.correct) for label in standing] != state.labelled():
         yield "the labels that stand do not follow from the log of labels"
+    query = "SELECT position, correct, chance FROM answers WHERE correct IS NOT NULL ORDER BY position"
+    of_kept = [(label.position, label.correct, label.chance) for label in standing if label.position >= state.first]
+    if has_index(state._db) and list(state._read(query)) != of_kept:
+        yield "the labels in the index do not follow from the log of labels"
 
 
 def _unsound(row: StoredRow, latest: int) -> Iterator[str]:

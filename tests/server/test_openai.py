@@ -69,7 +69,7 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
         "confidence", "source", "calibration", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
         "informed", "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
         "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
-        "verdict", "warnings",
+        "verdict", "warnings", "claims",
     }  # fmt: skip
     assert completion.secl["confidence"] == completion.secl["stated"] == pytest.approx(0.85)
     assert (completion.secl["source"], completion.secl["calibration"]) == ("stated", "none")

@@ -130,6 +130,24 @@ def test_a_state_that_cannot_be_written_says_what_a_server_can_do(
     assert "--resume" not in said
 
 
+def test_a_signal_while_the_model_loads_ends_the_server_in_order(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared = []
+
+    def load(*_args: Any, **_named: Any) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        finally:
+            cleared.append(True)
+
+    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    before = signal.getsignal(signal.SIGTERM)
+    assert shell("serve", "--state", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
+    assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
+
+
 def test_nothing_that_was_sent_is_in_the_log_even_at_debug(shell: Shell, tmp_path: Path, tiny_llama: Path) -> None:
     folder = tmp_path / "state"
     token = shell("keys", "add", "ops", "--role", "admin", "--state", folder).out.strip()

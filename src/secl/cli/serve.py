@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -128,7 +131,7 @@ def serve(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
                 f"with secl keys add NAME --state {state}, or listen at 127.0.0.1."
             )
-        with console().status("loading the model"):
+        with ending_in_order(), console().status("loading the model"):
             service = open_service(
                 state,
                 settings,
@@ -146,6 +149,19 @@ def serve(
             logging.getLogger("secl").setLevel(log_level.upper())
             says = f"secl serves {service.model.name} at {url(listener)} (state in {service.state.folder})"
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says))
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """SIGTERM ends the process like an exception, so that no half converted model is left behind.
+
+    Without this the first process of a container would not end at all.
+    """
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:

@@ -28,7 +28,7 @@ def with_langchain(url: str, model: str) -> dict[str, Any]:
 
     chat = ChatOpenAI(model=model, base_url=url, api_key="none", temperature=0, max_tokens=20, max_retries=0)
     whole = chat.invoke(TALK)
-    chunks = list(chat.stream(TALK))
+    chunks = list(chat.stream(TALK, stream_usage=True))
     drawn = ChatOpenAI(
         model=model, base_url=url, api_key="none", temperature=1, seed=3, n=3, max_tokens=8, max_retries=0
     )

@@ -38,7 +38,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 """For the API's description."""
 
 STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "The reply."}
+    200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
 }
 
 R = TypeVar("R", Completion, TextCompletion)

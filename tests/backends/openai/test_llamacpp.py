@@ -87,7 +87,9 @@ def serving(llama: str, state: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--state", str(state), "--port", str(port)], stdout=out, stderr=out)
+        process = subprocess.Popen(
+            [*command, "--state", str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
+        )
     try:
         _wait(f"http://127.0.0.1:{port}/readyz", process, log)
         yield f"http://127.0.0.1:{port}"
@@ -154,7 +156,7 @@ def test_confidences_vary_and_feedback_moves_them_and_a_restart_keeps_that(
         return answer.json()["secl"]
 
     def connected(url: str) -> Any:
-        return closing(httpx.Client(base_url=url, timeout=120))
+        return closing(httpx.Client(base_url=url, timeout=600))
 
     with serving(llama, tmp_path / "state") as url, connected(url) as client:
         asked = [ask(client, number) for number in range(20)]

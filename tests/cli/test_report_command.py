@@ -156,6 +156,7 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 CHANGED: dict[str, Any] = {
     "model": "a b",
     "dtype": "fp32",
+    "answer_weights": "frozen",
     "device": "cpu",
     "benchmarks": ("capitals:9", "science"),
     "per_domain": 3,
@@ -214,10 +215,17 @@ LABELS: dict[str, Any] = {
     "label_choice": 0.5,
     "accept": 0.8,
 }
+ELSEWHERE: dict[str, Any] = {
+    "benchmarks": ("capitals",),
+    "engine": "openai",
+    "endpoint": ("http://127.0.0.1:1",),
+    "model": "m",
+    "method": "stated",
+}
 
 
 @pytest.mark.parametrize(
-    "settings", [CHANGED, HINKLEY, GAPS, SHARE, MINE, LABELS, {"benchmarks": ("capitals",), "opening": True}]
+    "settings", [CHANGED, HINKLEY, GAPS, SHARE, MINE, LABELS, ELSEWHERE, {"benchmarks": ("capitals",), "opening": True}]
 )
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
@@ -237,7 +245,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE, *MINE, *LABELS}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE, *MINE, *LABELS, *ELSEWHERE}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -58,6 +57,11 @@ class Request:
     future: Future[Answer]
     written: Written | None = None
 
+    @property
+    def rates(self) -> bool:
+        """Whether an answer is to be rated."""
+        return isinstance(self.asked, GivenAnswer)
+
     def check(self, model: Model) -> None:
         """Check that a model can answer or rate it.
 
@@ -68,14 +72,6 @@ class Request:
             model.check_given(self.asked)
         elif self.written is None:  # else the model has read the question already
             model.check(self.asked)
-
-
-def next_batch(queue: deque[Request], most: int) -> list[Request]:
-    """Take at most so many requests from the front of a queue: only questions, or only answers to rate."""
-    batch: list[Request] = []
-    while queue and len(batch) < most and (not batch or type(queue[0].asked) is type(batch[0].asked)):
-        batch.append(queue.popleft())
-    return batch
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:

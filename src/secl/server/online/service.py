@@ -13,13 +13,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.claims import rate_claims
-from secl.errors import BusyError, ClosingError, QuestionError, SeclError, StorageError, UnavailableError
+from secl.errors import ClosingError, QuestionError, SeclError, StorageError, UnavailableError
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
@@ -33,7 +32,8 @@ from secl.server.online.learner import Learner
 from secl.server.online.limits import Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.pruner import Pruner
-from secl.server.online.requests import Answer, Request, answer_together, next_batch
+from secl.server.online.request_queue import RequestQueue
+from secl.server.online.requests import Answer, Request, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
 from secl.server.online.trust_monitor import LABELS, TrustMonitor
@@ -41,9 +41,6 @@ from secl.stream_state import StreamState
 from secl.writing import Writing, Written
 
 log = logging.getLogger("secl.server")
-
-GATHER = 0.005
-"""Seconds that the first question of a batch waits for others: clients answered together ask again together."""
 
 
 class Service:
@@ -93,9 +90,8 @@ class Service:
         self._next_snapshot: bytes | None = None
         self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
         self.pruner = Pruner(state, retention or Retention())
-        self._queue: deque[Request] = deque()
-        self._changed = threading.Condition()
-        self._closing = self._drained = False
+        self._queue = RequestQueue(self.limits.queue, self.limits.batch)
+        self._closing = False
         self.texts = TextWriters(self.model, self.scheduler, self.limits.texts, self.limits.queue)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
@@ -120,7 +116,7 @@ class Service:
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        return self._enqueue(Request(asked=asked, time=time.perf_counter(), future=Future()))
+        return self._queue.put(Request(asked=asked, time=time.perf_counter(), future=Future()))
 
     def write(
         self, question: Question, writing: Writing, on_piece: OnPiece, *, claims: bool = False
@@ -144,10 +140,8 @@ class Service:
         began = time.perf_counter()
 
         def answers(texts: tuple[Written, ...]) -> tuple[Answer, ...]:
-            waiting = [
-                self._enqueue(Request(asked=question, time=began, future=Future(), written=text), full=True)
-                for text in texts
-            ]
+            requests = [Request(asked=question, time=began, future=Future(), written=text) for text in texts]
+            waiting = [self._queue.put(request, full=True) for request in requests]  # their turn was when they began
             answered = tuple(each.result() for each in waiting)
             return tuple(map(self._with_claims, answered)) if claims else answered
 
@@ -164,17 +158,6 @@ class Service:
         if self._thread.ident is not None and not self.alive:
             raise ClosingError("the thread that answers has ended; restart the server.")
 
-    def _enqueue(self, request: Request, *, full: bool = False) -> Future[Answer]:
-        """Put a request into the queue, even into a full one: what is written already has had its turn."""
-        with self._changed:
-            if not full and len(self._queue) >= self.limits.queue:  # drop cancelled requests
-                self._queue = deque(each for each in self._queue if not each.future.cancelled())
-            if not full and len(self._queue) >= self.limits.queue:
-                raise BusyError(f"{self.limits.queue} questions are waiting already; ask again in a moment.")
-            self._queue.append(request)
-            self._changed.notify_all()
-        return request.future
-
     def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
         """Ask, or have an answer rated, and wait for the reply, at most `timeout` seconds."""
         return self.submit(asked).result(timeout)
@@ -183,9 +166,7 @@ class Service:
         """Answer the queue, take no more, and end; an interrupted lesson is repeated after the next start."""
         self._closing = True
         self.texts.stop()  # their answers still go through the queue
-        with self._changed:
-            self._drained = True
-            self._changed.notify_all()
+        self._queue.close()
         if self._thread.is_alive():
             self._thread.join()
         self.learner.stop()
@@ -217,21 +198,9 @@ class Service:
         return self.calibrator.state.decision
 
     def _answer_all(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self._drained:
-                    self._changed.wait()
-                if not self._queue:
-                    return
-                self._changed.wait_for(lambda: self._drained or len(self._queue) >= self.limits.batch, GATHER)
+        while self._queue.wait():
             with self.scheduler.answering():
-                self._answer(self._next_batch())
-
-    def _next_batch(self) -> list[Request]:
-        """The next requests, without cancelled ones."""
-        with self._changed:
-            batch = next_batch(self._queue, self.limits.batch)
-        return [request for request in batch if request.future.set_running_or_notify_cancel()]
+                self._answer(self._queue.take())
 
     def _answer(self, requests: list[Request]) -> None:
         """Answer requests under one version; a question that cannot be answered does not spoil the others."""

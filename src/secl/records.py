@@ -33,6 +33,8 @@ class Reply:
         option_log_p: natural logarithms of the probabilities of all option letters where the answer's letter stands;
             empty for an open question.
         version: the adapter version that wrote it; 0 is the untouched model.
+        prompt_tokens: tokens before the answer; None where nobody counted.
+        answer_tokens: of the answer as it was written, with what ended it; None where nobody counted.
     """
 
     text: str
@@ -43,6 +45,8 @@ class Reply:
     log_probability: float
     option_log_p: tuple[float, ...] = ()
     version: int = 0
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
 
     @property
     def confidence(self) -> float:

@@ -8,7 +8,7 @@ too, else one question at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -54,6 +54,14 @@ class Answer:
     def tokens(self) -> float:
         """Tokens through the network."""
         return sum(cost.tokens for cost in self.costs)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Tokens of the prompt, and of the answer: a letter is one, a text was written or stands in the reading."""
+        positions = self.reading.bundle.positions
+        if self.draft is not None:
+            return len(self.draft.prompt), len(self.draft.written)
+        return positions[0][1], 1 if self.text is None else len(positions) - 2
 
 
 @dataclass
@@ -279,12 +287,14 @@ class Answering:
 
     def _read(self, item: Prefetched, answer: Answer, version: int) -> None:
         if answer.text is not None:
-            answer.reply = self.readout.open(item.question, answer.text, answer.reading, version)
+            reply = self.readout.open(item.question, answer.text, answer.reading, version)
         elif self.rewrites or not version:
-            answer.reply = self.readout.choice(item.question, answer.reading, version)
+            reply = self.readout.choice(item.question, answer.reading, version)
         else:
             frozen = self.readout.choice(item.question, item.frozen.reading, 0)
-            answer.reply = self.readout.choice(item.question, answer.reading, version, frozen.answer)
+            reply = self.readout.choice(item.question, answer.reading, version, frozen.answer)
+        prompt, written = answer.counts
+        answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written)
 
     def _read_evidence(self, item: Prefetched) -> None:
         reading, question = item.frozen.reading, item.question

@@ -172,3 +172,19 @@ def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_
     assert long.confidence == long.reply.confidence
     alone = asking.answer(ASKED, "Rome, arr.")
     assert alone.reply.confidence == pytest.approx(brief.reply.confidence, abs=1e-5)
+
+
+@pytest.mark.parametrize("weights", ["adapted", "frozen"])
+def test_tokens_of_prompt_and_answer_are_counted(
+    weights: Any, make_model: MakeModel, questions: list[Question]
+) -> None:
+    model = make_model(learning_rate=0.5, answer_weights=weights)
+    model.learn(questions[-1], model.answer(questions[-1]).reply, 0.05)
+    tokenizer = model.backend.rules.tokenizer
+    for question in questions:
+        answer = model.answer(question)
+        prompt = tokenizer(render(tokenizer, answer_prompt(question)), add_special_tokens=False)["input_ids"]
+        for reply in (answer.reply, answer.frozen):
+            assert reply.prompt_tokens == len(prompt)
+            assert reply.answer_tokens is not None
+            assert reply.answer_tokens == 1 if question.options else 1 <= reply.answer_tokens <= 20

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.server.audit.wording import answer_text
 from secl.server.http.confidence import Secl, secl_of
 from secl.server.online.requests import Answer
@@ -131,16 +132,21 @@ class Shown:
         if refusal is not None and answer.record.abstained:
             return cls(refusal, "stop", (), secl, usage)
         if written is None:
-            return cls(answer_text(answer.record), "stop", (), secl, usage)
+            form, text = answer.record.question.form, answer_text(answer.record)
+            cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
+            return cls(text, "length" if cut else "stop", (), secl, usage)
         return cls(written.text, written.finish, written.tokens, secl, usage)
 
 
 def tokens_of(answer: Answer) -> tuple[int, int]:
-    """Tokens of prompt and answer; of a short answer their sum is counted, and the answer estimated at 4 bytes each."""
+    """Tokens of prompt and answer; where an endpoint counts both together, an answer has 4 bytes for each."""
     if answer.written is not None:
         return answer.written.prompt_tokens, answer.written.completion_tokens
+    reply = answer.record.reply
+    if reply.prompt_tokens is not None and reply.answer_tokens is not None:
+        return reply.prompt_tokens, reply.answer_tokens
     total = max(2, round(answer.record.plain_tokens))
-    written = min(total - 1, max(1, len(answer.record.reply.text.strip().encode()) // 4))
+    written = min(total - 1, max(1, len(reply.text.strip().encode()) // 4))
     return total - written, written
 
 

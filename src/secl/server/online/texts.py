@@ -66,7 +66,7 @@ class TextWriters:
 
         def work() -> None:
             try:
-                written = self._written(question, writing, on_piece, future)
+                written = None if future.cancelled() else self._written(question, writing, on_piece, future)
                 if written is not None:
                     _settle(future.set_result, then(written))
             except Exception as problem:

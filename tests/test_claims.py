@@ -49,9 +49,9 @@ def test_each_claim_is_asked_about_behind_the_conversation() -> None:
     assert [claim.text for claim in claims] == ["The Nile is long.", "The Po is short."]
     assert [text[claim.start : claim.end] for claim in claims] == [claim.text for claim in claims]
     assert all(claim.confidence is not None and 0 < claim.confidence < 1 for claim in claims)
-    assert [question.text for question in asked] == [f"Is this statement true?\n{claim.text}" for claim in claims]
-    said = (*RIVERS.history, Turn("user", RIVERS.text), Turn("assistant", text))
-    assert {question.history for question in asked} == {said}
+    for question, claim in zip(asked, claims, strict=True):
+        assert question.text == f"{RIVERS.text}\nStatement: {claim.text}\nIs the statement true?"
+        assert question.history == RIVERS.history  # and not the answer: a model says yes to what it has said
 
 
 def test_what_the_model_cannot_read_has_no_confidence() -> None:

@@ -9,7 +9,7 @@ from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.metrics.probability import averaged
 from secl.model import Model
-from secl.question import Question, Turn
+from secl.question import Question
 
 MOST = 64
 """Most claims of an answer that are rated; each takes a pass of its own."""
@@ -81,8 +81,9 @@ class Claim:
 def rate_claims(model: Model, question: Question, text: str) -> tuple[Claim, ...]:
     """How sure a model is of each sentence of an answer, its own or one from elsewhere.
 
-    Each is put to the frozen model as a question of its own behind the conversation, to be answered by Yes or No, in
-    both orders: the letters of a single order say more about the order than about the claim.
+    Each is put to the frozen model as a question of its own in place of the answer, to be answered by Yes or No, in
+    both orders: the letters of a single order say more about the order than about the claim. The answer itself is not
+    shown, because a model that sees it as its own says Yes to all of it.
 
     Args:
         model: rates.
@@ -90,21 +91,20 @@ def rate_claims(model: Model, question: Question, text: str) -> tuple[Claim, ...
         text: of which at most `MOST` claims are rated.
     """
     spans = claims_in(text)[:MOST]
-    said = (*question.history, Turn("user", question.text), Turn("assistant", text))
     asked = [
         Question(
-            f"Is this statement true?\n{text[start:end]}",
+            f"{question.text}\nStatement: {text[start:end]}\nIs the statement true?",
             options=("Yes", "No"),
             context=question.context,
             system=question.system,
-            history=said,
+            history=question.history,
         )
         for start, end in spans
     ]
     try:
         model.prefetch(asked, [EVIDENCE] * len(asked), weights_fixed=True)
         rated = [_p_yes(model, each) for each in asked]
-    except QuestionError:  # with the answer in it, the conversation is longer than the model can read
+    except QuestionError:  # with options and a statement, the conversation is longer than the model can read
         rated = [None] * len(asked)
     return tuple(
         Claim(start, end, text[start:end], confidence) for (start, end), confidence in zip(spans, rated, strict=True)

@@ -23,7 +23,7 @@ class HttpSettings(Settings):
     max_choices: int = Field(default=16, ge=1, description="Most texts that one request may ask for (400 beyond).")
     max_concurrent: int = Field(default=1024, ge=1, description="Most requests at the same time (429 beyond).")
     timeout: float = Field(
-        default=60.0,
+        default=300.0,
         gt=0,
         description="Seconds without an answer, or a further token of a text, until a request is given up (503).",
     )

@@ -51,6 +51,7 @@ class FakeServer:
         delay: seconds before it answers.
         broken: what is done to the body of an answer.
         cut: chunks of a stream after which the connection ends; None for none.
+        hushed: whether a stream that is refused ends without a word.
         tells_usage: whether a stream ends with the numbers of tokens.
         asked: bodies of the chat requests that it answered.
     """
@@ -66,6 +67,7 @@ class FakeServer:
         self.delay = 0.0
         self.broken: Callable[[bytes], bytes] = lambda body: body
         self.cut: int | None = None
+        self.hushed = False
         self.tells_usage = True
         self.asked: list[Body] = []
         self.url = ""
@@ -147,7 +149,11 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
             time.sleep(server.delay)
             status, answer = server.answer(body)
             plain = self.path == "/v1/completions"
-            if body.get("stream") and status == 200:
+            if body.get("stream") and status != 200 and server.hushed:
+                self.send_response(200)
+                self.end_headers()
+                self.close_connection = True
+            elif body.get("stream") and status == 200:
                 self.stream(answer, plain=plain)
             else:
                 self.reply(status, answer)

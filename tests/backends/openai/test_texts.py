@@ -127,7 +127,9 @@ def test_a_stream_that_breaks_off_is_no_answer(model: EndpointModel, wordy: Fake
         list(model.write(FREE, Writing()))
 
 
-def test_a_conversation_that_is_too_long_is_said_to_be(model: EndpointModel, wordy: FakeServer) -> None:
+@pytest.mark.parametrize("hushed", [False, True])
+def test_a_conversation_that_is_too_long_is_said_to_be(model: EndpointModel, wordy: FakeServer, hushed: bool) -> None:
+    wordy.hushed = hushed
     with pytest.raises(TooLongError, match="maximum context length is 1024 tokens, but 1500 are asked"):
         next(model.write(Question("long " * 2000, form="text"), Writing()))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
 from secl.backends.openai.abilities import Abilities
 from secl.backends.openai.client import Endpoint
 from secl.backends.openai.reading import tokens_of
-from secl.errors import ModelError, QuestionError
+from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
@@ -74,13 +74,19 @@ class Texts:
         pieces: list[Piece] = []
         finish = ""
         usage: Mapping[str, Any] = {}
-        with closing(self.endpoint.stream(route, body | {"stream_options": {"include_usage": True}})) as chunks:
-            for chunk in chunks:
-                text, tokens, ended, used = _read(chunk)
-                finish, usage = ended or finish, used or usage
-                if text or tokens:
-                    pieces.append(Piece(choice=number, text=text, tokens=tokens))
-                    yield _shown(pieces[-1], writing.top_logprobs)
+        try:
+            with closing(self.endpoint.stream(route, body | {"stream_options": {"include_usage": True}})) as chunks:
+                for chunk in chunks:
+                    text, tokens, ended, used = _read(chunk)
+                    finish, usage = ended or finish, used or usage
+                    if text or tokens:
+                        pieces.append(Piece(choice=number, text=text, tokens=tokens))
+                        yield _shown(pieces[-1], writing.top_logprobs)
+        except UnavailableError:
+            if not pieces:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
+                with suppress(UnavailableError):
+                    self._prompt_tokens(route, body)
+            raise
         if finish not in FINISHES:
             raise QuestionError(f"the endpoint ended the answer because of {finish or 'nothing that it tells'}.")
         last = Piece(

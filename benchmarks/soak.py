@@ -93,7 +93,16 @@ def soak(model: str, clients: int, minutes: float, *, learns: bool) -> Seen:
         port = free.getsockname()[1]
     url, seen = f"http://127.0.0.1:{port}", Seen()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "secl", "serve", "--model", model, "--state", str(Path(folder) / "state")]
+        command = [
+            sys.executable,
+            "-c",
+            "from secl.cli import main; main()",
+            "serve",
+            "--model",
+            model,
+            "--state",
+            str(Path(folder) / "state"),
+        ]
         command += ["--port", str(port), "--served-model-name", "served", "--log-level", "error"]
         server = subprocess.Popen(command)
         try:

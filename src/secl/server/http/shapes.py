@@ -61,6 +61,17 @@ class Shape(ABC):
     def last(self, index: int, shown: Shown) -> dict[str, Any]:
         """What a choice ends with, beside its `secl`."""
 
+    def _about(self, identifier: str, shown: Sequence[Shown]) -> dict[str, Any]:
+        """What stands beside the choices of a reply."""
+        return {
+            "id": f"{self.prefix}-{identifier}",
+            "created": self.created,
+            "model": self.model,
+            "usage": usage_of(shown),
+            "secl": shown[0].secl,
+            "warnings": self.warnings,
+        }
+
 
 class ChatShape(Shape):
     """Chat completions."""
@@ -79,15 +90,7 @@ class ChatShape(Shape):
             )
             for index, each in enumerate(shown)
         ]
-        return Completion(
-            id=f"{self.prefix}-{identifier}",
-            created=self.created,
-            model=self.model,
-            choices=choices,
-            usage=usage_of(shown),
-            secl=shown[0].secl,
-            warnings=self.warnings,
-        )
+        return Completion(choices=choices, **self._about(identifier, shown))
 
     def first(self, index: int) -> dict[str, Any]:
         return _delta(index, {"role": "assistant", "content": ""})
@@ -127,15 +130,7 @@ class TextShape(Shape):
             )
             for index, each in enumerate(shown)
         ]
-        return TextCompletion(
-            id=f"{self.prefix}-{identifier}",
-            created=self.created,
-            model=self.model,
-            choices=choices,
-            usage=usage_of(shown),
-            secl=shown[0].secl,
-            warnings=self.warnings,
-        )
+        return TextCompletion(choices=choices, **self._about(identifier, shown))
 
     def first(self, index: int) -> dict[str, Any] | None:
         return self._choice(index, self.echo) if self.echo else None

@@ -152,7 +152,34 @@ class VerdictView(TypedDict):
     reasons: list[ReasonView]
 
 
-class View(TypedDict):
+class Now(TypedDict):
+    """The part of a view that is in memory; `View` says what each is."""
+
+    model: str
+    started: float
+    answers: int
+    version: int
+    newest: int
+    in_burst: bool
+    remaining: int
+    statistic: float | None
+    learning: LearningView
+    problems: list[str]
+    verdict: VerdictView
+    failed_requests: int
+    failed_lessons: int
+    drift: float | None
+    drift_bound: float
+    shift: float | None
+    shift_bound: float
+    posterior: PosteriorView | None
+    unreadable: int
+    queue: QueueView
+    keep_text: Keep
+    accept: float | None
+
+
+class View(Now):
     """What a service is doing now.
 
     Attributes:
@@ -176,29 +203,7 @@ class View(TypedDict):
         events: the latest ones, the oldest first.
     """
 
-    model: str
-    started: float
-    answers: int
-    version: int
-    newest: int
-    in_burst: bool
-    remaining: int
-    statistic: float | None
-    learning: LearningView
-    problems: list[str]
-    verdict: VerdictView
-    failed_requests: int
-    failed_lessons: int
-    drift: float | None
-    drift_bound: float
-    shift: float | None
-    shift_bound: float
-    posterior: PosteriorView | None
     lessons: dict[str, int]
-    unreadable: int
-    queue: QueueView
-    keep_text: Keep
-    accept: float | None
     timeline: list[Point]
     latest: list[Listed]
     feedback: FeedbackView

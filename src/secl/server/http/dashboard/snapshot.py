@@ -6,7 +6,8 @@ import hashlib
 import threading
 
 from secl.server.http.dashboard.rendering import render
-from secl.server.http.dashboard.view import Now, now_of, view
+from secl.server.http.dashboard.shapes import Now
+from secl.server.http.dashboard.view import now_of, view
 from secl.server.online.service import Service
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from secl.evaluation.trust import Verdict
 from secl.metrics.calibration import Bin, brier, ece, reliability
 from secl.metrics.risk_control import risk_bound, risk_coverage
 from secl.metrics.shares import wilson
-from secl.server.audit.redaction import Keep
 from secl.server.audit.search import Filter, at_one_moment, kept_versions, latest_answered, latest_labelled, search
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import uninformed, weights_in_words
@@ -20,8 +18,8 @@ from secl.server.http.dashboard.shapes import (
     EventView,
     FeedbackView,
     LearningView,
+    Now,
     PosteriorView,
-    QueueView,
     ReliabilityBin,
     RiskPoint,
     VerdictView,
@@ -51,33 +49,6 @@ CERTAINTY = 0.9
 
 EVENTS = 20
 """Events that are listed, the latest ones."""
-
-
-class Now(TypedDict):
-    """The part of a view that is in memory; `View` says what each is."""
-
-    model: str
-    started: float
-    answers: int
-    version: int
-    newest: int
-    in_burst: bool
-    remaining: int
-    statistic: float | None
-    learning: LearningView
-    problems: list[str]
-    verdict: VerdictView
-    failed_requests: int
-    failed_lessons: int
-    drift: float | None
-    drift_bound: float
-    shift: float | None
-    shift_bound: float
-    posterior: PosteriorView | None
-    unreadable: int
-    queue: QueueView
-    keep_text: Keep
-    accept: float | None
 
 
 def view(service: Service, count: int = 300, now: Now | None = None) -> View:

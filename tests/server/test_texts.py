@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from secl.errors import BusyError, ClosingError
 from secl.gates import Always
 from secl.question import Question
+from secl.server.online import texts
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
@@ -43,18 +45,21 @@ def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make
     service = make_service(gate=Always())
     pieces: list[Piece] = []
     answers = service.write(WHY, DRAWN, pieces.append).result(60)
-    texts = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
-    assert [answer.written.text for answer in answers if answer.written] == texts
-    assert len(set(texts)) == 3
-    assert [service.state.served(place).record.reply.text for place in range(3)] == texts
+    whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
+    assert [answer.written.text for answer in answers if answer.written] == whole
+    assert len(set(whole)) == 3
+    assert [service.state.served(place).record.reply.text for place in range(3)] == whole
     assert [answer.record.question for answer in answers] == [WHY] * 3
     settled(service)
     assert service.state.counts() == {"trained": 3}
     later = [service.state.served(place).record for place in range(3)]
-    assert [record.evidence.p_true.candidates[0] for record in later if record.evidence.p_true] == texts
+    assert [record.evidence.p_true.candidates[0] for record in later if record.evidence.p_true] == whole
 
 
-def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_service: MakeService) -> None:
+def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "SLICE", 0.0)
     model = Paced()
     service = make_service(model=model)
     other = Question("Why is the sea blue?", form="text")
@@ -72,6 +77,26 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_servic
     assert set(model.written[:4]) == {WHY.text, other.text}
 
 
+@pytest.mark.parametrize(("seconds", "turns"), [(60.0, 2), (0.0, 11)])
+def test_a_text_keeps_its_turn_for_a_few_tokens(
+    seconds: float, turns: int, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "SLICE", seconds)
+    service = make_service(start=False)
+    taken = 0
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        nonlocal taken
+        taken += 1
+        yield
+
+    monkeypatch.setattr(service.scheduler, "answering", turn)
+    (written,) = service.texts.submit(WHY, Writing(), lambda _: None, lambda written: written).result(60)
+    assert written.completion_tokens == 9
+    assert taken == turns
+
+
 def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:
     model = Paced()
     service = make_service(model=model)
@@ -87,7 +112,7 @@ def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeS
 def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(make_service: MakeService) -> None:
     model = Paced()
     service = make_service(model=model, limits=Limits(texts=1, queue=1))
-    texts = [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]
+    begun = [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]
     with pytest.raises(BusyError, match="2 texts are being written already"):
         service.write(WHY, Writing(), lambda _: None)
     stopping = threading.Thread(target=service.stop)
@@ -97,7 +122,7 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(ma
         service.write(WHY, Writing(), lambda _: None)
     model.steps.release(40)
     stopping.join(60)
-    assert [text.result(0)[0].stored for text in texts] == [True, True]
+    assert [text.result(0)[0].stored for text in begun] == [True, True]
 
 
 def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: MakeService) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -15,6 +16,9 @@ from secl.question import Question
 from secl.server.online.scheduler import Scheduler
 from secl.writing import Piece, Writing, Written
 
+SLICE = 0.1
+"""Seconds that a text keeps its turn: a single token between two passes that answer would starve it."""
+
 OnPiece = Callable[[Piece], None]
 T = TypeVar("T")
 
@@ -22,7 +26,7 @@ T = TypeVar("T")
 class TextWriters:
     """Writes texts in threads of their own.
 
-    A model in this process takes its turn for every token, so that nobody waits for the end of somebody else's page;
+    A model in this process takes its turn for a few tokens, so that nobody waits for the end of somebody else's page;
     one that writes elsewhere needs no turn.
 
     Args:
@@ -87,22 +91,26 @@ class TextWriters:
     ) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
-        for piece in self._pieces(question, writing):
-            if future.cancelled():
-                return None
-            pieces.append(piece)
-            on_piece(piece)
+        with contextlib.closing(self._pieces(question, writing)) as written:
+            for piece in written:
+                if future.cancelled():
+                    return None
+                pieces.append(piece)
+                on_piece(piece)
         return Written.of(pieces)
 
-    def _pieces(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def _pieces(self, question: Question, writing: Writing) -> Generator[Piece]:
         with self._turn():
             pieces = self.model.write(question, writing)
         while True:
             with self._turn():
-                piece = next(pieces, None)
-            if piece is None:
-                return
-            yield piece
+                until = time.monotonic() + SLICE
+                for piece in pieces:
+                    yield piece
+                    if time.monotonic() >= until:
+                        break
+                else:
+                    return
 
     def _turn(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext() if self.model.writes_apart else self.scheduler.answering()

@@ -70,7 +70,6 @@ class Prefetched:
 
     Attributes:
         question: as asked.
-        written: the text that was given as its answer; None for one that was written for it.
         frozen: answer of the frozen model.
         tokens: what the frozen model spent on its answer, its share of a common pass.
         evidence_tokens: what it spent on evidence in the same passes, by purpose.
@@ -85,7 +84,6 @@ class Prefetched:
 
     question: Question
     frozen: Answer
-    written: str | None = None
     tokens: float = 0.0
     evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
     verdicts: Verdicts | None = None
@@ -247,7 +245,7 @@ class Answering:
         self.backend.write([list(lists.values())])
         bundles = [self.prompting.written(*each) for each in zip(questions, written, strict=True)]
         return [
-            Prefetched(question, Answer(reading, [reading], text), written=text, listing=lists.get(i))
+            Prefetched(question, Answer(reading, [reading], text), listing=lists.get(i))
             for i, (question, text, reading) in enumerate(
                 zip(questions, written, self.backend.read(bundles), strict=True)
             )

@@ -38,7 +38,7 @@ class Scheduler:
         """Context in which answers are computed, one thread after the other: a lesson blocks before its next layer.
 
         Entering soon after the previous batch waits until the lesson in between has had its share. Threads enter in the
-        order in which they came: one that writes a text comes back for every token, and would never let others in.
+        order in which they came: one that writes a text comes back again and again, and would never let others in.
         """
         with self._changed:
             turn = object()

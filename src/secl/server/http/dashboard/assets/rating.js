@@ -1,5 +1,5 @@
 // Rating: one answer after the other in a review, or the one of a record's page.
-import { $, post, visit } from "./shell.js";
+import { $, newerVisit, post, visit } from "./shell.js";
 
 const done = []; // addresses of a review's answers, the latest last, and whether each was rated
 
@@ -10,12 +10,14 @@ async function rate(correct) {
   const { record, chance, next } = box().dataset;
   const body = { record_id: record, correct };
   if (chance && correct !== null) body.chance = Number(chance);
+  const left = newerVisit();
   try {
     await post("v1/feedback", body);
   } catch (problem) {
     $("trouble").textContent = problem.message;
     return;
   }
+  if (left()) return;
   if (inReview()) await go(next, true);
   else await visit(location.href, { replace: true });
 }
@@ -30,6 +32,7 @@ async function go(next, rated) {
 async function undo() {
   const last = done.pop();
   if (!last) return;
+  const left = newerVisit();
   try {
     if (last.rated) await post("v1/feedback", { record_id: last.record, correct: null });
   } catch (problem) {
@@ -37,6 +40,7 @@ async function undo() {
     $("trouble").textContent = problem.message;
     return;
   }
+  if (left()) return;
   const address = new URL(location.href);
   address.searchParams.delete("after");
   address.searchParams.set("record", last.record);

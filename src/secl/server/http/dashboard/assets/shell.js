@@ -6,6 +6,7 @@ export const $ = (id) => document.getElementById(id);
 let updating = Promise.resolve(); // the latest update
 let pendingUpdates = 0;
 let tag = null; // entity tag of the overview that is shown
+let visits = 0; // pages gone to in this tab
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -52,14 +53,26 @@ function say(offline) {
   $("offline").hidden = !offline;
 }
 
+// Whether somebody has gone to another page since; what waits for a reply asks before it goes anywhere itself.
+export function newerVisit(own = 0) {
+  visits += own;
+  const known = visits;
+  return () => visits !== known;
+}
+
 // Go to another page of this server without losing the key; the address and the history are as with a plain link.
+// The latest visit wins: a slower one from before shows nothing.
 export async function visit(address, { replace = false, back = false } = {}) {
+  const overtaken = newerVisit(1);
+  let fresh;
   try {
-    show(await load(address));
+    fresh = await load(address);
   } catch {
-    say(true);
+    if (!overtaken()) say(true);
     return;
   }
+  if (overtaken()) return;
+  show(fresh);
   say(false);
   if (!back) history[replace ? "replaceState" : "pushState"](null, "", address);
   window.scrollTo(0, 0);

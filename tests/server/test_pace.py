@@ -8,7 +8,7 @@ import time
 import pytest
 
 from secl.errors import GivenUpError
-from secl.server.online.scheduler import Scheduler
+from secl.server.online.scheduler import SLICE, Scheduler
 
 
 class Lesson:
@@ -85,6 +85,17 @@ def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> 
     with scheduler.answering():
         assert time.monotonic() - began < 0.1
     assert lesson.end() == "held"
+
+
+def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
+    moments = iter([0.0, 10.0, 16.0, 20.0, 21.0, 30.0, 31.0])  # a batch of six seconds
+    scheduler = Scheduler(0.0, clock=lambda: next(moments))
+    with scheduler.answering():
+        pass
+    with scheduler.writing(3) as seconds:
+        assert seconds == 2.0
+    with scheduler.writing(1000) as seconds:  # what a text took is no batch
+        assert seconds == SLICE
 
 
 def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:

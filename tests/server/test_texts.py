@@ -11,7 +11,7 @@ import pytest
 from secl.errors import BusyError, ClosingError
 from secl.gates import Always
 from secl.question import Question
-from secl.server.online import texts
+from secl.server.online import scheduler
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
@@ -59,9 +59,10 @@ def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make
 def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "SLICE", 0.0)
+    monkeypatch.setattr(scheduler, "SLICE", 0.0)
     model = Paced()
     service = make_service(model=model)
+    monkeypatch.setattr(service.scheduler, "_clock", lambda: 0.0)  # batches take no time
     other = Question("Why is the sea blue?", form="text")
     both = [service.write(question, Writing(), lambda _: None) for question in (WHY, other)]
     until(lambda: model.together == 1)
@@ -81,20 +82,18 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
 def test_a_text_keeps_its_turn_for_a_few_tokens(
     seconds: float, turns: int, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "SLICE", seconds)
     service = make_service(start=False)
-    taken = 0
+    beside: list[int] = []
 
     @contextmanager
-    def turn() -> Iterator[None]:
-        nonlocal taken
-        taken += 1
-        yield
+    def turn(texts: int) -> Iterator[float]:
+        beside.append(texts)
+        yield seconds
 
-    monkeypatch.setattr(service.scheduler, "answering", turn)
+    monkeypatch.setattr(service.scheduler, "writing", turn)
     (written,) = service.texts.submit(WHY, Writing(), lambda _: None, lambda written: written).result(60)
     assert written.completion_tokens == 9
-    assert taken == turns
+    assert beside == [1] * turns
 
 
 def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 
+from secl.cli.machine import set_defaults
 from secl.errors import SeclError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ Flag = Parameter(negative=())
 
 def main() -> None:
     """Run the command line: a mistake of the user ends in one sentence and exit code 2, a warning is one line."""
+    set_defaults()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of few characters shows the others as \\uXXXX

@@ -14,12 +14,15 @@ from contextlib import contextmanager
 
 from secl.errors import GivenUpError
 
+SLICE = 0.1
+"""Seconds that a text keeps its turn at least: a single token between two batches would starve it."""
+
 
 class Scheduler:
     """Lets one thread learn while others answer.
 
     Args:
-        share: under load, time for learning between two batches as a fraction of the last batch's time, in [0, 1).
+        share: under load, time for learning between two turns as a fraction of the last turn's time, in [0, 1).
         clock: a monotonic clock, in seconds.
     """
 
@@ -32,13 +35,29 @@ class Scheduler:
         self._training = False
         self._interrupted = False
         self._ended, self._took = clock(), 0.0
+        self._batch = 0.0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Context in which answers are computed, one thread after the other: a lesson blocks before its next layer.
+        """Context in which a batch of answers is computed."""
+        with self._turn():
+            yield
+        self._batch = self._took
 
-        Entering soon after the previous batch waits until the lesson in between has had its share. Threads enter in the
-        order in which they came: one that writes a text comes back again and again, and would never let others in.
+    @contextmanager
+    def writing(self, texts: int) -> Iterator[float]:
+        """Context in which a text goes on, one of `texts`; gives the seconds that its turn lasts.
+
+        All texts together get as long as the latest batch took, so that neither starves the other.
+        """
+        with self._turn():
+            yield max(SLICE, self._batch / texts)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A turn of one thread after the other, in the order in which they came: a lesson blocks before its next layer.
+
+        Entering soon after the previous turn waits until the lesson in between has had its share.
         """
         with self._changed:
             turn = object()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -15,9 +16,6 @@ from secl.model import Model
 from secl.question import Question
 from secl.server.online.scheduler import Scheduler
 from secl.writing import Piece, Writing, Written
-
-SLICE = 0.1
-"""Seconds that a text keeps its turn: a single token between two passes that answer would starve it."""
 
 OnPiece = Callable[[Piece], None]
 T = TypeVar("T")
@@ -103,8 +101,8 @@ class TextWriters:
         with self._turn():
             pieces = self.model.write(question, writing)
         while True:
-            with self._turn():
-                until = time.monotonic() + SLICE
+            with self._turn() as seconds:
+                until = time.monotonic() + seconds
                 for piece in pieces:
                     yield piece
                     if time.monotonic() >= until:
@@ -112,8 +110,10 @@ class TextWriters:
                 else:
                     return
 
-    def _turn(self) -> AbstractContextManager[None]:
-        return contextlib.nullcontext() if self.model.writes_apart else self.scheduler.answering()
+    def _turn(self) -> AbstractContextManager[float]:
+        if self.model.writes_apart:
+            return contextlib.nullcontext(math.inf)
+        return self.scheduler.writing(self._active)
 
 
 def _settle(settle: Callable[..., None], outcome: object) -> None:

@@ -1,4 +1,8 @@
-"""What evidence costs on top of an answer with its stated confidence: seconds and passes, in windows of 16."""
+"""What evidence costs on top of an answer with its stated confidence: against answering alone, and gathered by hand.
+
+By hand means plain transformers: for every question a padded batch of each kind of prompt through all layers, and the
+output head in float32. It reads the same token sequences as the library, and its log-probabilities are compared.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,37 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from benchmarks.setting import Say, Setting
-from benchmarks.timing import alternate, medians
+from benchmarks.timing import Work, alternate, medians
+from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
-from secl.evidence import EvidenceKind
+from secl.backends.prompting import Prompting
+from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.lookahead import WINDOW
+from secl.prompts.orders import further_orders
 from secl.question import Question
 
-ANSWERED = "answered"
+ANSWERED, POSTERIOR, BY_HAND = "answered", "posterior", "by_hand"
 KINDS: dict[str, list[EvidenceKind]] = {
     ANSWERED: [],
-    "posterior": ["candidates"],
+    POSTERIOR: ["candidates"],
     "p_true": ["p_true"],
     "both": ["candidates", "p_true"],
 }
 """What is asked beside each answer."""
 
+PIECE = 6 * WINDOW
+"""Questions of one turn of a stream."""
+
+LogP = list[float]
+"""Of one question: letters under a further order, then likelihoods of all options, behind the question and alone."""
+
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Seconds and passes a question for each kind of evidence, and their ratio to answering alone."""
+    """Each kind of evidence over answering alone on some questions, and a stream of the posterior's against by hand."""
     model = setting.library()
     questions = setting.choices(setting.questions)
     model.meter.take()
@@ -33,14 +49,41 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     passes = {name: ask(model, questions, kinds) for name, kinds in KINDS.items()}
     for name in KINDS:
         say(f"{name}: {passes[name]:.2f} passes, {seconds[name] / seconds[ANSWERED]:.2f} times the seconds")
+    streamed = stream(setting, model, say)
     return {
-        "ratios": {"posterior_vs_answering": seconds["posterior"] / seconds[ANSWERED]},
+        "ratios": {
+            "posterior_vs_answering": streamed[POSTERIOR] / streamed[ANSWERED],
+            "posterior_vs_by_hand": streamed[BY_HAND] / streamed[POSTERIOR],
+        },
+        "fwd_equivalents": {POSTERIOR: passes[POSTERIOR]},
+        "seconds": {"stream_posterior": streamed},
         "evidence": {
             "seconds": seconds,
             "over_answering": {name: took / seconds[ANSWERED] for name, took in seconds.items()},
             "passes": passes,
+            "largest_difference_from_by_hand": largest_difference(setting, model, questions[: setting.rounds]),
         },
     }
+
+
+def stream(setting: Setting, model: LocalModel, say: Say) -> dict[str, float]:
+    """Seconds a question of answering, of the posterior's evidence with it, and of the same by hand, in turns."""
+    questions = setting.choices(setting.stream_questions)
+    hand, prompting = setting.by_hand(), model.prompting
+    seconds = dict.fromkeys((ANSWERED, POSTERIOR, BY_HAND), 0.0)
+    for number, begin in enumerate(range(0, len(questions), PIECE)):
+        piece = questions[begin : begin + PIECE]
+        works: dict[str, Work] = {
+            ANSWERED: partial(ask, model, piece, KINDS[ANSWERED]),
+            POSTERIOR: partial(ask, model, piece, KINDS[POSTERIOR]),
+            BY_HAND: partial(by_hand, hand, prompting, piece),
+        }
+        order = list(works)[:: -1 if number % 2 else 1]
+        for name, (took,) in alternate(1, {name: works[name] for name in order}).items():
+            seconds[name] += took
+        told = ", ".join(f"{name.replace('_', ' ')} {took:.0f} s" for name, took in seconds.items())
+        say(f"{begin + len(piece)} of {len(questions)} questions, {told}")
+    return {name: took / len(questions) for name, took in seconds.items()}
 
 
 def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[EvidenceKind]) -> float:
@@ -58,3 +101,61 @@ def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[Eviden
             tokens += model.meter.take().total
             plain += answer.plain_tokens
     return tokens / plain
+
+
+@torch.no_grad()
+def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -> list[LogP]:
+    """Answers with their confidences by the untouched model, and the posterior's evidence about all options."""
+    found: list[LogP] = []
+    with hand.model.disable_adapter():
+        for question in questions:
+            hand.answer({"question": question.text, "options": question.options})
+            orders = further_orders(len(question.options), 1)
+            letters = list(prompting.token_ids.letters[: len(question.options)])
+            rows = [list(row) for row in prompting.orders(question, orders)]
+            (last,) = read_rows(hand, rows, [len(row) - 1 for row in rows])
+            evidence: LogP = last[0, letters].tolist()
+            spans = prompting.spans(question, question.options)
+            count = len(question.options)
+            for batch in (spans[:count], spans[count:]):  # behind the question, and behind none
+                parts = read_rows(hand, [list(span.tokens[:-1]) for span in batch], [span.start - 1 for span in batch])
+                for span, log_p in zip(batch, parts, strict=True):
+                    own = torch.tensor(span.tokens[span.start :])
+                    evidence.append(log_p.gather(-1, own[:, None]).sum().item())
+            found.append(evidence)
+    return found
+
+
+def read_rows(hand: ByHand, rows: Sequence[list[int]], starts: Sequence[int]) -> list[Tensor]:
+    """Log-probabilities (n, vocabulary) of what follows each token of a row from `starts` on; one padded batch."""
+    longest = max(map(len, rows))
+    hidden = hand.model.get_base_model().model(
+        input_ids=torch.tensor([row + [0] * (longest - len(row)) for row in rows]),
+        attention_mask=torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows]),
+        use_cache=False,
+    )[0]
+    kept = [states[start : len(row)].float() for states, row, start in zip(hidden, rows, starts, strict=True)]
+    logits = [states @ hand.head.T for states in kept]
+    if hand.cap is not None:
+        logits = [hand.cap * torch.tanh(each / hand.cap) for each in logits]
+    return [each.log_softmax(-1) for each in logits]
+
+
+def largest_difference(setting: Setting, model: LocalModel, questions: Sequence[Question]) -> float:
+    """Between the log-probabilities of both ways: in bf16 a rounding, and nothing more."""
+    theirs = by_hand(setting.by_hand(), model.prompting, questions)
+    differences: list[float] = []
+    for question, other in zip(questions, theirs, strict=True):
+        model.prefetch([question], [KINDS[POSTERIOR]], weights_fixed=True)
+        own = in_order(model.compare_candidates(question, model.answer(question).reply))
+        differences += [abs(a - b) for a, b in zip(own, other, strict=True)]
+    return max(differences)
+
+
+def in_order(evidence: CandidateEvidence | None) -> LogP:
+    """The library's evidence as `by_hand` lists it: letters in the places of the further order."""
+    if evidence is None:
+        raise ValueError("there is no evidence about a question without a readable answer.")
+    letters = [order.log_p[number] for order in evidence.letters for number in order.order]
+    likelihoods = [each for each in evidence.likelihoods if each is not None]
+    return [*letters, *(each.given for each in likelihoods), *(each.alone for each in likelihoods)]

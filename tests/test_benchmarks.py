@@ -14,9 +14,22 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import by_hand, evidence, growth, limit, lookahead, memory, overhead, start_up, streams, timing, writing
+from benchmarks import (
+    busy,
+    by_hand,
+    evidence,
+    growth,
+    limit,
+    lookahead,
+    memory,
+    overhead,
+    start_up,
+    streams,
+    timing,
+    writing,
+)
 from benchmarks.__main__ import PARTS, main
-from benchmarks.peers.__main__ import compare, rows
+from benchmarks.peers.__main__ import WAYS, compare, rows
 from benchmarks.peers.ours import timed
 from benchmarks.setting import Setting
 from examples.secl_by_hand import secl
@@ -156,10 +169,22 @@ def test_plain_generation_writes_exactly_as_many_tokens_as_asked(tiny: Setting) 
 
 @pytest.mark.slow
 def test_evidence_is_timed_and_its_passes_are_counted(tiny: Setting) -> None:
-    results = evidence.measure(replace(tiny, questions=3), hush)
+    results = evidence.measure(replace(tiny, questions=3, stream_questions=6), hush)
     passes = results["evidence"]["passes"]
     assert passes["answered"] < passes["posterior"] < passes["both"]
-    assert results["ratios"]["posterior_vs_answering"] == results["evidence"]["over_answering"]["posterior"] > 0
+    assert results["fwd_equivalents"]["posterior"] == passes["posterior"]
+    stream = results["seconds"]["stream_posterior"]
+    assert results["ratios"]["posterior_vs_answering"] == stream["posterior"] / stream["answered"] > 0
+    assert results["ratios"]["posterior_vs_by_hand"] == stream["by_hand"] / stream["posterior"] > 0
+    assert results["evidence"]["largest_difference_from_by_hand"] < 1e-4
+
+
+@pytest.mark.slow
+def test_a_busy_machine_is_compared_with_a_quiet_one(tiny: Setting) -> None:
+    results = busy.measure(replace(tiny, questions=2), hush)
+    own = results["busy"]
+    assert results["ratios"]["busy_vs_quiet"] == own["busy_over_quiet"]["as_secl_starts"] > 0
+    assert set(own["quiet"]) == set(own["busy"]) == {"as_secl_starts", "as_torch_comes", "one_thread"}
 
 
 @pytest.mark.slow
@@ -279,15 +304,15 @@ def test_the_quiz_gives_what_it_has_where_a_stream_asks_for_more() -> None:
 def test_our_side_of_the_comparison_with_peers_scores_every_option(tiny: Setting) -> None:
     questions = tiny.choices(3)
     results = timed(tiny.library(), questions)
-    assert set(results) == {"answered", "scored", "prefetched"}
+    assert set(results) == {"answered", "scored", "sequence_probability", "prefetched"}
     assert all(way["scores"] == 12 and way["seconds"] > 0 for way in results.values())
     assert rows(questions)[0]["options"] == questions[0].options
 
 
 def test_peers_are_compared_by_the_seconds_that_they_tell() -> None:
     def says(took: float) -> list[str]:
-        part = {way: {"seconds": took} for way in ("answered", "scored")}
+        part = {way: {"seconds": took} for way in WAYS}
         return [sys.executable, "-c", f"print('loading'); print('{json.dumps(part)}')"]
 
     results = compare({"library": says(0.5), "lm_polygraph": says(1.0)}, 1)
-    assert results["ratio"] == {"answered": 2.0, "scored": 2.0}
+    assert results["ratio"] == dict.fromkeys(WAYS, 2.0)

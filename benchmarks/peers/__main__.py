@@ -1,4 +1,4 @@
-"""P(True) by lm-polygraph and by this library: the same questions, the same model folder, in turns.
+"""P(True) and sequence probability by lm-polygraph and by this library: the same questions and model folder, in turns.
 
     python -m benchmarks.peers ENVIRONMENT [--model smollm2] [--questions 16] [--rounds 3]
 
@@ -33,7 +33,7 @@ from secl.question import Question
 PACKAGES = ("torch==2.13.0", "lm-polygraph==0.7.0")
 """Installed one after the other, PyTorch first."""
 
-WAYS = ("answered", "scored")
+WAYS = ("answered", "scored", "sequence_probability")
 """What both sides do. The peer's `answered` gives P(True) of its answer, ours of all options."""
 
 
@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         took = seconds(lambda: results.update(compare(commands, setting.rounds)))
     print(json.dumps(results, indent=2))
     measured = {"machine": described(setting), "setting": sized(setting), "seconds": took}
-    section = {"peers": results, MEASURED: {"peers": measured}}
+    ratios = {"polygraph_p_true_vs_ours": results["ratio"]["answered"]}
+    section = {"ratios": ratios, "peers": results, MEASURED: {"peers": measured}}
     write_page(options.page, keep(options.out, setting.key, Setting().key, section))
 
 

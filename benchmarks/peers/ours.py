@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers.ours FOLDER QUESTIONS.json
 
-`polygraph.py` has the first two ways too.
+`polygraph.py` has all ways but the last.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ def scored(model: LocalModel, questions: list[Question]) -> None:
         model.score_p_true(question, ANSWER)
 
 
+def sequence_probability(model: LocalModel, questions: list[Question]) -> None:
+    """Answer and its log-probability, with the stated confidence and the entropy that come with it, one by one."""
+    for question in questions:
+        model.answer(question)
+
+
 def prefetched(model: LocalModel, questions: list[Question]) -> None:
     """The same as `answered`, for windows of 16 questions, as a stream is run."""
     by_library(model, questions, "scored")
@@ -42,7 +48,7 @@ def timed(model: LocalModel, questions: list[Question]) -> dict[str, Any]:
     """Seconds a question of each way, with nothing left over from the way before."""
     answered(model, questions[:1])
     results: dict[str, Any] = {}
-    for way in (answered, scored, prefetched):
+    for way in (answered, scored, sequence_probability, prefetched):
         model.restore(model.snapshot())
         start = time.perf_counter()
         way(model, questions)

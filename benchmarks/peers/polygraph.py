@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from lm_polygraph.estimators import PTrue  # type: ignore[import-not-found]
+from lm_polygraph.estimators import MaximumSequenceProbability, PTrue  # type: ignore[import-not-found]
 from lm_polygraph.stat_calculators import PromptCalculator  # type: ignore[import-not-found]
 from lm_polygraph.utils.estimate_uncertainty import estimate_uncertainty  # type: ignore[import-not-found]
 from lm_polygraph.utils.generation_parameters import GenerationParameters  # type: ignore[import-not-found]
@@ -41,6 +41,13 @@ def scored(model: Any, questions: list[dict[str, Any]]) -> list[float]:
     return scores
 
 
+def sequence_probability(model: Any, questions: list[dict[str, Any]]) -> list[float]:
+    """The usual call with the cheapest of its estimators: the probability of the answer (MSP)."""
+    estimator = MaximumSequenceProbability()
+    outputs = [estimate_uncertainty(model, estimator, input_text=question["prompt"]) for question in questions]
+    return [-float(output.uncertainty) for output in outputs]
+
+
 def main() -> None:
     logging.disable(logging.WARNING)
     folder, file = sys.argv[1:]
@@ -53,7 +60,7 @@ def main() -> None:
     model = WhiteboxModel(network, tokenizer, folder, "CausalLM", shortest, instruct=True)
     answered(model, questions[:1])
     results: dict[str, Any] = {}
-    for way in (answered, scored):
+    for way in (answered, scored, sequence_probability):
         start = time.perf_counter()
         scores = way(model, questions)
         results[way.__name__] = {"seconds": (time.perf_counter() - start) / len(questions), "scores": len(scores)}

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from secl.cli.machine import DEFAULTS
+from secl.cli import machine
+from secl.cli.machine import DEFAULTS, cpu_quota
 
 PRINT = """
 import json, os, sys
@@ -37,3 +39,36 @@ def test_importing_the_library_sets_nothing() -> None:
         [sys.executable, "-c", code], env=kept, capture_output=True, text=True, check=True, timeout=60
     )
     assert ended.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("limits", "quota"),
+    [
+        ({}, None),
+        ({"": "max 100000"}, None),
+        ({"": "150000 100000"}, 1.5),
+        ({"system.slice/secl.service": "200000 100000", "system.slice": "max 100000"}, 2.0),
+        ({"system.slice/secl.service": "400000 100000", "system.slice": "50000 100000"}, 0.5),
+        ({"": "unreadable"}, None),
+    ],
+)
+def test_the_quota_of_a_container_or_a_unit_is_the_least_around_it(
+    limits: dict[str, str], quota: float | None, tmp_path: Path
+) -> None:
+    assert cpu_quota(tmp_path) is None  # no such thing on other systems
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/system.slice/secl.service\n")
+    for group, limit in limits.items():
+        folder = tmp_path / "sys/fs/cgroup" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.max").write_text(f"{limit}\n")
+    assert cpu_quota(tmp_path) == quota
+
+
+def test_no_more_threads_are_started_than_the_quota_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cpu_quota", lambda: 1.5)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for own, threads in (({}, "2"), ({machine.THREADS: "5"}, "5")):
+        monkeypatch.setattr(os, "environ", dict(own))
+        machine.set_defaults()
+        assert os.environ == {**DEFAULTS, machine.THREADS: threads}

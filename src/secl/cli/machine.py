@@ -5,7 +5,9 @@ The command line makes them; a program that imports the library keeps its own. W
 
 from __future__ import annotations
 
+import math
 import os
+from pathlib import Path
 
 DEFAULTS = {
     # Threads that wait for each other's share of a matrix product sleep instead of spinning. On a machine with other
@@ -18,8 +20,36 @@ DEFAULTS = {
 }
 """Environment variables and their values: of the OpenMP runtime, of oneDNN, and of torch's own cache in front of it."""
 
+THREADS = "OMP_NUM_THREADS"
+
 
 def set_defaults() -> None:
     """Set what is not set; to be called before torch is imported. Processes that are started inherit it."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+    quota = cpu_quota()
+    # torch counts the cores of the machine, and more threads than cores wait for each other.
+    if quota is not None and quota < (os.cpu_count() or 1):
+        os.environ.setdefault(THREADS, str(math.ceil(quota)))
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Cores that a container or a unit of systemd may use (Linux, cgroup v2); None without a limit.
+
+    Args:
+        root: of the file system.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    group = Path(next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), ""))
+    limits: list[float] = []
+    for folder in [group, *group.parents]:  # the limits of the groups around it hold as well
+        try:
+            allowed, period = (root / "sys/fs/cgroup" / folder / "cpu.max").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        if allowed != "max":
+            limits.append(int(allowed) / int(period))
+    return min(limits, default=None)

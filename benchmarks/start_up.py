@@ -1,4 +1,4 @@
-"""How long a process takes to be ready: the library, its shell command, and the model, against bare Python."""
+"""How long a process takes to be ready, or to answer one question: the library, its shell command, and the model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,37 @@ from secl.backends.local.loading import load
 
 BARE = "python"
 ROUNDS = 5
+MAIN = "from secl.cli import main; main()"
 LIGHT = {
     BARE: ["-c", "pass"],
     "import_secl": ["-c", "import secl"],
-    "secl_help": ["-c", "from secl.cli import main; main()", "--help"],
+    "secl_help": ["-c", MAIN, "--help"],
 }
-HEAVY = {
-    "import_torch_and_transformers": ["-c", "import torch, transformers"],
-    "load_model": ["-c", "import sys; from secl.backends.local.model import LocalModel; LocalModel.load(sys.argv[1])"],
-}
+IMPORTS = "import_torch_and_transformers"
+QUESTION = "Who wrote Hamlet?"
+
+
+def heavy(model: str) -> dict[str, list[str]]:
+    """The processes that import PyTorch; "ask_imports" imports what "ask" does, and loads no model."""
+    asked = ["ask", QUESTION, "--model", model]
+    imported = "from secl.cli import main; from secl.backends.local.model import LocalModel; import secl.runs.loading"
+    loaded = "import sys; from secl.backends.local.model import LocalModel; LocalModel.load(sys.argv[1])"
+    return {
+        IMPORTS: ["-c", "import torch, transformers"],
+        "ask_imports": ["-c", imported],
+        "load_model": ["-c", loaded, model],
+        "ask": ["-c", MAIN, *asked],
+    }
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Seconds of every command, the model's conversion being done and on disk."""
+    """Seconds of every command, the model's conversion being done and on disk; the heavy ones also over `IMPORTS`."""
     load(setting.model, device="cpu")
-    commands = {**LIGHT, **HEAVY, "load_model": [*HEAVY["load_model"], setting.model]}
-    each = start(commands, ROUNDS)
+    commands = heavy(setting.model)
+    each = start({**LIGHT, **commands}, ROUNDS)
     say(", ".join(f"{name.replace('_', ' ')} {took:.2f} s" for name, took in each.items()))
-    return {"start_up": each}
+    ratios = {f"{name}_vs_imports": each[name] / each[IMPORTS] for name in commands if name != IMPORTS}
+    return {"start_up": {**each, **ratios}}
 
 
 def start(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:

@@ -233,9 +233,17 @@ def test_a_long_stream_is_run_resumed_and_reported(tmp_path: Path, sketched: Non
 
 
 def test_the_memory_of_a_run_is_more_than_its_weights(tiny: Setting) -> None:
-    results = memory.fill(tiny)
+    results = memory.fill("run", tiny)
     assert results["weights_bytes"] > 4 * 20_000
     assert results["peak_bytes"] >= results["imports_bytes"] > results["weights_bytes"]
+
+
+def test_the_memory_of_loading_and_converting_is_that_of_processes_of_their_own(tiny: Setting) -> None:
+    said: list[str] = []
+    results = memory.measure(tiny, said.append)["memory"]
+    assert results["load"]["weights_bytes"] > 4 * 20_000
+    assert "convert" not in results  # a folder needs none
+    assert [line.split(":")[0] for line in said] == ["run", "load"]
 
 
 def test_processes_are_started_and_timed() -> None:

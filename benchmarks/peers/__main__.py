@@ -26,7 +26,8 @@ from benchmarks.__main__ import ROOT, described, sized
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
 from benchmarks.writing import MEASURED, keep, write_page
-from secl.backends.local.loading import choose_dtype, convert_gguf, locate
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.loading import choose_dtype, locate
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 

@@ -77,7 +77,7 @@ def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_
         ("missing", "there is no model"),
         ("folder", "no config.json"),
         ("text.gguf", "not a GGUF file"),
-        ("empty.gguf", "cannot be loaded"),
+        ("empty.gguf", "not a GGUF file"),
         ("model.bin", "neither a model folder nor a .gguf file"),
         ("broken", "cannot be loaded"),
         ("nonsense.gguf", "architecture nonsense is not supported"),

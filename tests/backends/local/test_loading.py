@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from secl.backends.local.loading import choose_device, choose_dtype, convert_gguf, load, locate
+from secl.backends.local.loading import choose_device, choose_dtype, load, locate
 from secl.backends.local.presets import PRESETS
-from secl.errors import ModelError, ParameterError, StorageError
+from secl.errors import ModelError, ParameterError
 from tests.tiny import tiny_folder
 
 
@@ -52,24 +52,6 @@ def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text("hello")
     with pytest.raises(ModelError, match="neither"):
         locate(str(tmp_path / "model.txt"))
-
-
-def test_a_conversion_without_room_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
-    file = tmp_path / "big.gguf"
-    file.write_bytes(b"GGUF" + bytes(1000))
-    with pytest.raises(StorageError, match="free"):
-        convert_gguf(file, torch.float32)
-
-
-def test_a_broken_conversion_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
-    file = tmp_path / "broken.gguf"
-    file.write_bytes(b"not a model at all")
-    with pytest.raises(ModelError, match=r"broken\.gguf"):
-        convert_gguf(file, torch.float32)
-    assert list((tmp_path / "cache" / "models").iterdir()) == []
 
 
 @pytest.mark.slow

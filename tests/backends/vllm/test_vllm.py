@@ -18,7 +18,8 @@ import httpx
 import pytest
 import torch
 
-from secl.backends.local.loading import convert_gguf, locate
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.loading import locate
 from secl.backends.local.model import LocalModel
 from secl.backends.vllm.model import VllmModel
 from secl.calibrator import Calibrator

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import importlib.util
-import io
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from secl.backends.local.conversion import convert_gguf, sampled_digest
+from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
-from secl.errors import ModelError, ParameterError, StorageError
+from secl.errors import ModelError, ParameterError
 from secl.settings import Device, Dtype
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-_LOADING_ERRORS = (
-    OSError,
-    ValueError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    ImportError,
-    AttributeError,
-    SafetensorError,
-)
-SAMPLE_BLOCKS, BLOCK = 64, 65536
 
 
 @dataclass(frozen=True)
@@ -157,58 +141,6 @@ def _packaged_gguf(package: str) -> Path:
     return files[0]
 
 
-def cache_folder() -> Path:
-    """Where converted models are kept: SECL_CACHE, else the user's cache folder."""
-    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
-    return Path(base).expanduser() / "models"
-
-
-def convert_gguf(path: Path, precision: torch.dtype) -> Path:
-    """Dequantise a GGUF file once into a cached safetensors folder, which then loads in under a second.
-
-    Raises:
-        ModelError: not a GGUF file, or an architecture that transformers cannot read.
-        StorageError: not enough free disk for the converted model.
-    """
-    kind = str(precision).removeprefix("torch.")
-    folder = cache_folder() / f"{path.stem}-{_sampled_digest(path)[:16]}-{kind}"
-    if (folder / "config.json").is_file():
-        return folder
-    needed = path.stat().st_size * 8
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(folder.parent).free
-        unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
-    except OSError as problem:
-        raise StorageError(
-            f"the converted {path.name} cannot be kept in {folder.parent}: {problem.strerror}; set SECL_CACHE to a "
-            "folder that can be written."
-        ) from problem
-    try:
-        if free < needed:
-            raise StorageError(f"converting {path.name} needs about {needed / 1e9:.1f} GB free in {folder.parent}.")
-        with as_model_error(str(path)), quiet():
-            _convert(path, unfinished, precision)
-        unfinished.chmod(0o755)
-        with contextlib.suppress(OSError):  # another process converted it first
-            unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return folder
-
-
-def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
-    where = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
-    tokenizer = AutoTokenizer.from_pretrained(**where)
-    model = AutoModelForCausalLM.from_pretrained(**where, dtype=precision)
-    # The loaded weights are plain tensors, but transformers still marks the model as quantised.
-    model.hf_quantizer, model.is_quantized, model.quantization_method = None, False, None
-    model.config.__dict__.pop("quantization_config", None)
-    model.config.architectures = [type(model).__name__]
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
 def choose_device(device: str) -> torch.device:
     """The device for a name; "auto" prefers CUDA, then MPS, then the CPU.
 
@@ -252,41 +184,7 @@ def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -
     if isinstance(source, Path):
         for file in sorted(source.iterdir()):
             if file.suffix in {".safetensors", ".bin"} or file.name == "tokenizer.json":
-                digest.update(_sampled_digest(file).encode())
+                digest.update(sampled_digest(file).encode())
     else:
         digest.update(f"{name}@{getattr(config, '_commit_hash', None)}".encode())
     return digest.hexdigest()
-
-
-def _sampled_digest(file: Path) -> str:
-    """sha256 of a file's size and of evenly spread blocks: enough to tell files apart without reading gigabytes."""
-    size = file.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with file.open("rb") as stream:
-        for block in range(SAMPLE_BLOCKS):
-            stream.seek(max(0, size - BLOCK) * block // (SAMPLE_BLOCKS - 1))
-            digest.update(stream.read(BLOCK))
-    return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def as_model_error(name: str) -> Iterator[None]:
-    """transformers reports an unreachable, broken or unsupported model in many ways; the user needs one sentence."""
-    try:
-        yield
-    except _LOADING_ERRORS as problem:
-        lines = str(problem).strip().splitlines()
-        first = lines[0] if lines else type(problem).__name__
-        raise ModelError(f"the model {name!r} cannot be loaded: {first}") from problem
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Our own progress speaks to the user; the bars and hints of transformers stay silent."""
-    verbosity = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        transformers.logging.set_verbosity(verbosity)

@@ -12,7 +12,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from secl.backends.local.adapter import Adapter, parse_layers
-from secl.backends.local.loading import as_model_error, choose_device, choose_dtype, convert_gguf, locate, quiet
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.guard import as_model_error, quiet
+from secl.backends.local.loading import choose_device, choose_dtype, locate
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.errors import ParameterError
 

@@ -10,7 +10,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from secl.backends.entailment import Pair
-from secl.backends.local.loading import as_model_error, fingerprint_of, quiet
+from secl.backends.local.guard import as_model_error, quiet
+from secl.backends.local.loading import fingerprint_of
 from secl.errors import ModelError
 from secl.question import Question
 

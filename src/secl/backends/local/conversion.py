@@ -1,0 +1,189 @@
+"""A GGUF file as a folder of safetensors: converted once, kept, and mapped into memory by every later load."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from secl.backends.local.guard import as_model_error, quiet
+from secl.errors import ModelError, StorageError
+
+SAMPLE_BLOCKS, BLOCK = 64, 65536
+
+IN_ROWS = ("llama", "qwen2")
+"""Kinds of models that are converted a few rows at a time, because it is known how GGUF stores their weights."""
+
+ROWS_BYTES = 2**24
+"""Most bytes of rows that are dequantised, in float32, at a time."""
+
+SAFETENSORS_NAMES = {torch.bfloat16: "BF16", torch.float16: "F16", torch.float32: "F32"}
+
+Advance = Callable[[int], None]
+"""Says that so many more bytes are written."""
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: SECL_CACHE, else the user's cache folder."""
+    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
+    return Path(base).expanduser() / "models"
+
+
+def convert_gguf(path: Path, precision: torch.dtype) -> Path:
+    """Dequantise a GGUF file once into a cached safetensors folder, which then loads in under a second.
+
+    Raises:
+        ModelError: not a GGUF file, or an architecture that transformers cannot read.
+        StorageError: not enough free disk for the converted model.
+    """
+    kind = str(precision).removeprefix("torch.")
+    folder = cache_folder() / f"{path.stem}-{sampled_digest(path)[:16]}-{kind}"
+    if (folder / "config.json").is_file():
+        return folder
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ModelError(f"{path} is not a GGUF file.")
+    from gguf import GGUFReader  # only a conversion needs it
+
+    with as_model_error(str(path)), quiet():
+        stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
+    unfinished = _new_folder(path, folder.parent, size)
+    try:
+        with _progress(path, folder, size) as advance, as_model_error(str(path)):
+            with quiet():
+                AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(unfinished)
+            if config.model_type in IN_ROWS:
+                _write_in_rows(unfinished, stored, config, precision, advance)
+            else:
+                _write_whole(unfinished, path, precision)
+        unfinished.chmod(0o755)
+        with contextlib.suppress(OSError):  # another process converted it first
+            unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def sampled_digest(file: Path) -> str:
+    """sha256 of a file's size and of evenly spread blocks: enough to tell files apart without reading gigabytes."""
+    size = file.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    with file.open("rb") as stream:
+        for block in range(SAMPLE_BLOCKS):
+            stream.seek(max(0, size - BLOCK) * block // (SAMPLE_BLOCKS - 1))
+            digest.update(stream.read(BLOCK))
+    return digest.hexdigest()
+
+
+def _new_folder(path: Path, parent: Path, size: int) -> Path:
+    """An empty folder for a conversion that writes `size` bytes."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(parent).free
+        if free < size:
+            raise StorageError(f"converting {path.name} needs about {decimal(size)} free in {parent}.")
+        return Path(tempfile.mkdtemp(dir=parent))
+    except OSError as problem:
+        raise StorageError(
+            f"the converted {path.name} cannot be kept in {parent}: {problem.strerror}; set SECL_CACHE to a "
+            "folder that can be written."
+        ) from problem
+
+
+@contextlib.contextmanager
+def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
+    """Says what is written where, and shows a bar in a terminal. Until something is written, the bar is busy."""
+    screen = Console(file=sys.stderr, markup=False, highlight=False)
+    screen.print(f"secl: {path.name} is converted once: about {decimal(size)} in {folder}.", soft_wrap=True)
+    columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda written: bar.update(task, total=size, advance=written)
+
+
+def _write_in_rows(
+    folder: Path, stored: Mapping[str, Any], config: Any, precision: torch.dtype, advance: Advance
+) -> None:
+    """Write configuration and weights as `save_pretrained` would, with a few rows in memory at a time."""
+    from gguf import dequantize
+
+    with torch.device("meta"), quiet():
+        model = AutoModelForCausalLM.from_config(config, dtype=precision)
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    weights = _weights_of(model, stored)
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(_header({name: tuple(map(int, tensor.shape[::-1])) for name, tensor in weights.items()}, precision))
+        for name, tensor in weights.items():
+            rows = _in_order(name, tensor.data, config)
+            step = max(1, ROWS_BYTES * len(rows) // (4 * int(tensor.n_elements)))
+            for start in range(0, len(rows), step):
+                values = torch.tensor(dequantize(rows[start : start + step], tensor.tensor_type)).to(precision)
+                advance(file.write(values.view(torch.uint8).numpy().tobytes()))
+
+
+def _weights_of(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored tensors under the names that the model has for them, in the order of these."""
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == model.config.model_type)
+    names = get_tensor_name_map(kind, model.config.num_hidden_layers)
+    weights = {}
+    for name, _ in sorted(model.named_parameters()):  # what is shared comes once
+        found = stored.get(names.get_name(name, (".weight", ".bias")))
+        if found is None:
+            raise ValueError(f"the weights of {name} are not in the file.")
+        weights[name] = found
+    return weights
+
+
+def _in_order(name: str, rows: Any, config: Any) -> Any:
+    """The rows of a weight as transformers orders them.
+
+    GGUF has those of Llama's queries and keys in pairs that its rotary embedding turns together; transformers has the
+    first of all pairs of a head, then the second.
+    """
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
+    if config.model_type != "llama" or heads is None:
+        return rows
+    return rows.reshape(heads, -1, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def _header(shapes: Mapping[str, tuple[int, ...]], precision: torch.dtype) -> bytes:
+    """What a safetensors file begins with: its length, then names, shapes and places as JSON."""
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        begin, end = end, end + math.prod(shape) * precision.itemsize
+        entries[name] = {"dtype": SAFETENSORS_NAMES[precision], "shape": shape, "data_offsets": (begin, end)}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _write_whole(folder: Path, path: Path, precision: torch.dtype) -> None:
+    """Write configuration and weights by way of the whole model in memory."""
+    with quiet():
+        model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=precision)
+        # The loaded weights are plain tensors, but transformers still marks the model as quantised.
+        model.hf_quantizer, model.is_quantized, model.quantization_method = None, False, None
+        model.config.__dict__.pop("quantization_config", None)
+        model.config.architectures = [type(model).__name__]
+        model.save_pretrained(folder)

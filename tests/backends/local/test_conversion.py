@@ -1,0 +1,153 @@
+"""GGUF files become safetensors folders: the same bits, whichever way, in little memory, and said before it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+
+from secl.backends.local import conversion
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.loading import load, locate
+from secl.errors import ModelError, StorageError
+from tests.tiny import tiny_model, tiny_tokenizer
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Conversions of a test are its own."""
+    monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+def tiny_gguf(path: Path, family: str, *, without: str = "") -> Path:
+    """A tiny random model of a family as llama.cpp would store it, its matrices in blocks of 8 bits."""
+    model, tokenizer = tiny_model(family), tiny_tokenizer()
+    config = model.config
+    writer = gguf.GGUFWriter(str(path), family)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    vocabulary = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(vocabulary["vocab"], key=vocabulary["vocab"].__getitem__))
+    writer.add_token_types([3, 3, *[1] * (len(vocabulary["vocab"]) - 2)])
+    writer.add_token_merges([" ".join(merge) for merge in vocabulary["merges"]])
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+    kind = next(kind for kind, name in gguf.MODEL_ARCH_NAMES.items() if name == family)
+    names = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
+    for name, parameter in model.named_parameters():
+        values = as_stored(name, parameter.detach().numpy(), config)
+        stored = gguf.GGMLQuantizationType.Q8_0 if values.ndim == 2 else gguf.GGMLQuantizationType.F32
+        if name != without:
+            own = names.get_name(name, (".weight", ".bias"))
+            writer.add_tensor(own, gguf.quantize(values, stored), raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def as_stored(name: str, values: np.ndarray, config: Any) -> np.ndarray:
+    """Rows of queries and keys as llama.cpp's converter orders them for Llama."""
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
+    if config.model_type != "llama" or heads is None:
+        return values
+    return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def both_ways(file: Path, precision: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, bytes]]:
+    """All files of a conversion in rows, and of one by way of transformers' own model in memory."""
+    found = []
+    for kinds in (conversion.IN_ROWS, ()):
+        with monkeypatch.context() as patch:
+            patch.setattr(conversion, "IN_ROWS", kinds)
+            patch.setenv("SECL_CACHE", str(file.parent / f"{len(kinds)} kinds"))
+            found.append(files(convert_gguf(file, precision)))
+    return found
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_rows_are_converted_to_the_files_that_transformers_writes(
+    family: str, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "ROWS_BYTES", 1000)  # seven rows of 32 values, so the last are fewer
+    in_rows, whole = both_ways(tiny_gguf(tmp_path / "tiny.gguf", family), precision, monkeypatch)
+    assert in_rows == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32])
+def test_the_embedded_model_is_converted_to_the_files_that_transformers_writes(
+    smollm2: str, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "smollm2.gguf"
+    file.symlink_to(locate(smollm2))
+    in_rows, whole = both_ways(file, precision, monkeypatch)
+    assert in_rows == whole
+
+
+def test_a_converted_model_computes_what_was_stored(tmp_path: Path) -> None:
+    loaded = load(str(tiny_gguf(tmp_path / "tiny.gguf", "llama")), dtype="fp32")
+    tokens = torch.arange(40)[None]
+    with torch.no_grad():
+        ours, original = loaded.model(tokens).logits, tiny_model("llama")(tokens).logits
+    assert torch.corrcoef(torch.stack([ours.flatten(), original.flatten()]))[0, 1] > 0.99  # 8 bits a weight
+
+
+def test_what_a_conversion_takes_is_said_once_and_it_is_kept(
+    tmp_path: Path, own_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf", "llama")
+    folder = convert_gguf(file, torch.float32)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert folder.parent == own_cache
+    assert line.startswith("secl: tiny.gguf is converted once: about ")
+    assert line.endswith(f" in {folder}.")
+    assert convert_gguf(file, torch.float32) == folder
+    assert capsys.readouterr().err == ""
+
+
+def test_a_conversion_without_room_is_refused_before_it_starts(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf", "llama")
+    size = sum(parameter.numel() for parameter in tiny_model("llama").parameters()) * 2
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size - 1}))
+    with pytest.raises(StorageError, match=r"converting tiny\.gguf needs about .* kB free in"):
+        convert_gguf(file, torch.bfloat16)
+    assert list(own_cache.iterdir()) == []
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size}))
+    assert convert_gguf(file, torch.bfloat16).is_dir()
+
+
+def test_a_broken_conversion_leaves_nothing_behind(tmp_path: Path, own_cache: Path) -> None:
+    file = tiny_gguf(tmp_path / "broken.gguf", "llama", without="model.layers.1.mlp.up_proj.weight")
+    with pytest.raises(ModelError, match=r"broken\.gguf.*model\.layers\.1\.mlp\.up_proj\.weight are not in the file"):
+        convert_gguf(file, torch.float32)
+    assert list(own_cache.iterdir()) == []
+
+
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, own_cache: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"not a model at all")
+    with pytest.raises(ModelError, match=r"model\.gguf is not a GGUF file"):
+        convert_gguf(file, torch.float32)
+    assert not own_cache.exists()

@@ -6,11 +6,13 @@ take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from cyclopts import Parameter
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     model_validator,
@@ -26,8 +28,23 @@ AnswerWeights = Literal["adapted", "frozen"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
-"""Where the network computes."""
+Quantize = Literal["8bit", "4bit"]
+"""In how many bits the linear layers of the network's body are kept."""
+
+
+def check_device(name: str) -> str:
+    """Check the name of a device, and return it.
+
+    Raises:
+        ParameterError: it is none.
+    """
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise ParameterError(f"device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1.")
+    return name
+
+
+Device = Annotated[str, AfterValidator(check_device)]
+"""Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
 PTrueKind = Literal["vocabulary", "pair"]
 """P("True") over the full vocabulary, or against "False" alone."""
@@ -81,7 +98,18 @@ class ModelSettings(Settings):
     )
     endpoint: Names = Field((), description="Address of that server; repeat it for a fleet of vLLM servers.")
     dtype: Dtype = Field("auto", description="Precision of the network's body.")
-    device: Device = Field("auto", description="Where the network computes.")
+    device: Device = Field("auto", description="Where the network computes: auto, cpu, cuda, cuda:1, ... or mps.")
+    device_map: str | None = Field(
+        None,
+        description="For a model larger than one device: auto spreads it, or a JSON file says where each layer lies.",
+    )
+    quantize: Quantize | None = Field(
+        None,
+        description="Keep the linear layers of the body in 8bit or 4bit (bitsandbytes); the adapter stays float32.",
+    )
+    max_batch_tokens: int | None = Field(
+        None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."
+    )
     answer_weights: AnswerWeights | None = Field(
         None, description="Whose weights write the answers: adapted in a run, frozen on a server."
     )
@@ -100,10 +128,13 @@ class ModelSettings(Settings):
             raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
         if self.engine == "openai" and len(self.endpoint) != 1:
             raise ParameterError("--engine openai needs the address of one server; give it with --endpoint URL.")
-        if self.engine == "openai" and (self.dtype, self.device) != ("auto", "auto"):
+        if self.device_map is not None and self.device != "auto":
             raise ParameterError(
-                "a server computes as it was started; leave dtype and device out with --engine openai."
+                f"device_map says where each layer computes, and device is {self.device!r}; leave one of them out."
             )
+        for name in ("dtype", "device", "device_map", "quantize", "max_batch_tokens"):
+            if self.engine == "openai" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
         return self
 
     @property

@@ -75,12 +75,30 @@ KINDS: dict[str, tuple[object, ...]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["stream", "burst", "question", *KINDS])
+LARGE = ("spread", "4bit")
+"""A model that is spread over places (two of six layers are on the disk, also the adapted one), or quantised."""
+
+
+def large(kind: str, folder: Path) -> tuple[object, ...]:
+    """The settings of a kind of large model."""
+    if kind != "spread":
+        pytest.importorskip("bitsandbytes", reason="the extra secl[quantize] is not installed")
+        return "--quantize", kind
+    places = {f"model.layers.{number}": "disk" if number in (2, 5) else "cpu" for number in range(6)}
+    ends = dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
+    (folder / "places.json").write_text(json.dumps(ends | places))
+    return "--device-map", folder / "places.json"
+
+
+@pytest.fixture(scope="module", params=["stream", "burst", "question", *KINDS, *LARGE])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     open_too = request.param in ("burst", "posterior")
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
-    kind = KINDS.get(request.param, ("--accumulate", request.param))
+    if request.param in LARGE:
+        kind = large(request.param, folder)
+    else:
+        kind = KINDS.get(request.param, ("--accumulate", request.param))
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
     return made
@@ -209,6 +227,8 @@ REFUSALS = [
     (("--delta", "0.3", "--seed", "7"), "(delta: 0.15 there, 0.3 here; seed: 42 there, 7 here)"),
     (("--benchmarks", "capitals"), "either a stream of benchmarks or a file of questions"),
     (("--out", "elsewhere"), "leave --out away"),
+    (("--quantize", "4bit"), "(quantize: default there, 4bit here); start a new run."),
+    (("--max-batch-tokens", "500"), "(max_batch_tokens: default there, 500 here)"),
 ]
 
 

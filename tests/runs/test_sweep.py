@@ -156,7 +156,8 @@ def test_a_name_depends_on_the_settings_alone(tmp_path: Path) -> None:
 
 def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> None:
     settings = RunSettings.of({"benchmarks": ("capitals",)})
-    elsewhere = RunSettings.of({"benchmarks": ("capitals",), "data": "/elsewhere", "device": "cpu"})
+    there = {"data": "/elsewhere", "device_map": "auto"}
+    elsewhere = RunSettings.of({"benchmarks": ("capitals",), **there})
     assert run_name(elsewhere) == run_name(settings)
 
 

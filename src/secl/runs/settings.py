@@ -22,8 +22,11 @@ from secl.signals import Signal, make_signal
 SERVED = "served"
 """Stands in a server's recipe where a run has the benchmarks of its stream."""
 
-MACHINE_SETTINGS = ("data", "device", "endpoint")
+MACHINE_SETTINGS = ("data", "device", "device_map", "endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
+
+LATER_SETTINGS = ("quantize", "max_batch_tokens")
+"""Settings that earlier releases did not have; where they are None a run is named as it was then."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
 """Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
@@ -214,7 +217,7 @@ def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups = nested(values)
     elsewhere = groups.get("model", {}).get("engine") == "openai"
-    for name in ("questions", "data", "nli", *([] if elsewhere else ["model"])):
+    for name in ("questions", "data", "device_map", "nli", *([] if elsewhere else ["model"])):
         group, key = FLAT_NAMES[name]
         value = groups.get(group, {}).get(key)
         if isinstance(value, str) and (path := _path(name, value)):
@@ -226,6 +229,8 @@ def _path(name: str, value: str) -> str | None:
     """The path that a setting means; None where it names something else."""
     if name in ("questions", "data"):
         return value
+    if name == "device_map":
+        return None if value == "auto" else value
     path = os.path.expanduser(value)
     if name == "nli":
         return path if os.path.isdir(path) else None

@@ -109,10 +109,9 @@ def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) 
     agree(records, list(Calibrator(make_model(), **settings).run(iter(questions))))
 
 
-def test_questions_share_a_pass_up_to_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "GROUP_TOKENS", 10)
-    assert batching.groups([4, 5, 2, 30, 1, 9]) == [[0, 1], [2], [3], [4, 5]]
-    assert batching.groups([]) == []
+def test_questions_share_a_pass_up_to_its_size() -> None:
+    assert batching.groups([4, 5, 2, 30, 1, 9], 10) == [[0, 1], [2], [3], [4, 5]]
+    assert batching.groups([], 10) == []
 
 
 def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: MakeModel) -> None:

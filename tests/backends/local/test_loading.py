@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from secl.backends.local.loading import choose_device, choose_dtype, load, locate
+from secl.backends.local.loading import choose_dtype, load, locate
+from secl.backends.local.placement import choose_device
 from secl.backends.local.presets import PRESETS
 from secl.errors import ModelError, ParameterError
 from tests.tiny import tiny_folder
@@ -71,5 +72,5 @@ def test_devices_and_precisions_are_checked() -> None:
     with pytest.raises(ParameterError, match="dtype"):
         choose_dtype("int4", cpu)
     if not torch.cuda.is_available():
-        with pytest.raises(ModelError, match="no cuda"):
-            choose_device("cuda")
+        with pytest.raises(ModelError, match=r"no cuda:1 device; use --device auto\.$"):
+            choose_device("cuda:1")

@@ -13,10 +13,14 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.integrations import dequantize_module_weight
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from secl.backends.local.model_parts import layers_of
+from secl.backends.local.placement import weights_at_hand
+from secl.backends.local.quantisation import keep_gradients
 from secl.errors import ModelError, ParameterError
 
 FIRST_MOMENT, SECOND_MOMENT, STEP = "exp_avg", "exp_avg_sq", "step"
@@ -95,13 +99,15 @@ class Adapter:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             try:
-                with warnings.catch_warnings():
+                # Its weights go where those of the adapted modules are.
+                with warnings.catch_warnings(), weights_at_hand(_adapted(model, layers, modules)):
                     # PEFT asks transformers for a deprecated name, and announces what it does for Conv1D modules.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
                     self.peft = get_peft_model(model, config)
             except ValueError as problem:
                 raise ModelError(f"LoRA does not fit {type(model).__name__}: {problem}") from problem
         self.peft.eval()
+        keep_gradients(model)
         self.config = config
         self.version = self.updates = 0
         self.learning_rate = learning_rate
@@ -178,7 +184,8 @@ class Adapter:
             scale = module.scaling["default"]
             delta = scale * module.lora_B["default"].weight.detach().float() @ module.lora_A["default"].weight.float()
             change += delta.square().sum().item()
-            base += module.get_base_layer().weight.detach().float().square().sum().item()
+            with weights_at_hand([module.get_base_layer()]):
+                base += dequantize_module_weight(module.get_base_layer()).detach().float().square().sum().item()
         return math.sqrt(change / base)
 
     def snapshot(self) -> bytes:
@@ -216,6 +223,12 @@ class Adapter:
             tensor = tensors.get(name)
             if tensor is None or tensor.shape != parameter.shape:
                 raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+
+
+def _adapted(model: Any, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
+    """The linear modules that LoRA goes onto."""
+    chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
+    return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]
 
 
 def _read(stored: bytes) -> dict[str, Tensor]:

@@ -18,6 +18,8 @@ from secl.backends.local.fast.select_network import check_usable, connect
 from secl.backends.local.fast.shared_network import UNLIMITED, Nodes
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of
+from secl.backends.local.placement import compute_device, described_devices
+from secl.backends.local.quantisation import described_weights
 from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
@@ -121,8 +123,11 @@ class LocalBackend:
         loaded: from `secl.backends.local.loading.load`.
         settings: of the adapter and its training; what they leave open comes from the model's preset.
         seed: of the adapter's initial weights.
+        max_batch_tokens: most tokens in a pass that several questions share; None for `GROUP_TOKENS` where they are
+            read, and for no limit where texts are written.
 
     Attributes:
+        device: its home (`secl.backends.local.placement`).
         network: the fast path through the model, or the plain one.
         writer: writes texts.
         distiller: trains the adapter.
@@ -130,12 +135,16 @@ class LocalBackend:
 
     writes_apart = False
 
-    def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
+    def __init__(
+        self, loaded: Loaded, settings: AdapterSettings, *, seed: int, max_batch_tokens: int | None = None
+    ) -> None:
         model, preset = loaded.model, loaded.preset
         self.name = loaded.name
         self.tau = preset.tau
         self.fingerprint = loaded.fingerprint
         self.model = model
+        self.device = compute_device(model)
+        self.max_batch_tokens = max_batch_tokens
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
         layers = parse_layers(settings.layers or preset.layers, model.config.num_hidden_layers)
         self.adapter = Adapter(
@@ -152,11 +161,11 @@ class LocalBackend:
         check_usable(loaded.name, model, sample)
         self.network = connect(model, self.adapter, min(layers), sample)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
-        self.writer = Writer(model, self.rules, loaded.written)
+        self.writer = Writer(model, self.rules, loaded.written, max_batch_tokens)
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
-        special = torch.tensor(self.token_ids.special, device=model.device)
-        self._digits = torch.tensor(self.token_ids.digits, device=model.device)
-        self._rows = _Rows(self.network.head, special, model.device)
+        special = torch.tensor(self.token_ids.special, device=self.device)
+        self._digits = torch.tensor(self.token_ids.digits, device=self.device)
+        self._rows = _Rows(self.network.head, special, self.device)
 
     @property
     def learner(self) -> LocalBackend:
@@ -164,16 +173,16 @@ class LocalBackend:
 
     @property
     def environment(self) -> dict[str, str | int]:
-        device = self.model.device
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+        quantised = described_weights(self.model)
         return {
-            "device": name,
+            "device": described_devices(self.model),
             "dtype": str(self.model.dtype).removeprefix("torch."),
+            **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
         }
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
-        shares = passes(self.network, [bundle.sequences for bundle in bundles])
+        shares = passes(self.network, [bundle.sequences for bundle in bundles], self.max_batch_tokens)
         return [
             LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)
         ]

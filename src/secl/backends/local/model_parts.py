@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from accelerate.utils import align_module_device
 from torch import Tensor, nn
 
 from secl.errors import ModelError
@@ -14,7 +15,7 @@ FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 
 class Head(Protocol):
-    """From final hidden states to logits."""
+    """From final hidden states to logits, which are on the same device."""
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
         """Logits (N, R) of the vocabulary rows `ids` (R,) in float32."""
@@ -53,13 +54,16 @@ class LinearHead:
         return cls(module, getattr(model.config, "final_logit_softcapping", None))
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        logits = hidden.float() @ self.module.weight[ids].float().T  # type: ignore[index]
-        if getattr(self.module, "bias", None) is not None:
-            logits = logits + self.module.bias[ids].float()  # type: ignore[index]
-        return self._cap(logits)
+        module: Any = self.module
+        with align_module_device(module):  # its weights may lie on the disk
+            ids = ids.to(module.weight.device)
+            logits = hidden.to(ids.device).float() @ module.weight[ids].float().T
+            if getattr(module, "bias", None) is not None:
+                logits = logits + module.bias[ids].float()
+        return self._cap(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        logits = self._cap(self.module(hidden).float())
+        logits = self._cap(self.module(hidden).float()).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
+from secl.backends.local.placement import compute_device
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
@@ -29,7 +30,7 @@ def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Wr
         writing: how; `max_tokens` is given.
     """
     with torch.no_grad():
-        tokens = torch.tensor([list(prompt)], device=model.device)
+        tokens = torch.tensor([list(prompt)], device=compute_device(model))
         cache = DynamicCache(config=model.config)
         logits = _forward(model, tokens, cache, len(prompt))
     # The prompt goes through the network once for all texts.
@@ -56,9 +57,10 @@ class _Text(FreeText):
     ) -> None:
         super().__init__(rules, prompt, writing, number)
         self.model = model
+        self._device = logits.device
         self._length = len(prompt)
         self._cache, self._logits = cache, logits
-        self._generator = torch.Generator(model.device).manual_seed(writing.seed + number)
+        self._generator = torch.Generator(self._device).manual_seed(writing.seed + number)
         self._latest = 0
         self._warpers: list[Any] = []
         if writing.temperature not in (0, 1):
@@ -70,7 +72,7 @@ class _Text(FreeText):
     def step(self) -> Piece:
         """Write the next token."""
         if self.written:
-            latest = torch.tensor([[self._latest]], device=self.model.device)
+            latest = torch.tensor([[self._latest]], device=self._device)
             self._logits = _forward(self.model, latest, self._cache, self._length + self.written)
         self._latest = self._choose()
         top = self.writing.top_logprobs

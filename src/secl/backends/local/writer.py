@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from secl.backends.generation import Draft, TextRules
+from secl.backends.local.placement import compute_device
 from secl.backends.sampling import draw
 
 REMEMBERED = 1024
@@ -25,19 +26,46 @@ class Writer:
         model: a transformers causal language model.
         rules: when a text ends.
         remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
+        max_tokens: most tokens of prompts in a batch of several drafts, padding included; None for no limit.
     """
 
-    def __init__(self, model: Any, rules: TextRules, remembered: dict[bytes, Any] | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        rules: TextRules,
+        remembered: dict[bytes, Any] | None = None,
+        max_tokens: int | None = None,
+    ) -> None:
         self.model = model
         self.rules = rules
+        self.max_tokens = max_tokens
         self.remembered: dict[bytes, list[tuple[list[int], float]]] = {} if remembered is None else remembered
 
     @torch.no_grad()
     def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
-        """Finish the drafts as one batch; a finished one leaves it, so that no step is spent on it.
+        """Finish the drafts in batches; a finished one leaves its batch, so that no step is spent on it.
 
         The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
         """
+        for batch in self._batches(drafts):
+            self._write_batch(batch, frozen)
+
+    def _batches(self, drafts: Sequence[Draft]) -> list[Sequence[Draft]]:
+        """Neighbours that are written together: all, or as many as `max_tokens` allows."""
+        if self.max_tokens is None:
+            return [drafts]
+        batches: list[list[Draft]] = [[]]
+        longest = 0
+        for draft in drafts:
+            length = len(draft.prompt) + len(draft.written)
+            longest = max(longest, length)
+            if batches[-1] and (len(batches[-1]) + 1) * longest > self.max_tokens:
+                batches.append([])
+                longest = length
+            batches[-1].append(draft)
+        return list(batches)
+
+    def _write_batch(self, drafts: Sequence[Draft], frozen: bool) -> None:
         if not frozen or any(draft.seed is not None for draft in drafts):
             self._write(drafts)
             return
@@ -144,8 +172,9 @@ class _Batch:
             batch.shared = copies
             return batch
         longest = max(map(len, rows))
-        tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=model.device)
-        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=model.device)
+        home = compute_device(model)
+        tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
         batch = cls(model, DynamicCache(config=model.config), mask)
         # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
         batch._forward(tokens, (mask.cumsum(-1) - 1).clamp(min=0))
@@ -154,7 +183,7 @@ class _Batch:
     def step(self, keep: list[int], tokens: list[int]) -> None:
         """Go on with the rows `keep`, which may repeat, each one token longer."""
         if keep != list(range(len(self.mask))):
-            rows = torch.tensor(keep, device=self.mask.device)
+            rows = torch.tensor(keep)  # on the CPU, because the cache of each layer is where the layer is
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)

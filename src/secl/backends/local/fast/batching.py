@@ -12,7 +12,7 @@ from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.shared_network import Network, Nodes, Pass
 
 GROUP_TOKENS = 1000
-"""Distinct tokens in one pass: enough to keep a processor busy; attention grows with the square."""
+"""Distinct tokens in one pass by default: enough to keep a processor busy; attention grows with the square."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,18 @@ class BundlePass:
         return float(self.weights[np.unique(np.concatenate(self.paths[:count]))].sum()) if count else 0.0
 
 
-def passes(network: Network, bundles: Sequence[Sequence[Sequence[int]]]) -> list[BundlePass]:
-    """Run bundles of token sequences; neighbours share a pass."""
+def passes(
+    network: Network, bundles: Sequence[Sequence[Sequence[int]]], max_tokens: int | None = None
+) -> list[BundlePass]:
+    """Run bundles of token sequences; neighbours share a pass.
+
+    Args:
+        network: what runs them.
+        bundles: each goes through the network as a whole.
+        max_tokens: most distinct tokens in a pass of several bundles; `GROUP_TOKENS` for None.
+    """
     shares: list[BundlePass] = []
-    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles]):
+    for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens or GROUP_TOKENS):
         forward = network.run([sequence for number in group for sequence in bundles[number]])
         paths = iter(forward.trie.paths)
         own = [[next(paths) for _ in bundles[number]] for number in group]
@@ -52,10 +60,10 @@ def passes(network: Network, bundles: Sequence[Sequence[Sequence[int]]]) -> list
     return shares
 
 
-def groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Numbers of neighbours that go together, as long as their sizes add up to at most `GROUP_TOKENS`.
+def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Numbers of neighbours that go together, as long as their sizes add up to at most `most`.
 
-    >>> groups([600, 300, 300, 1200])
+    >>> groups([600, 300, 300, 1200], 1000)
     [[0, 1], [2], [3]]
     """
     together: list[list[int]] = []
@@ -63,7 +71,7 @@ def groups(sizes: Sequence[int]) -> list[list[int]]:
     for number, size in enumerate(sizes):
         if not together or size > room:
             together.append([])
-            room = GROUP_TOKENS
+            room = most
         together[-1].append(number)
         room -= size
     return together

@@ -56,7 +56,7 @@ class LastLayerSlicer:
         if self._rows is None:
             return None
         self._length = args[0].shape[1]
-        return (args[0][:, self._rows], *args[1:])
+        return (args[0][:, self._rows.to(args[0].device)], *args[1:])
 
     def _put_back(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
         if self._rows is None:
@@ -65,4 +65,5 @@ class LastLayerSlicer:
             raise ModelError("its last layer cannot be narrowed to some tokens.")
         # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that
         # gradients flow through.
-        return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, self._rows, out)
+        rows = self._rows.to(out.device)
+        return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, rows, out)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.shared_network import UNLIMITED, Nodes, Replay, Switch
 from secl.backends.local.model_parts import AsLogits, LinearHead
+from secl.backends.local.placement import compute_device
 
 
 class PlainNetwork:
@@ -28,6 +29,7 @@ class PlainNetwork:
 
     def __init__(self, model: Any, switch: Switch, head: LinearHead | AsLogits) -> None:
         self.model = model
+        self.device = compute_device(model)
         self.switch = switch
         self.head = head
         self._hidden: Tensor
@@ -46,9 +48,9 @@ class PlainNetwork:
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
         """What the head reads of one sequence: hidden states (length, d), or the logits (length, V) themselves."""
-        tokens = torch.tensor([list(sequence)], device=self.model.device)
+        tokens = torch.tensor([list(sequence)], device=self.device)
         logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0]
+        return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0].to(self.device)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from secl.backends.local.fast.plain_network import PlainNetwork
 from secl.backends.local.fast.shared_network import Network, SharedNetwork, Switch
 from secl.backends.local.model_parts import AsLogits, LinearHead
+from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
 
 TOLERANCE = 0.05
@@ -26,7 +27,7 @@ def check_usable(name: str, model: Any, sample: Sequence[int]) -> None:
     """
     half = len(sample) // 2
     whole, part = (
-        model(input_ids=torch.tensor([list(ids)], device=model.device), use_cache=False).logits[0].float()
+        model(input_ids=torch.tensor([list(ids)], device=compute_device(model)), use_cache=False).logits[0].float()
         for ids in (sample, sample[:half])
     )
     if not whole.isfinite().all():
@@ -68,10 +69,10 @@ def _disagreement(network: Network, model: Any, sample: Sequence[int]) -> float:
     cut = len(sample) // 2
     branches = [list(sample), [*sample[:cut], *sample[:cut]]]
     result = network.run(branches)
-    exact = torch.tensor([0], device=model.device)
+    exact = torch.tensor([0], device=compute_device(model))
     differences = []
     for branch, path in zip(branches, result.trie.paths, strict=True):
-        tokens = torch.tensor([branch], device=model.device)
+        tokens = torch.tensor([branch], device=compute_device(model))
         truth = model(input_ids=tokens, use_cache=False).logits[0].float()
         # LoRA's B matrices are zero here, so the adapted model is the frozen one and its replay can be compared too.
         for hidden in (result.frozen(path), result.adapted(path)()):

@@ -22,6 +22,7 @@ from secl.backends.local.fast.last_layer import LastLayerSlicer
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
 from secl.backends.local.model_parts import Head, Layout, LinearHead
+from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
 
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
@@ -124,8 +125,8 @@ class SharedNetwork:
         self.switch = switch
         self.top = list(self.layout.layers)[first:]
         self.top_share = len(self.top) / len(self.layout.layers)
-        self.device = model.device
-        self.dtype = next(model.parameters()).dtype
+        self.device = compute_device(model)
+        self.dtype = model.dtype
         self.window = _sliding_window(model.config)
         self.sparse = sparse and self.device.type == "cpu"
         self.last_layer = LastLayerSlicer(self.top[-1]) if narrow else None
@@ -178,7 +179,7 @@ class SharedNetwork:
                 input_ids=tokens, position_ids=positions, use_cache=False, **self._masked(trie, visible)
             )
         # The head is not applied here: of thousands of tokens only a few are ever read.
-        return SharedPass(self, trie, visible, out.last_hidden_state[0], captured)
+        return SharedPass(self, trie, visible, out.last_hidden_state[0].to(self.device), captured)
 
     def _attention(self) -> AbstractContextManager[None]:
         return tree_attention(self.config) if self.sparse else nullcontext()
@@ -206,8 +207,8 @@ class SharedNetwork:
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.
                 hidden = out if isinstance(out, Tensor) else out[0]
-        normed: Tensor = self.layout.norm(hidden[:, rows])
-        return normed[0]
+        normed: Tensor = self.layout.norm(hidden[:, rows.to(hidden.device)])
+        return normed[0].to(self.device)
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,8 @@ class SharedPass:
         rows = torch.from_numpy(needed).to(self.states.device)
         if self.captured.hidden is None:
             raise ModelError("its layers did not run in the forward pass.")
-        hidden = self.captured.hidden[:, rows]
+        hidden = self.captured.hidden
+        hidden = hidden[:, rows.to(hidden.device)]
         arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
         if self.network.sparse:
             mask = BlockMask(self.visible[np.ix_(needed, needed)])
@@ -250,7 +252,7 @@ def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     restricted: dict[str, Any] = {}
     for name, value in arguments.items():
         if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASK not in arguments:
-            restricted[name] = value[:, :, rows][..., rows]
+            restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
         elif name in PER_TOKEN:
             restricted[name] = _rows_of(value, rows)
         elif isinstance(value, Tensor) and name != "attention_mask":
@@ -267,6 +269,7 @@ def _rows_of(value: Any, rows: Tensor) -> Any:
         return tuple(_rows_of(part, rows) for part in value)
     if not isinstance(value, Tensor):
         return value
+    rows = rows.to(value.device)
     return value[rows] if value.ndim == 1 else value[:, rows]
 
 

@@ -1,0 +1,95 @@
+"""Weights in 8 or 4 bits, by bitsandbytes: those of the linear layers of a model's body.
+
+The head and the embeddings keep their precision, so that probabilities are read as of any other model, and so does the
+adapter, which learns in float32.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import BitsAndBytesConfig
+
+from secl.backends.local.placement import Placement
+from secl.errors import ParameterError
+from secl.settings import Quantize
+
+LIBRARY = "bitsandbytes"
+
+
+def check_quantisable(quantize: Quantize, place: Placement, source: Path | str) -> None:
+    """Check that a model can be quantised while it is loaded.
+
+    Args:
+        quantize: in how many bits.
+        place: where it goes.
+        source: its folder or file, or a hub id.
+
+    Raises:
+        ParameterError: bitsandbytes is not installed or cannot compute there, or the model is a GGUF file.
+    """
+    if importlib.util.find_spec(LIBRARY) is None:
+        raise ParameterError(f"--quantize {quantize} needs {LIBRARY}; install it with: pip install 'secl[quantize]'.")
+    if isinstance(source, Path) and source.suffix == ".gguf":
+        raise ParameterError(
+            f"{source.name} is quantised already; leave --quantize out, or name the folder or hub id of the original."
+        )
+    if place.elsewhere is not None:
+        raise ParameterError(
+            f"--quantize {quantize} needs all weights where they compute, but the device map leaves some on the "
+            f"{place.elsewhere}; put those layers on a device, or leave --quantize out."
+        )
+    if place.device.type == "mps":
+        raise ParameterError(f"{LIBRARY} does not compute on mps; leave --quantize out, or take --device cpu.")
+
+
+def quantisation(quantize: Quantize | None, precision: torch.dtype, config: Any) -> dict[str, Any]:
+    """What tells transformers how to quantise the linear layers of a model while it loads; empty for no quantisation.
+
+    Args:
+        quantize: "8bit" for LLM.int8(), "4bit" for NF4 with quantised scales, as in QLoRA.
+        precision: of the products.
+        config: of the model.
+
+    Raises:
+        ParameterError: the model was saved in fewer bits already.
+    """
+    if quantize is None:
+        return {}
+    if getattr(config, "quantization_config", None) is not None:
+        raise ParameterError(f"{config.name_or_path} is quantised already; leave --quantize out.")
+    if quantize == "8bit":
+        return {"quantization_config": BitsAndBytesConfig(load_in_8bit=True)}
+    nf4 = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=precision,
+    )
+    return {"quantization_config": nf4}
+
+
+def keep_gradients(model: Any) -> None:
+    """Let gradients flow through quantised layers, also of a model in evaluation mode.
+
+    In that mode bitsandbytes takes kernels for processors that have no gradients, and repacks the weights for them;
+    nothing else depends on it.
+    """
+    for module in model.modules():
+        if type(module).__module__.startswith(f"{LIBRARY}."):
+            module.training = True
+
+
+def described_weights(model: Any) -> str | None:
+    """How the weights of a model are quantised, and by what; None where they are not."""
+    quantizer = getattr(model, "hf_quantizer", None)
+    if quantizer is None:
+        return None
+    config = quantizer.quantization_config
+    if isinstance(config, BitsAndBytesConfig):
+        return f"{config.quantization_method()}, {LIBRARY} {version(LIBRARY)}"
+    return str(config.quant_method.value)

@@ -1,0 +1,148 @@
+"""Weights in 8 and 4 bits: what is quantised and what is not, and that lessons go through them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from peft.utils.integrations import dequantize_module_weight
+from torch import nn
+
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.loading import ModelCache, load, wrap
+from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.data.quiz import quiz
+from secl.errors import ParameterError
+from secl.gates import Always
+from secl.question import Question
+from secl.records import Record
+from secl.settings import AdapterSettings, LoopSettings, Quantize
+from tests.tiny import tiny_model, tiny_tokenizer
+
+pytestmark = pytest.mark.heavy
+
+STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shakespeare", id="hamlet")]
+ADAPTER = AdapterSettings(layers="last:2", learning_rate=0.01)
+KINDS = pytest.mark.parametrize("quantize", ["8bit", "4bit"])
+
+
+@pytest.fixture
+def bits() -> None:
+    pytest.importorskip("bitsandbytes", reason="the extra secl[quantize] is not installed")
+
+
+def quantised(folder: Path, quantize: Quantize, cache: ModelCache | None = None) -> LocalModel:
+    return LocalModel.load(str(folder), dtype="fp32", quantize=quantize, adapter=ADAPTER, cache=cache)
+
+
+def taught(model: LocalModel) -> list[Record]:
+    """Records of a short stream, each of which is learned from."""
+    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
+
+
+@KINDS
+def test_the_linear_layers_of_the_body_are_quantised_and_nothing_else(
+    quantize: Quantize, tiny_llama: Path, bits: None, brief: None
+) -> None:
+    model = quantised(tiny_llama, quantize)
+    taught(model)
+    weights = dict(model.backend.model.named_parameters())
+    in_few_bits = {name for name, weight in weights.items() if not weight.is_floating_point()}
+    assert in_few_bits == {
+        name for name in weights if "_proj" in name and "lora" not in name and name.endswith("weight")
+    }
+    assert {weight.dtype for name, weight in weights.items() if name not in in_few_bits} == {torch.float32}
+    assert {parameter.dtype for parameter in model.adapter.parameters.values()} == {torch.float32}
+    assert isinstance(model.backend.network, SharedNetwork)
+
+
+@KINDS
+def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
+    quantize: Quantize, tiny_llama: Path, bits: None, brief: None
+) -> None:
+    model = quantised(tiny_llama, quantize)
+    rounded = tiny_model("llama")
+    for name, module in load(str(tiny_llama), dtype="fp32", quantize=quantize).model.named_modules():
+        if isinstance(module, nn.Linear):
+            if quantize == "8bit" and not module.weight.is_floating_point():
+                module.init_8bit_state()  # type: ignore[operator]
+            rounded.get_submodule(name).weight.data = dequantize_module_weight(module).detach().float()
+    plain = LocalModel(wrap("rounded", rounded, tiny_tokenizer()), ADAPTER)
+    for one, other in zip(taught(model), taught(plain), strict=True):
+        assert one.reply.answer == other.reply.answer
+        assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
+        assert one.update is not None
+        assert other.update is not None
+        assert one.update.losses == pytest.approx(other.update.losses, abs=1e-3)
+    for name, parameter in model.adapter.parameters.items():
+        assert torch.allclose(parameter, plain.adapter.parameters[name], atol=2e-3), name
+    assert model.relative_norm == pytest.approx(plain.relative_norm, rel=1e-2)
+
+
+@KINDS
+def test_models_over_the_same_quantised_weights_give_the_same_records(
+    quantize: Quantize, tiny_llama: Path, bits: None, brief: None
+) -> None:
+    cache = ModelCache()
+    one, other = (quantised(tiny_llama, quantize, cache) for _ in range(2))
+    assert taught(one) == taught(other)
+    layers = [model.backend.model.model.layers[0].mlp.up_proj for model in (one, other)]
+    assert layers[0] is not layers[1]
+    assert layers[0].weight is layers[1].weight
+
+
+def test_a_quantised_model_is_another_model_and_its_environment_says_how(
+    tiny_llama: Path, bits: None, brief: None
+) -> None:
+    whole = LocalModel.load(str(tiny_llama), dtype="fp32", adapter=ADAPTER)
+    models = [quantised(tiny_llama, "8bit"), quantised(tiny_llama, "4bit")]
+    assert len({whole.fingerprint, *(model.fingerprint for model in models)}) == 3
+    assert "quantised" not in whole.environment
+    said = [str(model.environment["quantised"]).split() for model in models]
+    assert [words[:2] for words in said] == [["llm_int8,", "bitsandbytes"], ["nf4,", "bitsandbytes"]]
+
+
+def test_a_model_that_was_saved_quantised_is_loaded_as_it_is_and_not_quantised_again(
+    tiny_llama: Path, tmp_path: Path, bits: None, brief: None
+) -> None:
+    saved = tmp_path / "saved"
+    load(str(tiny_llama), dtype="fp32", quantize="4bit").model.save_pretrained(saved)
+    tiny_tokenizer().save_pretrained(saved)
+    model = LocalModel.load(str(saved), dtype="fp32", adapter=ADAPTER)
+    assert str(model.environment["quantised"]).startswith("nf4, bitsandbytes ")
+    assert taught(model) == taught(quantised(tiny_llama, "4bit"))
+    with pytest.raises(ParameterError, match=r"saved is quantised already; leave --quantize out\.$"):
+        load(str(saved), quantize="8bit")
+
+
+def test_without_bitsandbytes_the_line_that_installs_it_is_said(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r"bitsandbytes; install it with: pip install 'secl\[quantize\]'\.$"):
+        load(str(tiny_llama), quantize="4bit")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("small.gguf", {}, r"^small\.gguf is quantised already; leave --quantize out, or name the folder"),
+        ("tiny", {"device_map": "places.json"}, r"needs all weights where they compute, .* leaves some on the disk;"),
+        ("tiny", {"device": "mps"}, r"^bitsandbytes does not compute on mps; leave --quantize out"),
+    ],
+)
+def test_what_cannot_be_quantised_is_refused_before_it_is_loaded(
+    name: str, settings: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "config.json").write_text("{}")
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    (tmp_path / "places.json").write_text('{"model": "disk"}')
+    with pytest.raises(ParameterError, match=sentence):
+        load(str(tmp_path / name), quantize="4bit", **settings)  # type: ignore[arg-type]

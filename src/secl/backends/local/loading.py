@@ -105,10 +105,16 @@ def load(
         # Gemma 2 caps attention scores, which only the eager implementation does.
         attention = "eager" if getattr(config, "attn_logit_softcapping", None) is not None else "sdpa"
         how = quantisation(quantize, precision, config)
-        if how or place.layers is not None:
-            how["device_map"] = place.layers or {"": place.device}
+        # Weights in few bits are made where they compute, and stay there.
+        in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
+        places = place.layers or ({"": str(place.device)} if in_bits else None)
         model, report = AutoModelForCausalLM.from_pretrained(
-            str(source), dtype=precision, attn_implementation=attention, output_loading_info=True, **how
+            str(source),
+            dtype=precision,
+            device_map=places,
+            attn_implementation=attention,
+            output_loading_info=True,
+            **how,
         )
     if report["missing_keys"]:
         # transformers fills what is missing with random numbers and goes on.
@@ -116,7 +122,7 @@ def load(
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
     check_tied(model)
     with as_model_error(name):
-        model = (model if "device_map" in how else model.to(place.device)).eval()
+        model = (model.to(place.device) if places is None else model).eval()
     fingerprint = fingerprint_of(name, source, config, tokenizer)
     if quantize is not None:
         fingerprint = hashlib.sha256(f"{fingerprint} {quantize}".encode()).hexdigest()

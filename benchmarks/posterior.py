@@ -144,7 +144,7 @@ def print_estimators(title: str, records: Sequence[Record], others: Sequence[Row
 def line(name: str, series: Series, posterior: Series, domains: dict[int, str]) -> str:
     """One row of measures with 95 % bootstrap intervals."""
     confidences, grades = series.graded()
-    if not confidences:
+    if not confidences.size:
         return f"| {name} | | | | | | | | | | |"
     places = [domains[each.position] for each in series.estimates if each.correct is not None]
     m = measure(confidences, grades, domains=places)
@@ -319,7 +319,7 @@ def chosen(record: Record, kept: Sequence[int]) -> Record:
 
 def brier_of(series: Series) -> float:
     confidences, grades = series.graded()
-    return measure(confidences, grades, resamples=0).brier if confidences else math.inf
+    return measure(confidences, grades, resamples=0).brier if confidences.size else math.inf
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ def _average(row: Row, evaluations: Sequence[Evaluation]) -> Numbers:
 def _extremes(row: Row, run: FinishedRun, evaluation: Evaluation) -> Numbers:
     """Fitted temperature, range of the confidence, and the adapted layers."""
     series = evaluation.series[ROW]
-    confidences = [estimate.confidence for estimate in series.estimates]
+    confidences = series.confidence.tolist()
     fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
     return {
         "low": min(confidences, default=None),
@@ -219,4 +219,4 @@ def _defined(value: float) -> float | None:
 def _after_own_update(series: Series, records: Sequence[Record]) -> Series:
     after = {record.position: record.update.after for record in records if record.update is not None}
     estimates = (replace(each, confidence=after.get(each.position, each.confidence)) for each in series.estimates)
-    return replace(series, estimates=tuple(estimates))
+    return replace(Series.of(estimates), fitted=series.fitted)

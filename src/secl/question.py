@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import chain
 from string import ascii_uppercase
@@ -156,4 +157,7 @@ class Question:
 
 def _half_characters(text: str) -> bool:
     """Whether a text has lone surrogates: what is left of bytes that were no UTF-8."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return not text.isascii() and _HALF.search(text) is not None
+
+
+_HALF = re.compile("[\ud800-\udfff]")

@@ -8,7 +8,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from secl.display import Shown
@@ -88,8 +88,16 @@ class Ledger:
     @property
     def total(self) -> float:
         """All tokens together."""
-        total: float = sum(astuple(self))
-        return total
+        return (
+            self.answering
+            + self.adapting
+            + self.scoring
+            + self.reordering
+            + self.likelihood
+            + self.sampling
+            + self.comparing
+            + self.learning
+        )
 
     def __add__(self, other: Ledger) -> Ledger:
         """Both together, purpose by purpose."""

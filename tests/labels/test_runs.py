@@ -54,24 +54,22 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         waiting = queue(store, 1)
         assert len(waiting) == 40
         assert waiting == queue(store, 1) != queue(store, 2)
-        for record in waiting[:8]:
-            add_label(store, record, False)
-        add_label(store, waiting[0], True)  # the last word counts, both are kept
-        add_label(store, waiting[1], None)
+        for position in waiting[:8]:
+            add_label(store, store.record(position), False)
+        add_label(store, store.record(waiting[0]), True)  # the last word counts, both are kept
+        add_label(store, store.record(waiting[1]), None)
         assert (len(store.label_log()), len(store.labels())) == (10, 7)
-        assert [record.position for record in queue(store, 1)] == [
-            record.position for record in [waiting[1], *waiting[8:]]
-        ]
+        assert queue(store, 1) == [waiting[1], *waiting[8:]]
         now = list(current_records(store))
         said = {label.position: bool(label.correct) for label in store.labels()}
         for record, other in zip(now, relabelled(run.records, store.label_log(), LabelRule()), strict=True):
             assert record == (other.with_label(said[other.position]) if other.position in said else other)
         assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
         counts = {record.position: record.labelled.labels for record in now if record.labelled is not None}
-        assert (counts[waiting[0].position], counts[waiting[20].position]) == (6, 7)
+        assert (counts[waiting[0]], counts[waiting[20]]) == (6, 7)
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         with pytest.raises(RunError, match="nothing to take back"):
-            add_label(store, waiting[30], None)
+            add_label(store, store.record(waiting[30]), None)
 
 
 def test_more_labels_than_questions_reveal_all(tmp_path: Path) -> None:

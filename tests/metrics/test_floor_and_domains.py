@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from secl.errors import ParameterError
+from secl.metrics import calibration
 from secl.metrics.calibration import ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within
 
@@ -90,3 +91,13 @@ def test_domains_of_one_class_have_no_pairs() -> None:
     assert math.isnan(auroc_within([], [], []))
     with pytest.raises(ParameterError, match="domain per answer"):
         auroc_within([0.9], [1], [])
+
+
+def test_beyond_some_thousand_answers_the_floor_is_that_of_normal_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    confidence = np.random.default_rng(3).beta(2, 1, calibration.EXACT + 1)
+    normal = ece_floor(confidence)
+    monkeypatch.setattr(calibration, "EXACT", confidence.size)
+    drawn = ece_floor(confidence)
+    assert normal != drawn
+    assert normal.mean == pytest.approx(drawn.mean, rel=0.05)
+    assert normal.upper == pytest.approx(drawn.upper, rel=0.08)

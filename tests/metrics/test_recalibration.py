@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
+from secl import recalibration
 from secl.errors import ParameterError
 from secl.metrics.calibration import ece
 from secl.metrics.discrimination import auroc
@@ -273,6 +275,24 @@ def test_two_thousand_questions_take_a_second_or_two() -> None:
     start = time.perf_counter()
     label_free(confidence, np.where(np.arange(2000) % 5 == 0, target, math.nan), "platt")
     assert time.perf_counter() - start < 5.0  # 400 fits, about 0.2 s; all 2,000 take about 1.5 s
+
+
+def test_the_fits_of_a_long_stream_grow_with_its_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def fit(confidence: np.ndarray, _target: np.ndarray) -> Temperature:
+        sizes.append(confidence.size)
+        return Temperature(float(confidence.size))
+
+    monkeypatch.setattr(recalibration, "FITS", {"temperature": fit})
+    confidence = np.full(20_000, 0.9)
+    mapped = label_free(confidence, confidence, "temperature")
+    assert sizes[:991] == list(range(10, 1001))  # every signal of a short stream has its fit
+    assert len(sizes) < 1200
+    assert all(later <= 1.02 * earlier for earlier, later in itertools.pairwise(sizes[990:]))
+    for position in (5000, 19_999):  # by the latest map that was fitted to what came before
+        latest = max(size for size in sizes if size <= position)
+        assert mapped[position] == Temperature(float(latest))(0.9)
 
 
 @pytest.mark.parametrize(

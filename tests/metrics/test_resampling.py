@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import bootstrap, norm
+from scipy.stats import bootstrap as scipy_bootstrap
+from scipy.stats import norm
 
 from secl.errors import ParameterError
-from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics import bootstrap
+from secl.metrics.bootstrap import BUCKETS, EACH, MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within
-from secl.metrics.selective import augrc, prr
+from secl.metrics.selective import augrc, prr, rejection_ratios
 
 
 def accuracy(confidence: np.ndarray, correct: np.ndarray) -> float:
@@ -92,7 +94,7 @@ def test_ranking_inside_domains_is_that_of_the_same_resamples_and_may_be_undefin
 def test_the_interval_is_scipys_percentile_bootstrap_within_its_noise() -> None:
     confidence, correct = sample(400)
     ours = percentile_interval(resampled_measures(confidence, correct, resamples=4000)["brier"])
-    theirs = bootstrap(
+    theirs = scipy_bootstrap(
         ((confidence - correct) ** 2,), np.mean, n_resamples=4000, method="percentile", rng=np.random.default_rng(9)
     ).confidence_interval
     assert ours.low == pytest.approx(theirs.low, abs=2e-3)
@@ -133,6 +135,34 @@ def test_a_thousand_resamples_of_two_thousand_questions_take_a_second_or_two() -
     values = resampled_measures(*data, resamples=1000)
     assert time.perf_counter() - start < 5.0  # all eight measures; about 0.1 s on two cores
     assert {len(value) for value in values.values()} == {1000}
+
+
+@pytest.mark.parametrize("digits", [1, 17])
+def test_many_answers_are_drawn_alike_and_counted_in_cells_that_change_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch, digits: int
+) -> None:
+    confidence, correct = sample(EACH + 1000)
+    confidence, domains = confidence.round(digits), ["abc"[k % 3] for k in range(confidence.size)]
+    in_cells = resampled_measures(confidence, correct, domains=domains, resamples=20)
+    monkeypatch.setattr(bootstrap, "EACH", confidence.size)
+    one_by_one = resampled_measures(confidence, correct, domains=domains, resamples=20)
+    for name in MEASURES:
+        # A cut between bins of equal mass goes through answers in their order, and through all of a bucket alike.
+        atol = {1: 3e-2, 17: 3e-3}[digits] if name == "ada_ece" else 5e-4
+        np.testing.assert_allclose(in_cells[name], one_by_one[name], atol=atol, err_msg=name)
+
+
+def test_the_work_on_a_resample_does_not_grow_with_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns: list[int] = []
+
+    def counted(right: np.ndarray, wrong: np.ndarray, most: float) -> np.ndarray:
+        columns.append(right.shape[1])
+        return rejection_ratios(right, wrong, most)
+
+    monkeypatch.setattr(bootstrap, "rejection_ratios", counted)
+    resampled_measures(*sample(50_000), resamples=3)
+    assert columns
+    assert max(columns) <= BUCKETS + 10  # borders of bins cut buckets
 
 
 def test_a_bootstrap_says_what_it_cannot_use() -> None:

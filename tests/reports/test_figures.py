@@ -6,6 +6,7 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.image
@@ -18,11 +19,13 @@ from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
 from secl.metrics.calibration import reliability
+from secl.metrics.risk_control import risk_coverage
 from secl.metrics.shares import wilson
 from secl.records import Record
-from secl.reports.figures.drawing import write_picture
+from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
-from secl.reports.figures.timeline import running_mean, timeline_figure
+from secl.reports.figures.risk_coverage import risk_coverage_figure
+from secl.reports.figures.timeline import MARKS, running_mean, timeline_figure
 from secl.reports.formatting import xml_text
 
 pytestmark = pytest.mark.heavy
@@ -110,6 +113,22 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
     assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
+
+
+def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_stream: MakeStream) -> None:
+    stream = make_stream(200)
+    records = [replace(stream[index % 200], position=index) for index in range(4 * POINTS)]
+    for axes in timeline_figure(records, window=100).axes:
+        assert all(len(line.get_xdata()) <= POINTS for line in axes.lines)  # type: ignore[arg-type]
+        assert all(len(cloud.get_offsets()) <= POINTS for cloud in axes.collections)  # type: ignore[arg-type]
+        marks = [patch for patch in axes.patches if "burst" in str(patch.get_label())]
+        assert len(marks) <= MARKS
+    statistic = next(line for line in timeline_figure(records).axes[-1].lines)
+    peak = max(record.decision.statistic or 0.0 for record in records)
+    assert np.nanmax(np.asarray(statistic.get_ydata(), dtype=float)) == peak
+    curve = risk_coverage(np.linspace(0, 1, 5 * POINTS), np.arange(5 * POINTS) % 2)
+    lines = [line for axes in risk_coverage_figure({"all": curve}).axes for line in axes.lines]
+    assert 0 < max(len(line.get_xdata()) for line in lines) <= POINTS  # type: ignore[arg-type]
 
 
 def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(

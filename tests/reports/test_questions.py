@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +20,7 @@ from secl.data.cells import harmless
 from secl.evidence import Labelled, Posterior
 from secl.question import Question
 from secl.records import Record
+from secl.reports import question_table
 from secl.reports.answers import answer_rows, neediest
 from secl.reports.figures.confidences import confidence_figure, confidence_groups
 from secl.reports.folder import check_folder, markdown, write_report
@@ -53,6 +56,18 @@ def various(make_record: MakeRecord) -> list[Record]:
     differs = replace(make_record(2, **blank), posterior=posterior(0.3, 0.7))
     unread = make_record(3, digit=1, digit_mass=0.1, answer=None, **blank)
     return [sure, low, differs, unread]
+
+
+def test_the_page_of_many_questions_lists_those_that_most_need_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, various: list[Record], make_report: MakeReport
+) -> None:
+    monkeypatch.setattr(question_table, "MOST", 3)
+    text = write_report(tmp_path, [make_report(various)]).read_text(encoding="utf-8")
+    assert "Listed are 3 of 4 questions" in text
+    assert "Every question" not in text
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert [row["p"] for row in json.loads(data)["rows"]] == [1, 2, 3]  # the first has no sign
+    assert len((tmp_path / "questions.csv").read_text(encoding="utf-8").splitlines()) == 5
 
 
 def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:

@@ -108,12 +108,12 @@ def _side(store: Store, name: str | None) -> Side:
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
         foremost = [each for each in reversed(manifest.method.reports) if each in estimators_of(manifest)]
-        name = next((each for each in foremost if sides[each].series.estimates), "stated")
+        name = next((each for each in foremost if len(sides[each].series)), "stated")
     elif name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     elif estimators[name].learned and not any(each.learned for each in estimators_of(manifest).values()):
         raise RunError(f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} does not learn.")
-    elif not sides[name].series.estimates:
+    elif not len(sides[name].series):
         raise RunError(
             f"{store.folder} has no {name!r}: its method {manifest.settings.method!r} did not ask for what that needs."
         )

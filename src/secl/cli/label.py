@@ -50,16 +50,16 @@ def label(
             add_label(store, store.record(undo), None)
             echo(f"what was said of the answer at position {undo} is taken back.")
             return
-        waiting = queue(store, seed, domain)[:count]
-        before = _mean_confidence(current_records(store))
+        waiting, log = queue(store, seed, domain)[:count], store.label_log()
         with suppress(KeyboardInterrupt):
             _review(store, waiting, show_confidence)
-        labels, after = store.labels(), _mean_confidence(current_records(store))
+        labels = store.labels()
         right = sum(bool(each.correct) for each in labels)
         echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong.")
         if store.is_server:
             echo("The server's confidences follow them once it is started again.")
         elif labels:
+            before, after = (_mean_confidence(current_records(store, each)) for each in (log, store.label_log()))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
 
 
@@ -76,7 +76,7 @@ def _opened(run: Path) -> Store:
     return ServerStore(run, writable=True)
 
 
-def _review(store: Store, waiting: Sequence[Record], show_confidence: bool) -> None:
+def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None:
     """Show one answer after the other and store what is said of it."""
     from secl.reports.formatting import terminal_text
     from secl.runs.labelling import add_label
@@ -87,7 +87,7 @@ def _review(store: Store, waiting: Sequence[Record], show_confidence: bool) -> N
     said: list[int] = []
     number = 0
     while number < len(waiting):
-        record = waiting[number]
+        record = store.record(waiting[number])
         echo(f"\n{number + 1} of {len(waiting)}  ({terminal_text(record.question.domain)})")
         for line in _shown(record, show_confidence):
             echo("\n".join(map(terminal_text, line.split("\n"))))
@@ -97,7 +97,7 @@ def _review(store: Store, waiting: Sequence[Record], show_confidence: bool) -> N
         if word == "u":
             if said:
                 number = said.pop()
-                add_label(store, waiting[number], None)
+                add_label(store, store.record(waiting[number]), None)
             continue
         if word != "s":
             add_label(store, record, word == "y")

@@ -8,7 +8,7 @@ all answers that they dislike, so what they say gives an estimate and no promise
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from secl.errors import ParameterError
 from secl.grading import grade, reported_correct
-from secl.labels import Label, LabelRule, standing
+from secl.labels import Label, LabelRule, LabelState, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
@@ -122,11 +122,11 @@ class CostAdvice:
     accept_all: float
 
 
-def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: LabelRule | None = None) -> Answers:
+def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: LabelRule | None = None) -> Answers:
     """The answers of records with their labels, and with the confidences that such answers get next.
 
     Args:
-        records: with or without references.
+        records: with or without references; they are gone through once.
         log: labels in order, also those that were corrected or taken back.
         rule: what labels make of a confidence; the default rule unless given.
     """
@@ -136,12 +136,21 @@ def answers_of(records: Sequence[Record], log: Sequence[Label] = (), rule: Label
         asked = []  # a promise needs labels that were all as likely
     said = {label.position: bool(label.correct) for label in asked}
     volunteered = {label.position: bool(label.correct) for label in labels if label.position not in said}
-    correct = np.array([_number(said.get(r.position, _by_reference(r))) for r in records], dtype=np.float64)
+    rule = rule or LabelRule()
+    state = rule.add(rule.start(), log)
+    domains: list[str] = []
+
+    def rows() -> Iterator[tuple[float, float, float]]:
+        for record in records:
+            domains.append(record.question.domain)
+            known = said.get(record.position, _by_reference(record))
+            yield _confidence(record, rule, state), _number(known), _number(volunteered.get(record.position))
+
+    columns = np.fromiter(rows(), dtype=np.dtype((np.float64, 3)))
+    confidence, correct, of_volunteers = columns.T.copy()
     basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
-    if basis == "volunteers":
-        correct = np.array([_number(volunteered.get(r.position)) for r in records], dtype=np.float64)
     left_out = len(volunteered) if basis == "labels" else 0
-    return Answers(_confidences(records, log, rule), correct, [r.question.domain for r in records], basis, left_out)
+    return Answers(confidence, of_volunteers if basis == "volunteers" else correct, domains, basis, left_out)
 
 
 def _by_reference(record: Record) -> bool | None:
@@ -149,19 +158,14 @@ def _by_reference(record: Record) -> bool | None:
     return reported_correct(record) if record.label is None else grade(record.question, record.answer)
 
 
-def _confidences(records: Sequence[Record], log: Sequence[Label], rule: LabelRule | None) -> Vector:
-    """As reported; where there are labels, as such an answer would be reported after them.
+def _confidence(record: Record, rule: LabelRule, state: LabelState) -> float:
+    """As reported; after a log of labels, as such an answer would be reported after them.
 
     One map for all, also for the labelled ones: their order must not depend on what was said of them.
     """
-    rule = rule or LabelRule()
-    state = rule.add(rule.start(), log)
-    values = (
-        rule.rate(state, record.question.domain, record.label_free).confidence if log else record.confidence
-        for record in records
-    )
-    pairs = zip(values, records, strict=True)
-    return np.array([value if record.answer is not None else 0.0 for value, record in pairs], dtype=np.float64)
+    if record.answer is None:
+        return 0.0
+    return rule.confidence(state, record.question.domain, record.label_free) if state.until else record.confidence
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:

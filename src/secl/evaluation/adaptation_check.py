@@ -234,13 +234,8 @@ def _usable_answers(
     records: Sequence[Record], taus: Sequence[float], formula: Formula
 ) -> tuple[Vector, Vector, Vector]:
     """Stated confidence (n,), signal at each tau (taus, n) and grade (n,) of the questions that have all of them."""
-    stated = [each for each in ESTIMATORS["stated"].estimate(records).estimates if each.correct is not None]
-    signals = [make_estimators(tau, formula)["norm_p_true"].estimate(records).estimates for tau in taus]
-    column = {each.position: index for index, each in enumerate(signals[0])}
-    usable = [each for each in stated if each.position in column]
-    columns = [column[each.position] for each in usable]
-    return (
-        np.array([each.confidence for each in usable]),
-        np.array([[estimates[index].confidence for index in columns] for estimates in signals]),
-        np.array([float(bool(each.correct)) for each in usable]),
-    )
+    stated = ESTIMATORS["stated"].estimate(records)
+    stated = stated.where(stated.has_grade)
+    signals = [make_estimators(tau, formula)["norm_p_true"].estimate(records) for tau in taus]
+    _, ours, theirs = np.intersect1d(stated.positions, signals[0].positions, return_indices=True)
+    return stated.confidence[ours], np.array([each.confidence[theirs] for each in signals]), stated.correct[ours]

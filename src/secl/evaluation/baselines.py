@@ -33,13 +33,8 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
         if len(grades) < FOLDS:
             return Series()
         mapped = cross_validated(confidences, grades, kind, folds=FOLDS)
-        graded = (each for each in series.estimates if each.correct is not None)
-        return Series(
-            tuple(
-                replace(each, confidence=confidence) for each, confidence in zip(graded, mapped.confidence, strict=True)
-            ),
-            _describe_fit(mapped),
-        )
+        graded = series.where(series.has_grade)
+        return replace(graded, confidence=np.array(mapped.confidence), fitted=_describe_fit(mapped))
 
     title = f"{base.title} + {MAPS[kind]}*"
     return replace(base, name=f"{base.name}_{kind}", title=title, estimate=estimate, needs_labels=True)
@@ -69,11 +64,9 @@ def label_free_map(signal: Signal, kind: Kind) -> Estimator:
         if all(math.isnan(score) for score in scores):
             return Series()
         mapped = label_free([record.frozen.confidence for record in records], scores, kind)
-        return Series(
-            tuple(
-                Estimate(r.position, confidence, r.frozen_correct, r.ledger.answering + r.ledger.scoring)
-                for r, confidence in zip(records, mapped.tolist(), strict=True)
-            )
+        return Series.of(
+            Estimate(r.position, confidence, r.frozen_correct, r.ledger.answering + r.ledger.scoring)
+            for r, confidence in zip(records, mapped.tolist(), strict=True)
         )
 
     def passes(record: Record) -> float:
@@ -95,13 +88,9 @@ def constant(stated: Estimator) -> Estimator:
     """The mean of the confidences stated before, whatever the question: no label and no ranking; the first stays."""
 
     def estimate(records: Sequence[Record]) -> Series:
-        estimates = stated.estimate(records).estimates
-        if not estimates:
-            return Series()
-        confidences = np.array([each.confidence for each in estimates])
-        earlier = np.cumsum(confidences)[:-1] / np.arange(1, confidences.size)
-        means = [float(confidences[0]), *np.clip(earlier, 0.0, 1.0).tolist()]
-        return Series(tuple(replace(each, confidence=mean) for each, mean in zip(estimates, means, strict=True)))
+        series = stated.estimate(records)
+        earlier = np.cumsum(series.confidence)[:-1] / np.arange(1, len(series))
+        return replace(series, confidence=np.append(series.confidence[:1], np.clip(earlier, 0.0, 1.0)))
 
     title = "Constant, mean stated"
     return replace(stated, name="constant", title=title, family="label_free", estimate=estimate)
@@ -114,14 +103,13 @@ def constant_with_labels(stated: Estimator) -> Estimator:
     """
 
     def estimate(records: Sequence[Record]) -> Series:
-        graded = [each for each in stated.estimate(records).estimates if each.correct is not None]
+        series = stated.estimate(records)
+        graded = series.where(series.has_grade)
         if len(graded) < FOLDS:
             return Series()
         # Platt scaling of equal confidences is the constant map to the share of right answers.
-        mapped = cross_validated([0.5] * len(graded), [bool(each.correct) for each in graded], "platt", folds=FOLDS)
-        return Series(
-            tuple(replace(each, confidence=rate) for each, rate in zip(graded, mapped.confidence, strict=True))
-        )
+        mapped = cross_validated([0.5] * len(graded), graded.correct, "platt", folds=FOLDS)
+        return replace(graded, confidence=np.array(mapped.confidence))
 
     title = "Constant, base rate*"
     return replace(stated, name="constant_labelled", title=title, estimate=estimate, needs_labels=True)

@@ -53,9 +53,9 @@ class Side:
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
         """Confidence and grade of the questions that have both."""
-        by_position = {
-            each.position: (each.confidence, each.correct) for each in self.series.estimates if each.correct is not None
-        }
+        series = self.series.where(self.series.has_grade)
+        pairs = zip(series.confidence.tolist(), (series.correct > 0).tolist(), strict=True)
+        by_position = dict(zip(series.positions.tolist(), pairs, strict=True))
         return {
             key: by_position[record.position]
             for key, record in self.by_question.items()

@@ -60,12 +60,10 @@ def _of_frozen(name: str, title: str, signal: Signal) -> Estimator:
 
     def estimate(records: Sequence[Record]) -> Series:
         rated = ((record, _rate(signal, record, record.frozen)) for record in records)
-        return Series(
-            tuple(
-                Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
-                for record, confidence in rated
-                if confidence is not None
-            )
+        return Series.of(
+            Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
+            for record, confidence in rated
+            if confidence is not None
         )
 
     return Estimator(name, title, "reply", estimate, lambda _record: 1.0, answers="frozen")
@@ -87,12 +85,10 @@ def _of_evidence(
 
     def estimate(records: Sequence[Record]) -> Series:
         rated = ((record, _rate(signal, record, record.reply)) for record in records)
-        return Series(
-            tuple(
-                Estimate(record.position, confidence, _correct(signal, record), _answering(record) + tokens(record))
-                for record, confidence in rated
-                if confidence is not None
-            )
+        return Series.of(
+            Estimate(record.position, confidence, _correct(signal, record), _answering(record) + tokens(record))
+            for record, confidence in rated
+            if confidence is not None
         )
 
     family: Family = "p_true" if signal.needs == "p_true" else "samples"
@@ -148,7 +144,7 @@ def _reported(records: Sequence[Record]) -> Series:
         # P(True) without evidence was prefetched for a burst that did not come.
         return _answering(record) + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
-    return Series(tuple(Estimate(r.position, r.reply.confidence, r.correct, tokens(r)) for r in records))
+    return Series.of(Estimate(r.position, r.reply.confidence, r.correct, tokens(r)) for r in records)
 
 
 ESTIMATORS: dict[str, Estimator] = make_estimators()

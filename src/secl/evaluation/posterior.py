@@ -47,12 +47,10 @@ def order_averaged(record: Record) -> float | None:
 
 def _letters_of_frozen(records: Sequence[Record]) -> Series:
     rated = ((record, letter_probability(record.frozen)) for record in records)
-    return Series(
-        tuple(
-            Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
-            for record, confidence in rated
-            if confidence is not None
-        )
+    return Series.of(
+        Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
+        for record, confidence in rated
+        if confidence is not None
     )
 
 
@@ -61,12 +59,10 @@ def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
 
     def estimate(records: Sequence[Record]) -> Series:
         rated = ((record, confidence(record)) for record in records)
-        return Series(
-            tuple(
-                Estimate(record.position, value, record.correct, _answering(record) + record.ledger.reordering)
-                for record, value in rated
-                if value is not None
-            )
+        return Series.of(
+            Estimate(record.position, value, record.correct, _answering(record) + record.ledger.reordering)
+            for record, value in rated
+            if value is not None
         )
 
     return Estimator(name, title, "candidates", estimate, _paper_passes, needs="candidates")
@@ -97,16 +93,17 @@ def _series_of(
     name: str, title: str, posteriors: Posteriors, tokens: Callable[[Record], float], *, best: bool
 ) -> Estimator:
     def estimate(records: Sequence[Record]) -> Series:
-        estimates = []
-        for record, posterior in zip(records, posteriors(records), strict=True):
-            if posterior is None or (posterior.own is None and not best):
-                continue
-            own = posterior.best == posterior.own or not best
-            confidence = posterior.confidence if own else posterior.probabilities[posterior.best]
-            correct = record.correct if own else correctness(record, record.best_answer)
-            if confidence is not None:
-                estimates.append(Estimate(record.position, confidence, correct, tokens(record)))
-        return Series(tuple(estimates))
+        pairs = zip(records, posteriors(records), strict=True)
+        rated = (each for record, posterior in pairs if (each := rate(record, posterior)) is not None)
+        return Series.of(rated)
+
+    def rate(record: Record, posterior: Posterior | None) -> Estimate | None:
+        if posterior is None or (posterior.own is None and not best):
+            return None
+        own = posterior.best == posterior.own or not best
+        confidence = posterior.confidence if own else posterior.probabilities[posterior.best]
+        correct = record.correct if own else correctness(record, record.best_answer)
+        return None if confidence is None else Estimate(record.position, confidence, correct, tokens(record))
 
     answers: AnswerOf = "best" if best else "reply"
     return Estimator(name, title, "candidates", estimate, _paper_passes, answers, needs="candidates")

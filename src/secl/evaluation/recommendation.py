@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
+import numpy as np
+
 from secl.evaluation.adaptation_check import MIN_PER_CLASS, MIN_QUESTIONS
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.posterior import replayed
-from secl.evaluation.series import Estimate, Series
+from secl.evaluation.series import Series
 from secl.evaluation.summary import EstimatorSummary, evaluate
 from secl.evaluation.view_check import ViewChecks, check_views
 from secl.metrics.paired_bootstrap import Difference, paired_differences
@@ -88,7 +90,7 @@ def recommend(
     if basis == "labels" and method == "posterior":
         best = _differences(series["posterior"], series["posterior_best"], seed, of_each_kind=0)
         flags = ("--answer best",) if best and best["accuracy"].rises else ()
-    means = {name: fmean(each.confidence for each in series[name].estimates) for name in rows}
+    means = {name: fmean(series[name].confidence) for name in rows}
     return Recommendation(basis, method, flags, views, rows, means, gain, best)
 
 
@@ -120,19 +122,10 @@ def _views_flag(views: ViewChecks) -> tuple[str, ...]:
 
 def _differences(a: Series, b: Series, seed: int, *, of_each_kind: int = MIN_PER_CLASS) -> dict[str, Difference]:
     """All measures over the questions that both have a grade for; empty if they are too few for a verdict."""
-    first, second = _graded(a), _graded(b)
-    pairs = [(first[position], second[position]) for position in first if position in second]
-    for right in (sum(bool(one.correct) for one, _ in pairs), sum(bool(other.correct) for _, other in pairs)):
-        if len(pairs) < MIN_QUESTIONS or min(right, len(pairs) - right) < of_each_kind:
+    first, second = (each.where(each.has_grade) for each in (a, b))
+    shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
+    sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]
+    for right in (sides[1].sum(), sides[3].sum()):
+        if len(shared) < MIN_QUESTIONS or min(right, len(shared) - right) < of_each_kind:
             return {}
-    return paired_differences(
-        [one.confidence for one, _ in pairs],
-        [bool(one.correct) for one, _ in pairs],
-        [other.confidence for _, other in pairs],
-        [bool(other.correct) for _, other in pairs],
-        seed=seed,
-    )
-
-
-def _graded(series: Series) -> dict[int, Estimate]:
-    return {each.position: each for each in series.estimates if each.correct is not None}
+    return paired_differences(*sides, seed=seed)

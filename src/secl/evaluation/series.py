@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from secl.evidence import EvidenceKind
+from secl.metrics.graded import Vector
 from secl.records import Record
 from secl.signals import Signal
 
@@ -38,22 +43,70 @@ class Estimate:
     tokens: float
 
 
-@dataclass(frozen=True, slots=True)
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One confidence along a stream.
+    """One confidence along a stream: a column for each field of `Estimate`, in order, with a row for each question.
 
     Attributes:
-        estimates: one for each question that has it, in order.
+        positions: of the questions that have it.
+        confidence: in [0, 1].
+        correct: 1 for right, 0 for wrong, nan without a reference.
+        tokens: that went through the network for it.
         fitted: what was fitted, in words, for example "T=1.8"; None where nothing was.
     """
 
-    estimates: tuple[Estimate, ...] = ()
+    positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    confidence: Vector = field(default_factory=lambda: np.empty(0))
+    correct: Vector = field(default_factory=lambda: np.empty(0))
+    tokens: Vector = field(default_factory=lambda: np.empty(0))
     fitted: str | None = None
 
-    def graded(self) -> tuple[list[float], list[bool]]:
+    @classmethod
+    def of(cls, estimates: Iterable[Estimate]) -> Self:
+        """The series of these estimates, one after the other."""
+        rows = np.fromiter(
+            (
+                (each.position, each.confidence, math.nan if each.correct is None else each.correct, each.tokens)
+                for each in estimates
+            ),
+            dtype=[("position", np.intp), ("confidence", float), ("correct", float), ("tokens", float)],
+        )
+        positions, confidence, correct, tokens = (rows[name].copy() for name in rows.dtype.names or ())
+        return cls(positions, confidence, correct, tokens)
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The rows, each by itself."""
+        columns = (each.tolist() for each in (self.positions, self.confidence, self.correct, self.tokens))
+        return tuple(
+            Estimate(position, confidence, None if math.isnan(correct) else bool(correct), tokens)
+            for position, confidence, correct, tokens in zip(*columns, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def has_grade(self) -> Mask:
+        """Which answers have a grade."""
+        return ~np.isnan(self.correct)
+
+    def where(self, rows: Mask) -> Self:
+        """Some of the rows alone."""
+        return replace(
+            self,
+            positions=self.positions[rows],
+            confidence=self.confidence[rows],
+            correct=self.correct[rows],
+            tokens=self.tokens[rows],
+        )
+
+    def graded(self) -> tuple[Vector, Vector]:
         """Confidences and grades of the answers that have a grade."""
-        graded = [(each.confidence, each.correct) for each in self.estimates if each.correct is not None]
-        return [confidence for confidence, _ in graded], [correct for _, correct in graded]
+        return self.confidence[self.has_grade], self.correct[self.has_grade]
 
 
 @dataclass(frozen=True)

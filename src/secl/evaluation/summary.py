@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 from secl.display import Shown, html_table
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.graders import GraderComparison, compare_graders
@@ -181,21 +183,22 @@ def _rows(
 ) -> dict[str, EstimatorSummary]:
     """A row for each estimator that has a confidence for one of these records."""
     by_position = {record.position: record for record in records}
+    positions = np.array(list(by_position), dtype=np.intp)
     rows = {}
     for name, estimator in estimators.items():
-        estimates = tuple(each for each in series[name].estimates if each.position in by_position)
-        if not estimates:
+        part = series[name].where(np.isin(series[name].positions, positions))
+        if not len(part):
             continue
-        part = Series(estimates, series[name].fitted)
-        domains = [by_position[each.position].question.domain for each in estimates if each.correct is not None]
-        measures = measure(*part.graded(), domains=domains, resamples=RESAMPLES if intervals else 0)
-        rated = [by_position[each.position] for each in estimates]
+        rated = [by_position[position] for position in part.positions.tolist()]
+        domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
+        several = domains if len(set(domains)) > 1 else None
+        measures = measure(*part.graded(), domains=several, resamples=RESAMPLES if intervals else 0)
         plain = sum(record.plain_tokens for record in rated)
         rows[name] = EstimatorSummary(
             **{each.name: getattr(measures, each.name) for each in fields(Measures)},
             estimator=estimator,
             cost_paper=sum(map(estimator.paper_passes, rated)) / len(rated),
-            cost_measured=sum(each.tokens for each in estimates) / plain if plain else math.nan,
+            cost_measured=sum(part.tokens.tolist()) / plain if plain else math.nan,
             fitted=part.fitted,
         )
     return rows

@@ -69,8 +69,7 @@ def check_views(records: Sequence[Record]) -> ViewChecks:
     ()
     """
     found = {name: _views(records, (name,)) for name in get_args(ViewName)}
-    both = [views for views in _views(records, (LETTERS, "likelihood")) if len(views.names) == 2]
-    agreement, chance = _agreement(both)
+    agreement, chance = agreement_of_views(records)
     return ViewChecks(
         questions=len(records),
         compared=max(map(len, found.values())),
@@ -99,8 +98,12 @@ def _check(name: ViewName, questions: Sequence[Views]) -> ViewCheck:
     )
 
 
-def _agreement(questions: Sequence[Views]) -> tuple[float, float]:
-    """How often letters and likelihood have the same best candidate, and how often chance alone would have it."""
+def agreement_of_views(records: Sequence[Record]) -> tuple[float, float]:
+    """How often letters and likelihood have the same best candidate, and how often chance alone would have it.
+
+    Both are nan without questions that have both.
+    """
+    questions = [views for views in _views(records, (LETTERS, "likelihood")) if len(views.names) == 2]
     if not questions:
         return math.nan, math.nan
     places = place_effects(questions)

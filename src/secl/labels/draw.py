@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
-
-from secl.records import Record
+from typing import TypeVar
 
 
 def draw_positions(count: int, total: int, seed: int) -> frozenset[int]:
@@ -18,9 +17,12 @@ def draw_positions(count: int, total: int, seed: int) -> frozenset[int]:
     return frozenset(random.Random(f"labels-{seed}").sample(range(total), min(count, total)))
 
 
-def review_queue(records: Sequence[Record], seed: int) -> list[Record]:
-    """Records in a random order that depends on their number and the seed alone, so that a review can go on later."""
-    return random.Random(f"review-{seed}").sample(list(records), len(records))
+Answer = TypeVar("Answer")
+
+
+def review_queue(answers: Sequence[Answer], seed: int) -> list[Answer]:
+    """Answers in a random order that depends on their number and the seed alone, so that a review can go on later."""
+    return random.Random(f"review-{seed}").sample(answers, len(answers))
 
 
 def lot(position: int, seed: int) -> float:

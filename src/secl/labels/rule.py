@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secl.evidence import Labelled
@@ -13,6 +14,8 @@ from secl.settings import LabelSettings
 
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
+
+ROOT_2 = math.sqrt(2.0)
 
 MEMORY = 5000
 """Latest labels that a fit is made of; by the default decay older ones would weigh less than 1 in 100."""
@@ -24,12 +27,14 @@ class LabelState:
 
     Attributes:
         standing: the labels that count, the oldest first.
+        of_domain: how many of them are about answers of each domain.
         until: number of the latest entry of the log; 0 before the first.
         scalings: under the narrow and under the wide prior.
         sound: probability of the narrow one: that confidences are right as they are.
     """
 
     standing: tuple[Label, ...]
+    of_domain: Mapping[str, int]
     until: int
     scalings: tuple[Scaling, Scaling]
     sound: float
@@ -74,24 +79,31 @@ class LabelRule:
         parts = [scaling.logit(domain, confidence) for scaling in state.scalings]
         shares = (state.sound, 1.0 - state.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
-        mapped = sum(share * _sigmoid(mean) for share, (mean, _) in zip(shares, parts, strict=True))
         return Labelled(
             label_free=confidence,
-            confidence=mapped if state.standing else confidence,
+            confidence=self.confidence(state, domain, confidence),
             low=_sigmoid(low),
             high=_sigmoid(high),
             labels=len(state.standing),
-            of_domain=sum(label.domain == domain for label in state.standing),
+            of_domain=state.of_domain.get(domain, 0),
             until=state.until,
         )
 
+    def confidence(self, state: LabelState, domain: str, confidence: float) -> float:
+        """What becomes of a confidence, without its band, which takes longer; arguments are those of `rate`."""
+        if not state.standing:
+            return confidence
+        means = (scaling.logit(domain, confidence)[0] for scaling in state.scalings)
+        return sum(p * _sigmoid(mean) for p, mean in zip((state.sound, 1.0 - state.sound), means, strict=True))
+
     def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
         if not labels:  # another entry of a log that teaches nothing
-            return LabelState((), until, self._prior, self.settings.label_sound)
+            return LabelState((), {}, until, self._prior, self.settings.label_sound)
         settings, recent = self.settings, labels[-MEMORY:]
         narrow, wide = (fit(recent, prior, settings.label_decay) for prior in self._priors)
         odds = math.log(settings.label_sound / (1.0 - settings.label_sound)) if settings.label_sound else -math.inf
-        return LabelState(labels, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
+        counts = Counter(label.domain for label in labels)
+        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
 
     @property
     def _priors(self) -> tuple[Prior, Prior]:
@@ -108,10 +120,11 @@ class LabelRule:
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
     """Where a mixture of Gaussians has this share below it."""
     from scipy.optimize import brentq
-    from scipy.special import ndtr
 
     def below(z: float) -> float:
-        return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share
+        return sum(p * math.erfc((mean - z) / (sd * ROOT_2)) / 2.0 for p, (mean, sd) in whole) - share
+
+    whole = tuple(zip(shares, parts, strict=True))
 
     low = min(mean - 10.0 * sd for mean, sd in parts)
     high = max(mean + 10.0 * sd for mean, sd in parts)

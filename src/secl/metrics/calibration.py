@@ -72,7 +72,8 @@ def ece_floor(confidence: npt.ArrayLike, bins: int = 10, *, draws: int = 500, se
 
     ECE adds up the gaps of bins in absolute value, so chance alone makes it positive: about .05 for 450 answers. Grades
     are drawn from Bernoulli(confidence), and their ECE is measured. With 500 draws the mean is exact to about .0005 and
-    the quantile to about .001 where 450 answers are spread over all bins.
+    the quantile to about .001 where 450 answers are spread over all bins. Beyond `EXACT` answers the gaps of bins have
+    their normal limits.
 
     Args:
         confidence: n probabilities in [0, 1].
@@ -93,6 +94,10 @@ def ece_floor(confidence: npt.ArrayLike, bins: int = 10, *, draws: int = 500, se
         return EceFloor(math.nan, math.nan)
     generator = np.random.default_rng(seed)
     starts = np.flatnonzero(np.diff(index, prepend=-1))
+    if confidences.size > EXACT:
+        spread = np.sqrt(np.add.reduceat(confidences * (1.0 - confidences), starts))
+        simulated = np.abs(generator.standard_normal((draws, starts.size)) * spread).sum(axis=1) / confidences.size
+        return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
     expected = np.add.reduceat(confidences, starts)
     block = max(1, 2**20 // confidences.size)  # about 8 MB of random numbers at a time
     errors = []
@@ -185,4 +190,4 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
 
 
 EXACT = 4000
-"""Answers up to which their number of right ones has its exact distribution (a quarter of a second at most)."""
+"""Answers up to which the number of right ones has its exact distribution (a quarter of a second at most)."""

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from secl.evaluation.view_check import check_views
+from secl.evaluation.view_check import agreement_of_views
 from secl.evidence import Posterior
 from secl.grading import correctness
 from secl.records import Record
@@ -112,12 +112,12 @@ def _of_letters(last: Posterior) -> list[str]:
 
 def _of_agreement(records: Sequence[Record]) -> list[str]:
     """How often letters and texts agree."""
-    checks = check_views(records)
-    if math.isnan(checks.agreement):
+    agreement, chance = agreement_of_views(records)
+    if math.isnan(agreement):
         return []
     return [
-        f"Letters and texts prefer the same candidate in {percent(checks.agreement)} of the questions, where chance "
-        f"alone gives {percent(checks.chance)}."
+        f"Letters and texts prefer the same candidate in {percent(agreement)} of the questions, where chance "
+        f"alone gives {percent(chance)}."
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from secl.records import Record
@@ -65,8 +64,8 @@ def ledger(records: Sequence[Record]) -> list[tuple[str, str, str, str]]:
     """Tokens through the network by purpose: name, in total, per question, and share of all."""
     by_purpose = dict.fromkeys(PURPOSES, 0.0)
     for record in records:
-        for purpose, tokens in asdict(record.ledger).items():
-            by_purpose[purpose] += tokens
+        for purpose in PURPOSES:
+            by_purpose[purpose] += getattr(record.ledger, purpose)
     total = sum(by_purpose.values())
     lines = [(PURPOSES[purpose], tokens) for purpose, tokens in by_purpose.items() if tokens] + [("together", total)]
     questions = max(len(records), 1)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from secl.question import Question
-from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow
+from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow, neediest
 from secl.reports.formatting import markdown_text, number, one_line, xml_text
 from secl.reports.table import Cell, Column, Table, to_csv
 
 FIRST = 50
 """Rows that the page holds without its script, and rows of one page of the table with it."""
+
+MOST = 10_000
+"""Rows that the page holds with its script, some megabytes; of more questions, those that most need a person."""
 
 LONGEST = 2000
 """Characters of a question, an option or an answer in the page; the CSV has all."""
@@ -58,12 +62,13 @@ def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
         rows: all answers.
         prefix: of the names of the files beside the page.
     """
-    shown = page_rows(rows)
+    listed = rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
+    shown = page_rows(listed)
     common = {"signs": list(SIGNS.values()), "first": FIRST}
-    has = {"g": any(row["g"] for row in shown), "s": len({row.source for row in rows}) > 1}
+    has = {"g": any(row["g"] for row in shown), "s": len({row.source for row in listed}) > 1}
     has["b"] = any(row["b"] for row in shown)
     data = {"rows": [_compact(row) for row in shown], **common}
-    return {"rows": shown, **common, "files": prefix, "has": has, "data": data}
+    return {"rows": shown, **common, "questions": len(rows), "files": prefix, "has": has, "data": data}
 
 
 def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
@@ -117,7 +122,7 @@ def script_json(value: Any) -> str:
 
 def questions_csv(rows: Sequence[AnswerRow]) -> str:
     """Every question as a row of CSV, texts complete."""
-    return to_csv(FIELDS, [_csv_row(row) for row in rows])
+    return to_csv(FIELDS, map(_csv_row, rows))
 
 
 def _csv_row(row: AnswerRow) -> tuple[object, ...]:
@@ -148,10 +153,10 @@ def _csv_row(row: AnswerRow) -> tuple[object, ...]:
 
 def questions_markdown(rows: Sequence[AnswerRow]) -> str:
     """Every question as a row of a Markdown table, each on one line; not padded, as one long question would pad all."""
-    table = questions_table(rows, domains=len({row.question.domain for row in rows}) > 1)
-    lines = [[column.heading for column in table.columns], ["---" if c.text else "---:" for c in table.columns]]
-    lines += [[markdown_text(cell.text) for cell in row] for row in table.sections[""]]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    columns, cells = _columns(rows, domains=len({row.question.domain for row in rows}) > 1)
+    lines = [[column.heading for column in columns], ["---" if column.text else "---:" for column in columns]]
+    texts = ([markdown_text(cell.text) for cell in cells(row)] for row in rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in chain(lines, texts))
 
 
 def questions_table(
@@ -165,6 +170,14 @@ def questions_table(
         signs: whether there is one for why a person should look.
         longest: characters of a question or an answer that are shown; None for all.
     """
+    columns, cells = _columns(rows, domains=domains, signs=signs, longest=longest)
+    return Table(columns, {"": [cells(row) for row in rows]})
+
+
+def _columns(
+    rows: Sequence[AnswerRow], *, domains: bool = False, signs: bool = False, longest: int | None = None
+) -> tuple[list[Column], Callable[[AnswerRow], list[Cell]]]:
+    """The columns of `questions_table`, and the cells of a row."""
     graded = any(row.correct is not None for row in rows)
     columns = [Column("Question", text=True, wraps=True), Column("Answer", text=True, wraps=True), Column("Confidence")]
     columns += [Column("Grade", text=True)] if graded else []
@@ -181,7 +194,7 @@ def questions_table(
         found += [Cell(row.question.domain)] if domains else []
         return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN)] if signs else [])]
 
-    return Table(columns, {"": [cells(row) for row in rows]})
+    return columns, cells
 
 
 def _named(question: Question, answer: object) -> str:

@@ -14,6 +14,7 @@ from secl.evaluation.trust import Verdict, assess
 from secl.records import Record
 from secl.reports.answers import AnswerRow, answer_rows
 from secl.reports.figures.drawing import Panel
+from secl.reports.posterior_section import posterior_notes
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class RunReport:
         """Every answer as a row, in the order of the stream."""
         return answer_rows(self.records)
 
+    @cached_property
+    def posterior_notes(self) -> list[str]:
+        """What the posteriors show, in plain words; empty for a run without any."""
+        return posterior_notes(self.records)
+
     @property
     def graded(self) -> bool:
         """Whether any answer could be compared with a right one."""
@@ -101,7 +107,7 @@ def panels(run: RunReport) -> dict[str, Panel]:
     graded: dict[str, Panel] = {}
     for name in order:
         confidences, grades = run.evaluation.series[name].graded()
-        if grades:
+        if grades.size:
             graded[name] = (run.summary.estimators[name].estimator.title, confidences, grades)
     return graded
 
@@ -113,16 +119,19 @@ FEWEST_GRADED, MOST_DOMAINS = 50, 8
 def domain_panels(run: RunReport) -> list[Panel]:
     """What the run reports, graded, for the domains with the most graded answers; empty unless several have enough."""
     row = reported(run.summary) or run.summary.estimators.get("stated")
+    if row is None:
+        return []
+    series = run.evaluation.series[row.estimator.name]
+    series = series.where(series.has_grade)
     domain_of = {record.position: record.question.domain for record in run.records}
-    groups: dict[str, list[tuple[float, bool]]] = {}
-    for each in run.evaluation.series[row.estimator.name].estimates if row else ():
-        if each.correct is not None:
-            groups.setdefault(domain_of[each.position], []).append((each.confidence, each.correct))
-    enough = [name for name in groups if len(groups[name]) >= FEWEST_GRADED]
+    places: dict[str, list[int]] = {}
+    for place, position in enumerate(series.positions.tolist()):
+        places.setdefault(domain_of[position], []).append(place)
+    enough = [name for name in places if len(places[name]) >= FEWEST_GRADED]
     if len(enough) < 2:
         return []
-    most = sorted(enough, key=lambda name: -len(groups[name]))[:MOST_DOMAINS]
-    return [(name, [c for c, _ in groups[name]], [g for _, g in groups[name]]) for name in groups if name in most]
+    most = sorted(enough, key=lambda name: -len(places[name]))[:MOST_DOMAINS]
+    return [(name, series.confidence[places[name]], series.correct[places[name]]) for name in places if name in most]
 
 
 def adapted(summary: Summary) -> EstimatorSummary | None:

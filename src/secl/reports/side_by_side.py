@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,7 +108,10 @@ NOTHING: tuple[float | None, bool | None] = (None, None)
 
 
 def _estimates(side: Side) -> dict[int, tuple[float | None, bool | None]]:
-    return {each.position: (each.confidence, each.correct) for each in side.series.estimates}
+    series = side.series
+    grades = (None if math.isnan(each) else bool(each) for each in series.correct.tolist())
+    pairs = zip(series.confidence.tolist(), grades, strict=True)
+    return dict(zip(series.positions.tolist(), pairs, strict=True))
 
 
 def _short(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from secl.reports import unlabelled
 from secl.reports.answers import neediest
 from secl.reports.formatting import terminal_text
-from secl.reports.posterior_section import TITLE, posterior_notes, weights_table
+from secl.reports.posterior_section import TITLE, weights_table
 from secl.reports.question_table import questions_table
 from secl.reports.run_report import RunReport
 from secl.reports.side_by_side import side_by_side
@@ -43,7 +43,7 @@ def print_run(run: RunReport, screen: Console, name: str | None) -> None:
         if number:
             screen.print()
         part(run, screen, None if few or number else name)
-    notes = posterior_notes(run.records)
+    notes = run.posterior_notes
     if notes:
         screen.print()
         screen.print(to_rich(weights_table(run.records), TITLE))

@@ -168,7 +168,6 @@ def levels_table(run: RunReport) -> Table:
 def _levels(title: str, series: Series) -> list[Cell]:
     import numpy as np
 
-    confidences = [each.confidence for each in series.estimates]
-    levels = np.quantile(confidences, (0.1, 0.5, 0.9))
-    mean = statistics.fmean(confidences)
-    return [Cell(title), Cell(amount(len(confidences))), *(Cell(number(float(x), 3)) for x in (mean, *levels))]
+    levels = np.quantile(series.confidence, (0.1, 0.5, 0.9))
+    mean = statistics.fmean(series.confidence)
+    return [Cell(title), Cell(amount(len(series))), *(Cell(number(float(x), 3)) for x in (mean, *levels))]

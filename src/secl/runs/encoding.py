@@ -22,7 +22,8 @@ _REPORTED = ("answer", "confidence", "abstained", "best_answer")
 
 def to_plain(record: Record) -> dict[str, Any]:
     """A record as nested dictionaries and lists."""
-    return dataclasses.asdict(record)
+    values: dict[str, Any] = _adapter().dump_python(record, warnings=False)  # as dataclasses.asdict, and much faster
+    return values
 
 
 def to_export(record: Record) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +22,9 @@ from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 BINARY = ("parquet", "xlsx")
+ROWS = 5000
+"""Rows of a parquet file that are in memory as Python objects at once."""
+
 LONGEST_CELL = 32_767
 """Characters in a cell of a workbook."""
 
@@ -85,7 +89,7 @@ def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
     first = next(store.records(), None)
     if first is None:
         return [], iter(())
-    extras = extra_columns(name for record in store.records() for name, _ in record.question.extra)
+    extras = extra_columns(store.extra_names())
 
     def rows() -> Iterator[list[object]]:
         for record in current_records(store):
@@ -109,7 +113,12 @@ def _write_parquet(path: Path, store: Store) -> None:
     except ImportError as problem:
         raise ParameterError('parquet needs pyarrow; run: pip install "secl[parquet]".') from problem
     columns, rows = _table(store)
-    table = pyarrow.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+    # In columns from the start: as Python objects the rows of a long run take gigabytes.
+    parts = [
+        pyarrow.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in part])
+        for part in iter(lambda: list(islice(rows, ROWS)), [])
+    ]
+    table = pyarrow.concat_tables(parts, promote_options="permissive") if parts else pyarrow.table({})
     pyarrow.parquet.write_table(table, path)
 
 
@@ -132,9 +141,10 @@ def _write_workbook(path: Path, store: Store) -> None:
         return ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) if isinstance(value, str) else value
 
     columns, rows = _table(store)
-    lines = [[cell(name) for name in columns], *([cell(value) for value in row] for row in rows)]
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("records")
-    for line in lines:
-        sheet.append(line)
+    lines: Iterator[Sequence[object]] = chain([columns], rows)
+    with closing(sheet):
+        for line in lines:
+            sheet.append([cell(value) for value in line])
     book.save(path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
-from secl.labels import LabelRule, LabelSource, label_of, standing
+from secl.labels import Label, LabelRule, LabelSource, label_of, standing
 from secl.labels.draw import review_queue
 from secl.labels.relabel import relabelled
 from secl.records import Record
@@ -13,13 +13,17 @@ from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 
-def current_records(store: Store) -> Iterator[Record]:
+def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
     """All records in order, with what people said of them and the confidences that follow from it.
 
     Labels that were revealed along the stream have moved the confidences behind them already; only labels that came
     later, from a review, move those of the whole run. Those of a server are as they were reported.
+
+    Args:
+        store: an open run or server.
+        log: of the labels; what is stored now unless given.
     """
-    log = store.label_log()
+    log = store.label_log() if log is None else log
     last = next(store.records("r.position = ?", len(store) - 1), None)
     known = 0 if last is None or last.labelled is None else last.labelled.until
     records = store.records()
@@ -30,20 +34,20 @@ def current_records(store: Store) -> Iterator[Record]:
         yield record.with_label(said[record.position]) if record.position in said else record
 
 
-def queue(store: Store, seed: int, domain: str | None = None) -> list[Record]:
-    """The answers that nobody has labelled, in random order; an interrupted review goes on in the same order.
+def queue(store: Store, seed: int, domain: str | None = None) -> list[int]:
+    """Positions of the answers that nobody has labelled, in random order; an interrupted review goes on in it.
 
     Raises:
         RunError: there is no such domain.
     """
-    records, labelled = list(store.records()), {label.position for label in store.labels()}
-    domains = sorted({record.question.domain for record in records})
+    domain_of, labelled = dict(store.domains()), {label.position for label in store.labels()}
+    domains = sorted(set(domain_of.values()))
     if domain is not None and domain not in domains:
         raise RunError(f"{store.folder} has no question of the domain {domain!r}; it has {', '.join(domains)}.")
     return [
-        record
-        for record in review_queue(records, seed)
-        if record.position not in labelled and domain in (None, record.question.domain)
+        position
+        for position in review_queue(list(domain_of), seed)
+        if position not in labelled and domain in (None, domain_of[position])
     ]
 
 

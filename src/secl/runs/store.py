@@ -203,6 +203,17 @@ class Store(Shown):
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self._damaged(problem) from problem
 
+    def extra_names(self) -> Iterator[str]:
+        """Names of the extra columns of all questions, as often as they come."""
+        query = """
+            SELECT json_extract(e.value, '$[0]') FROM records r, json_each(r.body, '$.question.extra') e
+            ORDER BY r.position, e.key"""
+        return (name for (name,) in self._read(query))
+
+    def domains(self) -> Iterator[tuple[int, str]]:
+        """Position and domain of all records in order."""
+        return self._read("SELECT position, domain FROM records ORDER BY position")
+
     def record(self, position: int) -> Record:
         """The record at a position.
 

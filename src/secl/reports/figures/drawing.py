@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from secl.errors import StorageError
@@ -25,6 +26,9 @@ ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", 
 
 DOTS = 150
 """Per inch, in the PNG of a picture."""
+
+POINTS = 1000
+"""Most points of a line or a cloud: more than a page has room for, and a picture of many more takes megabytes."""
 
 Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
 """Title, n confidences, n grades."""
@@ -70,6 +74,15 @@ def write_picture(figure: Figure, stem: str | Path) -> str:
         except OSError as error:
             raise StorageError(f"The figure {path} cannot be written: {error.strerror or error}.") from error
     return svg
+
+
+def spread(count: int, most: int = POINTS) -> npt.NDArray[np.intp]:
+    """The places that are drawn of so many: all, or `most` of them, evenly spread, the first and the last included.
+
+    >>> spread(4).tolist(), spread(1001, 5).tolist()
+    ([0, 1, 2, 3], [0, 250, 500, 750, 1000])
+    """
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
 
 
 def wrapped(title: str, width: int = 26) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from secl.errors import ParameterError
 from secl.metrics.risk_control import RiskCoverage, risk_bound
-from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, new_figure, wrapped
+from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, new_figure, spread, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +61,8 @@ def risk_coverage_figure(panels: Mapping[str, RiskCoverage], risks: Sequence[flo
 def _height(curve: RiskCoverage) -> float:
     """The largest share of wrong ones that is to be seen; 0 without any."""
     wide = curve.coverage >= SHOWN
-    shares = [*curve.expected[wide], *curve.risk[wide & (curve.labels >= FEWEST)]]
-    return float(max(shares, default=0.0))
+    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
+    return float(shares.max(initial=0.0))
 
 
 def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) -> None:
@@ -70,14 +70,23 @@ def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) 
 
     for risk in risks:
         axes.axhline(risk, color=GREY, linewidth=0.6, linestyle=":")
-    drawn = curve.labels >= FEWEST
-    if drawn.any():
+    drawn = np.flatnonzero(curve.labels >= FEWEST)
+    drawn = drawn[spread(len(drawn))]
+    if drawn.size:
         coverage, labels, wrong = curve.coverage[drawn], curve.labels[drawn], curve.wrong[drawn]
         tail = (1 - LEVEL) / 2
         high, low = risk_bound(wrong, labels, 1 - tail), 1 - risk_bound(labels - wrong, labels, 1 - tail)
         axes.fill_between(coverage, low, high, color=SKY, alpha=0.35, linewidth=0, label="exact 90% interval")
         axes.plot(coverage, wrong / labels, color=BLUE, linewidth=1.6, label="labelled answers")
-    axes.plot(curve.coverage, curve.expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
+    shown = spread(len(curve.coverage))
+    axes.plot(
+        curve.coverage[shown],
+        curve.expected[shown],
+        color=ORANGE,
+        linewidth=1.6,
+        linestyle="--",
+        label="by the confidences",
+    )
     count = f"{curve.answers:,} answers, {curve.total:,} labelled" if curve.total else f"{curve.answers:,} answers"
     axes.set_title(f"{wrapped(title, 30)}\n{count}", fontsize=10, parse_math=False)
     axes.set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.25), xlabel="accepted")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from secl.errors import ParameterError
 from secl.grading import grade
 from secl.records import Record
-from secl.reports.figures.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure
+from secl.reports.figures.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, new_figure, spread
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -29,7 +29,8 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
     model and of the adapted one, and the posterior of its answers (running means), with signal and target where there
     were any. Bottom: running accuracy, also of the posterior's best answers; left out where nothing is graded.
-    Bursts are shaded, alarms are vertical lines, domain borders are dashed.
+    Bursts are shaded, alarms are vertical lines, domain borders are dashed. Of a long stream no more is drawn than can
+    be told apart (`secl.reports.figures.drawing.spread`), and bursts closer than that are one.
 
     Args:
         records: records of one run, in order.
@@ -78,19 +79,39 @@ def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
     return np.asarray((sums[ends] - sums[starts]) / np.where(count > 0, count, np.nan))
 
 
+MARKS = 400
+"""Most bursts and alarms that can be told apart along a stream."""
+
+
 def _mark_learning(axes: Axes, records: Sequence[Record], named: bool) -> None:
     """Shade the bursts and draw the alarms; the first of each has a name in the legend if `named`."""
+    near = len(records) // MARKS
     label = "burst" if named else "_burst"
-    for inside, run in groupby(records, key=lambda record: record.decision.in_burst):
-        positions = [record.position for record in run]
-        if inside:
-            axes.axvspan(positions[0] - 0.5, positions[-1] + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
-            label = "_another burst"
+    for first, last in stretches([record.position for record in records if record.decision.in_burst], near):
+        axes.axvspan(first - 0.5, last + 0.5, color=ORANGE, alpha=0.18, linewidth=0, label=label)
+        label = "_another burst"
     label = "alarm" if named else "_alarm"
+    drawn = -math.inf
     for record in records:
-        if record.decision.alarm:
-            axes.axvline(record.position - 0.5, color=ORANGE, linewidth=1.6, label=label)
+        if record.decision.alarm and record.position > drawn + near:
+            drawn = record.position
+            axes.axvline(drawn - 0.5, color=ORANGE, linewidth=1.6, label=label)
             label = "_another alarm"
+
+
+def stretches(positions: Sequence[int], near: int) -> list[tuple[int, int]]:
+    """First and last of the stretches of positions between which no more than `near` others lie.
+
+    >>> stretches([3, 4, 5, 7, 20], near=1)
+    [(3, 7), (20, 20)]
+    """
+    found: list[tuple[int, int]] = []
+    for position in positions:
+        if found and position <= found[-1][1] + 1 + near:
+            found[-1] = (found[-1][0], position)
+        else:
+            found.append((position, position))
+    return found
 
 
 LEGEND = 90
@@ -98,27 +119,30 @@ LEGEND = 90
 
 
 def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
-    positions = [record.position for record in records]
-    entropies = [record.reply.entropy for record in records]
+    shown = spread(len(records))
+    positions = np.array([record.position for record in records])
+    entropies = np.array([record.reply.entropy for record in records])
     axes.scatter(
-        positions,
-        entropies,
+        positions[shown],
+        entropies[shown],
         s=min(18.0, max(5.0, 1500 / len(records))),
         color=GREY,
         alpha=0.6,
         linewidths=0,
         label="entropy",
     )
-    axes.plot(positions, running_mean(entropies, window), color=BLUE, label=f"entropy, mean of {window}")
+    means = running_mean(entropies, window)
+    axes.plot(positions[shown], means[shown], color=BLUE, label=f"entropy, mean of {window}")
     axes.set_ylabel("entropy (nats)")
-    statistic = [math.nan if r.decision.statistic is None else r.decision.statistic for r in records]
+    statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
     handles, labels = axes.get_legend_handles_labels()
-    tested = not all(math.isnan(value) for value in statistic)
+    tested = not np.isnan(statistic).all()
     # The statistic has the lower third of the panel to itself, so neither hides the other.
-    _scale(axes, min(entropies), max(entropies), below=0.6 if tested else 0.05, above=0.2)
+    _scale(axes, entropies.min(), entropies.max(), below=0.6 if tested else 0.05, above=0.2)
     if tested:
         right = axes.twinx()
-        right.plot(positions, statistic, color=VERMILLION, linewidth=1, label="gate statistic (right)")
+        peaks = np.fmax.reduceat(statistic, shown)  # what makes the gate fire is not thinned away
+        right.plot(positions[shown], peaks, color=VERMILLION, linewidth=1, label="gate statistic (right)")
         right.set_ylabel("gate statistic", loc="bottom", color=VERMILLION)
         right.tick_params(axis="y", colors=VERMILLION)
         for spine in right.spines.values():
@@ -149,11 +173,11 @@ def _confidence_panel(axes: Axes, records: Sequence[Record], window: int, adapte
     signalled = [(record.position, record.signal) for record in records if record.signal is not None]
     updated = [(record.position, record.update.target) for record in records if record.update is not None]
     if signalled:
-        positions, signals = [at for at, _ in signalled], [signal for _, signal in signalled]
+        positions, signals = np.array(signalled)[spread(len(signalled))].T
         axes.scatter(positions, signals, s=9, color=GREEN, alpha=0.55, linewidths=0, label="signal")
         _means(axes, records, [record.signal for record in records], window, "signal")
     if updated:
-        positions, targets = [at for at, _ in updated], [target for _, target in updated]
+        positions, targets = np.array(updated)[spread(len(updated))].T
         axes.scatter(positions, targets, s=14, color=PURPLE, marker="x", linewidths=0.8, label="target")
     _means(axes, records, [record.frozen.confidence for record in records], window, "stated, frozen")
     if adapted:
@@ -184,7 +208,9 @@ def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None]
     if label.endswith("frozen"):
         style = {"color": BLACK, "linewidth": 1, "linestyle": DASHES, "zorder": 3}
     means = running_mean([math.nan if value is None else float(value) for value in values], window)
-    axes.plot([record.position for record in records], means, label=f"{label}, mean of {window}", **style)
+    shown = spread(len(records))
+    positions = [records[place].position for place in shown]
+    axes.plot(positions, means[shown], label=f"{label}, mean of {window}", **style)
 
 
 def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> None:
@@ -196,10 +222,10 @@ def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> Non
 
 def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:
     """Dashed borders and, in the first panel, names. A stream that mixes its domains has too many borders to draw."""
-    stretches = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
-    if len(stretches) > 12:
+    runs = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
+    if len(runs) > 12:
         return
-    for name, run in stretches:
+    for name, run in runs:
         start, end = run[0].position - 0.5, run[-1].position + 0.5
         if run[0] is not records[0]:
             for axes in panels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
     from secl.evaluation.compare import Side
+    from secl.records import Record
     from secl.runs.store import Store
 
 
@@ -35,7 +37,9 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
             f"the estimator {estimator!r} has {len(names)} parts; give one name, or two as in stated:secl."
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
-        a, b = _side(store_a, names[0]), _side(store_b, names[-1])
+        records = list(store_a.records())
+        a = _side(store_a, records, names[0])
+        b = _side(store_b, records if run_a.resolve() == run_b.resolve() else list(store_b.records()), names[-1])
         settings, notes = _settings(store_a, store_b), _notes(store_a, store_b)
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
         raise ParameterError(
@@ -88,11 +92,12 @@ def _notes(a: Store, b: Store) -> list[str]:
     return notes
 
 
-def _side(store: Store, name: str | None) -> Side:
+def _side(store: Store, records: Sequence[Record], name: str | None) -> Side:
     """One side of a comparison: the records of a run and the estimator over them.
 
     Args:
         store: an open run.
+        records: all of its records.
         name: name of the estimator; None for the foremost of the run's method that is there.
     """
     from secl.evaluation.compare import Side
@@ -102,7 +107,6 @@ def _side(store: Store, name: str | None) -> Side:
 
     manifest = Manifest.of(store)
     estimators = make_estimators(manifest.tau, manifest.settings.evidence.formula)
-    records = list(store.records())
     if not records:
         raise RunError(f"{store.folder} has no questions answered yet; continue it with secl run --resume.")
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}

@@ -69,13 +69,21 @@ def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
 
 
 def _alone(name: ViewName, title: str) -> Estimator:
-    """The posterior from a single view, weighed along the stream like any other."""
-    rule = PosteriorRule(PosteriorSettings(views=(name,), guard=False))
+    """The posterior from a single view, weighed along the stream like any other; of a long one refitted more rarely."""
 
     def tokens(record: Record) -> float:
         return _answering(record) + record.ledger.likelihood
 
-    return _series_of(name, title, lambda records: replayed(rule, records), tokens, best=False)
+    def posteriors(records: Sequence[Record]) -> list[Posterior | None]:
+        usual = PosteriorSettings(views=(name,), guard=False)
+        refit = max(usual.refit, len(records) // MOST_FITS)
+        return replayed(PosteriorRule(usual.model_copy(update={"refit": refit})), records)
+
+    return _series_of(name, title, posteriors, tokens, best=False)
+
+
+MOST_FITS = 1000
+"""Fits of a single view along a stream, at most: as often as its own posterior a long one would take minutes."""
 
 
 def _combined(name: str, title: str, *, best: bool) -> Estimator:

@@ -15,7 +15,7 @@ from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never
 from secl.posterior import rule
-from secl.posterior.fit import Fit
+from secl.posterior.fit import Fit, fit
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import Views
 from secl.question import Question
@@ -140,7 +140,6 @@ def test_the_best_answer_is_answered_with_its_own_confidence() -> None:
 
 def test_a_single_view_of_a_long_stream_is_fitted_so_many_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[int] = []
-    fit = rule.fit
 
     def counted(questions: Sequence[Views], **settings: Any) -> Fit:
         fits.append(len(questions))

@@ -11,7 +11,7 @@ import transformers
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.plain_network import PlainNetwork
-from secl.backends.local.fast.select_network import check_usable, connect
+from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.model_parts import AsLogits
 from secl.errors import ModelError
@@ -75,7 +75,7 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
     model = tiny_model("gpt2")
     adapter = Adapter(model, (2, 3), ("c_attn",))
     with pytest.warns(RuntimeWarning, match="plain path"):
-        network = connect(model, adapter, 2, list(range(2, 12)))
+        network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, PlainNetwork)
     result = network.run(SEQUENCES)
     for sequence, path in zip(SEQUENCES, result.trie.paths, strict=True):
@@ -89,7 +89,7 @@ def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
     adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
     model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
     with pytest.warns(RuntimeWarning, match="differ"):
-        network = connect(model, adapter, 2, list(range(2, 12)))
+        network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, PlainNetwork)
     assert isinstance(network.head, AsLogits)
     assert not model.model.layers[2]._forward_pre_hooks
@@ -98,7 +98,7 @@ def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
 def test_the_plain_path_also_computes_the_rows_of_interest_in_float32() -> None:
     model = tiny_model("gpt2").to(torch.bfloat16)
     with pytest.warns(RuntimeWarning, match="plain path"):
-        network = connect(model, Adapter(model, (2, 3), ("c_attn",)), 2, list(range(2, 12)))
+        network = connect(model, Adapter(model, (2, 3), ("c_attn",)), 2, Trial.of(model, range(2, 12)))
     states = network.run([SEQUENCES[0]]).frozen(np.arange(5))
     rows = torch.tensor([7, 9])
     assert torch.equal(network.head.rows(states, rows), states.float() @ model.lm_head.weight[rows].float().T)
@@ -125,7 +125,7 @@ def test_weights_that_are_not_finite_are_refused() -> None:
     model = tiny_model()
     model.model.norm.weight.data[0] = float("nan")
     with pytest.raises(ModelError, match="'broken' computes numbers that are not finite"):
-        check_usable("broken", model, list(range(2, 12)))
+        check_usable("broken", Trial.of(model, range(2, 12)))
 
 
 def test_a_network_that_looks_ahead_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_network_that_looks_ahead_is_refused() -> None:
         initializer_range=1.0,
     )
     with pytest.raises(ModelError, match="is not a causal language model"):
-        check_usable("bert", transformers.BertForMaskedLM(config).eval(), list(range(2, 12)))
+        check_usable("bert", Trial.of(transformers.BertForMaskedLM(config).eval(), range(2, 12)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -170,6 +170,6 @@ def test_a_last_layer_that_cannot_be_narrowed_is_replayed_as_it_is() -> None:
     plain = mlp.forward
     # Tells a single token from several, as no feed-forward part of a language model does.
     mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
-    network = connect(model, adapter, 2, list(range(2, 12)))
+    network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, SharedNetwork)
     assert network.last_layer is None

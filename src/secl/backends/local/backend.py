@@ -14,7 +14,7 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import BundlePass, passes
-from secl.backends.local.fast.select_network import check_usable, connect
+from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import UNLIMITED, Nodes
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of
@@ -158,8 +158,9 @@ class LocalBackend:
         )
         self.distiller = Distiller(settings.epochs, settings.beta)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
-        check_usable(loaded.name, model, sample)
-        self.network = connect(model, self.adapter, min(layers), sample)
+        trial = Trial.of(model, sample)
+        check_usable(loaded.name, trial)
+        self.network = connect(model, self.adapter, min(layers), trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written, max_batch_tokens)
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
@@ -257,6 +258,7 @@ class LocalBackend:
         """Nothing to do: the weights are where the answers are computed."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        self.writer.alone = False  # a pass that pauses does so for the sake of another one
         for layer in layers_of(self.model):
             layer.register_forward_pre_hook(lambda *_arguments: hook())
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from secl.backends.local.fast.plain_network import PlainNetwork
 from secl.backends.local.fast.shared_network import Network, SharedNetwork, Switch
@@ -18,26 +20,45 @@ TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in their standard deviations."""
 
 
-@torch.no_grad()
-def check_usable(name: str, model: Any, sample: Sequence[int]) -> None:
+@dataclass(frozen=True)
+class Trial:
+    """What a model computes by itself, which is what a path through it has to reproduce.
+
+    Attributes:
+        branches: two sequences of one length with a common first half: a mask or positions that mix them up change the
+            logits of one of them.
+        logits: behind each of their tokens, (2, length, vocabulary).
+    """
+
+    branches: list[list[int]]
+    logits: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: Any, sample: Sequence[int]) -> Trial:
+        """Let a model read a sample of tokens."""
+        half = list(sample[: len(sample) // 2])
+        branches = [list(sample[: 2 * len(half)]), half * 2]
+        logits = model(input_ids=torch.tensor(branches, device=compute_device(model)), use_cache=False).logits
+        return cls(branches, logits)
+
+
+def check_usable(name: str, trial: Trial) -> None:
     """Check that a model computes finite logits that do not depend on later tokens.
 
     Raises:
         ModelError: it does not.
     """
-    half = len(sample) // 2
-    whole, part = (
-        model(input_ids=torch.tensor([list(ids)], device=compute_device(model)), use_cache=False).logits[0].float()
-        for ids in (sample, sample[:half])
-    )
-    if not whole.isfinite().all():
+    one, other = trial.logits
+    if not trial.logits.isfinite().all():
         raise ModelError(f"the model {name!r} computes numbers that are not finite; try another --dtype or file.")
-    if (whole[half - 1] - part[-1]).abs().mean() > 0.1 * whole.std():
+    same = len(one) // 2
+    if (one[same - 1] - other[same - 1]).float().abs().mean() > 0.1 * one.float().std():
         raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
-def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Network:
-    """The fastest path that reproduces the model's own logits on `sample`; the plain path with a warning."""
+def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
+    """The fastest path that reproduces what the model computed in its trial; the plain path with a warning."""
     reason = ""
     # The fast path rests on how transformers builds its layers, which differs from family to family and changes from
     # release to release. So no list of families decides, but a comparison with the model itself, part by part.
@@ -45,7 +66,7 @@ def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Ne
         network: SharedNetwork | None = None
         try:
             network = SharedNetwork(model, switch, first, narrow=narrow, sparse=sparse)
-            error = _disagreement(network, model, sample)
+            error = _disagreement(network, trial)
             if error < TOLERANCE:
                 return network
             reason = f"replayed logits differ by {error:.2f} standard deviations."
@@ -59,21 +80,17 @@ def connect(model: Any, switch: Switch, first: int, sample: Sequence[int]) -> Ne
         stacklevel=2,
     )
     plain = PlainNetwork(model, switch, LinearHead.of(model))
-    return plain if _disagreement(plain, model, sample) < TOLERANCE else PlainNetwork(model, switch, AsLogits())
+    return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, switch, AsLogits())
 
 
 @torch.no_grad()
-def _disagreement(network: Network, model: Any, sample: Sequence[int]) -> float:
-    """Mean difference between the model's logits and ours on two branches, in standard deviations of the logits."""
-    # Two branches with a common trunk: a mask or positions that mix them up change the logits of one of them.
-    cut = len(sample) // 2
-    branches = [list(sample), [*sample[:cut], *sample[:cut]]]
-    result = network.run(branches)
-    exact = torch.tensor([0], device=compute_device(model))
+def _disagreement(network: Network, trial: Trial) -> float:
+    """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
+    result = network.run(trial.branches)
+    exact = torch.tensor([0], device=trial.logits.device)
     differences = []
-    for branch, path in zip(branches, result.trie.paths, strict=True):
-        tokens = torch.tensor([branch], device=compute_device(model))
-        truth = model(input_ids=tokens, use_cache=False).logits[0].float()
+    for logits, path in zip(trial.logits, result.trie.paths, strict=True):
+        truth = logits.float()
         # LoRA's B matrices are zero here, so the adapted model is the frozen one and its replay can be compared too.
         for hidden in (result.frozen(path), result.adapted(path)()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from secl.backends.generation import Draft, TextRules
+from secl.backends.local.fast.single_row import fast_single_row
 from secl.backends.local.placement import compute_device
 from secl.backends.sampling import draw
 
@@ -27,6 +29,9 @@ class Writer:
         rules: when a text ends.
         remembered: what the frozen model wrote before, by batch; to be shared by all that share its weights.
         max_tokens: most tokens of prompts in a batch of several drafts, padding included; None for no limit.
+
+    Attributes:
+        alone: whether no other thread computes meanwhile.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Writer:
         self.rules = rules
         self.max_tokens = max_tokens
         self.remembered: dict[bytes, list[tuple[list[int], float]]] = {} if remembered is None else remembered
+        self.alone = True
 
     @torch.no_grad()
     def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
@@ -106,7 +112,8 @@ class Writer:
             if not rows:
                 return
             active = [active[row] for row in rows]
-            batch.step(rows, [draft.written[-1] for draft in active])
+            with fast_single_row if self.alone and len(rows) == 1 else nullcontext():
+                batch.step(rows, [draft.written[-1] for draft in active])
             # One more token of each; the last token of a finished text never goes through the network.
             for draft in active:
                 draft.tokens += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,30 @@ def test_names_in_a_listing_are_not_broken_where_it_is_narrow() -> None:
     rows = [("a-very-long-name-of-a-model-that-one-wants-to-copy", "words " * 12)]
     screen.print(listing(("name", "what"), rows))
     assert rows[0][0] in screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_asking_imports_nothing_that_it_does_not_need(tiny_llama: Path) -> None:
+    needless = {
+        *("sklearn", "scipy.stats", "pandas", "pyarrow", "datasets", "openpyxl", "matplotlib", "gguf", "ray", "openai"),
+        *(
+            "fastapi",
+            "uvicorn",
+            "bitsandbytes",
+            "torchao",
+            "secl.server.http.app",
+            "secl.runs.runner",
+            "secl.reports.page",
+        ),
+    }
+    code = f"""
+import sys
+from secl.cli import main
+sys.argv = ["secl", "ask", "Who wrote Hamlet?", "--model", {str(tiny_llama)!r}]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+print("needless:", sorted({needless!r} & set(sys.modules)))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert ended.stdout.splitlines()[-1] == "needless: []"

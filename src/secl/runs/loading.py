@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,23 +179,36 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
 
 def load_local(settings: RunSettings) -> LocalModel:
     """The model that settings name, in this process, with its adapter."""
-    from secl.backends.local.model import LocalModel  # torch takes seconds to import
+    with _uncollected():
+        from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-    return LocalModel.load(
-        settings.model.name,
-        dtype=settings.model.dtype,
-        device=settings.model.device,
-        device_map=settings.model.device_map,
-        quantize=settings.model.quantize,
-        max_batch_tokens=settings.model.max_batch_tokens,
-        cache=_model_cache(),
-        adapter=settings.adapter,
-        p_true=settings.evidence.p_true,
-        orders=settings.evidence.orders,
-        answer_weights=settings.answer_weights,
-        nli=settings.evidence.nli,
-        seed=settings.seed,
-    )
+        return LocalModel.load(
+            settings.model.name,
+            dtype=settings.model.dtype,
+            device=settings.model.device,
+            device_map=settings.model.device_map,
+            quantize=settings.model.quantize,
+            max_batch_tokens=settings.model.max_batch_tokens,
+            cache=_model_cache(),
+            adapter=settings.adapter,
+            p_true=settings.evidence.p_true,
+            orders=settings.evidence.orders,
+            answer_weights=settings.answer_weights,
+            nli=settings.evidence.nli,
+            seed=settings.seed,
+        )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection: a sixth of the time of importing PyTorch and transformers goes into it, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @functools.cache

@@ -59,7 +59,9 @@ def label(
         if store.is_server:
             echo("The server's confidences follow them once it is started again.")
         elif labels:
-            before, after = (_mean_confidence(current_records(store, each)) for each in (log, store.label_log()))
+            before = after = _mean_confidence(current_records(store))
+            if store.label_log() != log:
+                before = _mean_confidence(current_records(store, log))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
 
 

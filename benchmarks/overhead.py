@@ -40,9 +40,17 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
         told = ", ".join(f"{name.replace('_', ' ')} {100 * more:+.0f} %" for name, more in found[form]["over"].items())
         say(f"{form}: {told}")
     return {
-        "ratios": {"overhead_vs_generation": found["choice"]["over"]["adapted"]},
+        "ratios": {
+            "overhead_vs_generation": found["choice"]["over"]["adapted"],
+            **{f"open_overhead_{model}": worst(found, model) for model in ("untouched", "adapted")},
+        },
         "overhead": found,
     }
+
+
+def worst(found: dict[str, Any], model: str) -> float:
+    """The largest overhead of a model over the forms of open answers."""
+    return float(max(found[form]["over"][model] for form in FORMS if form != "choice"))
 
 
 def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
@@ -69,10 +77,17 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
         "questions": len(questions),
     }
     if form != "choice":  # where plain generation is free to write no letter at all
-        written = plain.write(questions, MAX_ANSWER_TOKENS[form], stops, form)
-        ours = read(untouched, questions)
-        found["same_answers"] = sum(trim_answer(a, form).strip() == b for a, b in zip(written, ours, strict=True))
+        written = plain.answers(questions, stops, form)
+        halves = [questions[place : place + BATCH // 2] for place in range(0, len(questions), BATCH // 2)]
+        found["same_answers"] = _alike(written, read(untouched, questions))
+        found["same_by_halves"] = _alike(
+            written, [text for half in halves for text in plain.answers(half, stops, form)]
+        )
     return found
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(a == b for a, b in zip(one, other, strict=True))
 
 
 def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
@@ -131,6 +146,11 @@ class Plain:
             )
             texts += self.tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
         return texts
+
+    def answers(self, questions: Sequence[Question], ends: set[int], form: Form) -> list[str]:
+        """What the library would call the answers."""
+        written = self.write(questions, MAX_ANSWER_TOKENS[form], ends, form)
+        return [trim_answer(text, form).strip() for text in written]
 
     def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
         """Which rows have their final number, as the library tells it."""

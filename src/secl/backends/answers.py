@@ -168,7 +168,9 @@ class Answering:
         window = [by_number[i] for i in range(len(questions))]
         jobs = [partial(self._read, item, item.frozen, 0) for item in window]
         jobs += [partial(self._read_evidence, item) for item in window]
-        self.backend.together([*jobs, *(self._begin_adapting(window, version) if version else ())])
+        adapting = self._begin_adapting(window, version) if version else []
+        self.backend.release()
+        self.backend.together([*jobs, *adapting])
         for item in window:
             spent = item.frozen.reading.evidence_tokens
             item.tokens = item.frozen.tokens - spent.verdicts - spent.orders - spent.spans

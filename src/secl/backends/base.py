@@ -238,6 +238,8 @@ class TokenBackend(Protocol[R]):
     def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
+        What is needed to read their answers may be kept until `release`.
+
         Args:
             batches: of drafts, which grow.
             rewriting: the version that will be asked to `rewrite` the first batch; 0 for none.
@@ -259,6 +261,10 @@ class TokenBackend(Protocol[R]):
         Returns:
             for each a new draft, or None if this version would write the same.
         """
+        ...
+
+    def release(self) -> None:
+        """Let go of what was kept of drafts to go on from: a window of answers is complete."""
         ...
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:

@@ -173,3 +173,30 @@ def test_a_last_layer_that_cannot_be_narrowed_is_replayed_as_it_is() -> None:
     network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, SharedNetwork)
     assert network.last_layer is None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [(2, 3), (0, 1)])
+def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...]) -> None:
+    model, adapter = shaken(family, layers)
+    network = SharedNetwork(model, adapter, min(layers))
+    begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
+    # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
+    sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
+    grown = begun.grow(begun.trie.paths, sequences)
+    assert len(grown.trie.tokens) - grown.known == 2 + 0 + 2 + 2
+    for result in (grown, begun.grow(begun.trie.paths, sequences)):  # the first one did not change what was kept
+        for sequence, path in zip(sequences, result.trie.paths, strict=True):
+            frozen = network.head.logits(result.frozen(path), torch.tensor([0]))
+            torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
+            adapted = network.head.logits(result.adapted(path)().detach(), torch.tensor([0]))
+            with adapter.on():
+                expected = plain_logits(model, sequence)
+            torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
+
+
+def test_a_pass_without_keys_and_values_does_not_grow() -> None:
+    model, adapter = shaken("llama", (2, 3))
+    result = SharedNetwork(model, adapter, 2).run(SEQUENCES)
+    with pytest.raises(ValueError, match="keys and values"):
+        result.grow(result.trie.paths, [[5, 6, 7, 8, 9, 10]])

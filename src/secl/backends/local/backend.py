@@ -14,11 +14,13 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import BundlePass, passes
+from secl.backends.local.fast.network import UNLIMITED, Nodes, Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
-from secl.backends.local.fast.shared_network import UNLIMITED, Nodes
+from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of
 from secl.backends.local.placement import compute_device, described_devices
+from secl.backends.local.prefill import Prefill
 from secl.backends.local.quantisation import described_weights
 from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
@@ -53,7 +55,7 @@ class LocalReading:
     """
 
     bundle: Bundle
-    share: BundlePass
+    share: BundlePass[Pass]
     rows: _Rows
     tokens: float
     states: Tensor | None = None
@@ -163,6 +165,11 @@ class LocalBackend:
         self.network = connect(model, self.adapter, min(layers), trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
         self.writer = Writer(model, self.rules, loaded.written, max_batch_tokens)
+        network = self.network
+        # Who bounds the tokens of a pass has no memory to keep keys and values in.
+        self.prefill: Prefill | None = None
+        if isinstance(network, SharedNetwork) and network.grows and max_batch_tokens is None:
+            self.prefill = Prefill(model, network)
         self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
@@ -183,7 +190,10 @@ class LocalBackend:
         }
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
-        shares = passes(self.network, [bundle.sequences for bundle in bundles], self.max_batch_tokens)
+        begun = self.prefill.go_on(bundles) if self.prefill is not None else [None] * len(bundles)
+        whole = [bundle.sequences for bundle, share in zip(bundles, begun, strict=True) if share is None]
+        others = iter(passes(self.network.run, whole, self.max_batch_tokens))
+        shares = [next(others) if share is None else share for share in begun]
         return [
             LocalReading(bundle, share, self._rows, share.tokens) for bundle, share in zip(bundles, shares, strict=True)
         ]
@@ -208,7 +218,7 @@ class LocalBackend:
 
     def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:  # noqa: ARG002
         for batch in batches:
-            self.writer.write(batch)
+            self.writer.write(batch, self.prefill.begin(batch) if self.prefill is not None else None)
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
         """The frozen model's answer is the adapted one's as far as both choose the same tokens; it goes on from there.
@@ -233,6 +243,10 @@ class LocalBackend:
         if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
             return None
         return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version)
+
+    def release(self) -> None:
+        if self.prefill is not None:
+            self.prefill.release()
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
         return write_texts(self.model, self.rules, prompt, writing)

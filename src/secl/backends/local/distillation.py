@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.shared_network import Replay
+from secl.backends.local.fast.network import Replay
 from secl.backends.local.model_parts import Head
 
 

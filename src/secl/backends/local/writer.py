@@ -9,12 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import DynamicCache
 
 from secl.backends.generation import Draft, TextRules
+from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.single_row import fast_single_row
-from secl.backends.local.placement import compute_device
 from secl.backends.sampling import draw
 
 REMEMBERED = 1024
@@ -48,13 +46,18 @@ class Writer:
         self.alone = True
 
     @torch.no_grad()
-    def write(self, drafts: Sequence[Draft], *, frozen: bool = True) -> None:
+    def write(self, drafts: Sequence[Draft], begun: Batch | None = None, *, frozen: bool = True) -> None:
         """Finish the drafts in batches; a finished one leaves its batch, so that no step is spent on it.
 
         The frozen model writes the same greedy texts whenever it is given the same batch, so it is asked once.
+
+        Args:
+            drafts: to be finished.
+            begun: all of them as a batch that has gone through the network already.
+            frozen: whether the adapter is off.
         """
-        for batch in self._batches(drafts):
-            self._write_batch(batch, frozen)
+        for batch in [drafts] if begun is not None else self._batches(drafts):
+            self._write_batch(batch, begun, frozen)
 
     def _batches(self, drafts: Sequence[Draft]) -> list[Sequence[Draft]]:
         """Neighbours that are written together: all, or as many as `max_tokens` allows."""
@@ -71,15 +74,16 @@ class Writer:
             batches[-1].append(draft)
         return list(batches)
 
-    def _write_batch(self, drafts: Sequence[Draft], frozen: bool) -> None:
+    def _write_batch(self, drafts: Sequence[Draft], begun: Batch | None, frozen: bool) -> None:
         if not frozen or any(draft.seed is not None for draft in drafts):
-            self._write(drafts)
+            self._write(drafts, begun)
             return
         # The whole batch is the key, because the padding of a row, and so its last digits, depend on the other rows.
-        key = hashlib.sha256(repr([(d.prompt, d.written, d.form, d.limit, d.lines) for d in drafts]).encode()).digest()
+        texts = [(draft.prompt, draft.written, draft.form, draft.limit, draft.lines) for draft in drafts]
+        key = hashlib.sha256(repr((texts, begun is None)).encode()).digest()
         if key not in self.remembered:
             before = [draft.tokens for draft in drafts]
-            self._write(drafts)
+            self._write(drafts, begun)
             tokens = [draft.tokens - earlier for draft, earlier in zip(drafts, before, strict=True)]
             if len(self.remembered) < REMEMBERED:
                 self.remembered[key] = [(list(d.written), spent) for d, spent in zip(drafts, tokens, strict=True)]
@@ -88,7 +92,7 @@ class Writer:
             draft.written = list(written)
             draft.tokens += spent  # so that a record does not depend on what was asked before it
 
-    def _write(self, drafts: Sequence[Draft]) -> None:
+    def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
         active = [draft for draft in drafts if not self.rules.ended(draft)]
         if not active:
             return
@@ -96,9 +100,10 @@ class Writer:
         generators = {
             id(draft): torch.Generator().manual_seed(draft.seed) for draft in active if draft.seed is not None
         }
-        batch = _Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
-        for draft in active:
-            draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
+        batch = begun or Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
+        if begun is None:
+            for draft in active:
+                draft.tokens += (len(draft.prompt) + len(draft.written)) / batch.shared
         while True:
             next_tokens = batch.logits.argmax(-1).tolist()
             sampled = [row for row, draft in enumerate(active) if id(draft) in generators]
@@ -125,7 +130,7 @@ class Writer:
         Texts end as greedy ones do. The search is over when no unfinished text can still come among them. The tokens
         that went through the network are added to `draft`.
         """
-        batch = _Batch.of(self.model, [draft.prompt])
+        batch = Batch.of(self.model, [draft.prompt])
         draft.tokens += len(draft.prompt)
         beams, finished = [(0.0, draft)], list[tuple[float, Draft]]()
         while beams:
@@ -151,58 +156,3 @@ class Writer:
             batch.step(rows, [each.written[-1] for _, each in beams])
             draft.tokens += len(beams)
         return [text for _, text in finished]
-
-
-class _Batch:
-    """Rows of tokens with their key/value cache, padded on the left so that all end together.
-
-    Attributes:
-        shared: how many rows went through the network as one, because all are the same.
-        logits: (rows, vocabulary) of the next token.
-    """
-
-    def __init__(self, model: Any, cache: Any, mask: Tensor) -> None:
-        self.model = model
-        self.cache = cache
-        self.mask = mask
-        self.shared = 1
-        self.logits: Tensor
-
-    @classmethod
-    def of(cls, model: Any, rows: list[list[int]]) -> _Batch:
-        copies = len(rows)
-        if copies > 1 and all(row == rows[0] for row in rows):
-            # Samples of one prompt: it goes through the network once, and its cache is copied.
-            batch = cls.of(model, rows[:1])
-            batch.cache.batch_repeat_interleave(copies)
-            batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
-            batch.shared = copies
-            return batch
-        longest = max(map(len, rows))
-        home = compute_device(model)
-        tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
-        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
-        batch = cls(model, DynamicCache(config=model.config), mask)
-        # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
-        batch._forward(tokens, (mask.cumsum(-1) - 1).clamp(min=0))
-        return batch
-
-    def step(self, keep: list[int], tokens: list[int]) -> None:
-        """Go on with the rows `keep`, which may repeat, each one token longer."""
-        if keep != list(range(len(self.mask))):
-            rows = torch.tensor(keep)  # on the CPU, because the cache of each layer is where the layer is
-            self.cache.batch_select_indices(rows)
-            self.mask = self.mask[rows]
-        self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
-        self._forward(torch.tensor(tokens, device=self.mask.device)[:, None], self.mask.sum(-1, keepdim=True) - 1)
-
-    def _forward(self, tokens: Tensor, positions: Tensor) -> None:
-        out = self.model(
-            input_ids=tokens,
-            attention_mask=self.mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        self.logits = out.logits[:, -1].float()

@@ -209,6 +209,9 @@ class VllmBackend:
         _share_prompts(rewritten)
         return [*rewritten]
 
+    def release(self) -> None:
+        self._rewriting = {}
+
     def _finish(self, draft: Draft) -> Draft:
         """Finish a draft; it ends exactly where the learner would end it."""
         sampled = draft.seed is not None

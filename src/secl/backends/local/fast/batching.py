@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secl.backends.local.fast.network import Nodes, Pass
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.shared_network import Network, Nodes, Pass
+from secl.backends.local.fast.shared_network import SharedPass
+
+P = TypeVar("P", bound=Pass)
+P_co = TypeVar("P_co", bound=Pass, covariant=True)
 
 GROUP_TOKENS = 1000
 """Distinct tokens in one pass by default: enough to keep a processor busy; attention grows with the square."""
 
 
 @dataclass(frozen=True)
-class BundlePass:
+class BundlePass(Generic[P_co]):
     """A bundle of sequences in a pass that it may share with others.
 
     Attributes:
@@ -25,7 +31,7 @@ class BundlePass:
         weights: what each node of the pass costs a bundle that needs it: 1, or less if several bundles do.
     """
 
-    forward: Pass
+    forward: P_co
     paths: list[Nodes]
     weights: NDArray[np.float64]
 
@@ -40,24 +46,58 @@ class BundlePass:
 
 
 def passes(
-    network: Network, bundles: Sequence[Sequence[Sequence[int]]], max_tokens: int | None = None
-) -> list[BundlePass]:
+    run: Callable[[Sequence[Sequence[int]]], P],
+    bundles: Sequence[Sequence[Sequence[int]]],
+    max_tokens: int | None = None,
+) -> list[BundlePass[P]]:
     """Run bundles of token sequences; neighbours share a pass.
 
     Args:
-        network: what runs them.
+        run: makes a pass over some sequences.
         bundles: each goes through the network as a whole.
         max_tokens: most distinct tokens in a pass of several bundles; `GROUP_TOKENS` for None.
     """
-    shares: list[BundlePass] = []
+    shares: list[BundlePass[P]] = []
     for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens or GROUP_TOKENS):
-        forward = network.run([sequence for number in group for sequence in bundles[number]])
-        paths = iter(forward.trie.paths)
-        own = [[next(paths) for _ in bundles[number]] for number in group]
-        nodes = [np.unique(np.concatenate(each)) for each in own]
-        weights = 1 / np.bincount(np.concatenate(nodes))  # how many bundles need each node
-        shares.extend(BundlePass(forward, each, weights) for each in own)
+        own = [bundles[number] for number in group]
+        shares += _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
     return shares
+
+
+def grown(
+    begun: Sequence[BundlePass[SharedPass]], bundles: Sequence[Sequence[Sequence[int]]]
+) -> list[BundlePass[SharedPass]]:
+    """Go on from passes that can grow; neighbours that begin in the same one share the next.
+
+    Args:
+        begun: for each bundle a sequence in a pass.
+        bundles: of sequences that may begin like it; they pay for what is new.
+    """
+    known = [share.forward.trie.tokens[share.paths[0]].tolist() for share in begun]
+    sizes = [
+        len(Trie.of([sequence, *bundle]).tokens) - len(sequence)
+        for sequence, bundle in zip(known, bundles, strict=True)
+    ]
+    shares: list[BundlePass[SharedPass]] = []
+    for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].forward)):
+        numbers = list(same)
+        for places in groups([sizes[number] for number in numbers], GROUP_TOKENS):
+            group = [numbers[place] for place in places]
+            own = [bundles[number] for number in group]
+            paths = [begun[number].paths[0] for number in group]
+            forward = begun[group[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])
+            shares += _shares(forward, own, forward.known)
+    return shares
+
+
+def _shares(forward: P, bundles: Sequence[Sequence[Sequence[int]]], known: int) -> list[BundlePass[P]]:
+    """What each bundle has of a pass whose first `known` nodes were paid for before."""
+    paths = iter(forward.trie.paths)
+    own = [[next(paths) for _ in bundle] for bundle in bundles]
+    nodes = [np.unique(np.concatenate(each)) for each in own]
+    weights = 1 / np.maximum(1, np.bincount(np.concatenate(nodes)))  # how many bundles need each node
+    weights[:known] = 0
+    return [BundlePass(forward, each, weights) for each in own]
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from secl.backends.local.fast.network import UNLIMITED, Nodes, Replay, Switch
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.shared_network import UNLIMITED, Nodes, Replay, Switch
 from secl.backends.local.model_parts import AsLogits, LinearHead
 from secl.backends.local.placement import compute_device
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from secl.backends.local.fast.network import Network, Pass, Switch
 from secl.backends.local.fast.plain_network import PlainNetwork
-from secl.backends.local.fast.shared_network import Network, SharedNetwork, Switch
+from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.model_parts import AsLogits, LinearHead
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
@@ -62,10 +64,10 @@ def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
     reason = ""
     # The fast path rests on how transformers builds its layers, which differs from family to family and changes from
     # release to release. So no list of families decides, but a comparison with the model itself, part by part.
-    for narrow, sparse in ((True, True), (True, False), (False, False)):
+    for narrow, sparse, grows in itertools.product((True, False), repeat=3):
         network: SharedNetwork | None = None
         try:
-            network = SharedNetwork(model, switch, first, narrow=narrow, sparse=sparse)
+            network = SharedNetwork(model, switch, first, narrow=narrow, sparse=sparse, grows=grows)
             error = _disagreement(network, trial)
             if error < TOLERANCE:
                 return network
@@ -86,7 +88,13 @@ def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
     """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
-    result = network.run(trial.branches)
+    result: Pass
+    if isinstance(network, SharedNetwork) and network.grows:
+        # What they have in common goes first, so that keeping keys and values is tried as well.
+        begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
+        result = begun.grow(begun.trie.paths, trial.branches)
+    else:
+        result = network.run(trial.branches)
     exact = torch.tensor([0], device=trial.logits.device)
     differences = []
     for logits, path in zip(trial.logits, result.trie.paths, strict=True):

@@ -4,103 +4,32 @@ LoRA sits on some layers of the network. Below the first of them (the trunk) the
 same, so the trunk of a question is computed once: hooks keep the hidden states that enter the first adapted layer,
 together with the arguments (mask, rotary embeddings, positions) that each layer above received. Replaying the top
 layers on them with the adapter switched on gives the adapted model; doing so with gradients is all that training needs.
+
+Answers are written behind their prompts and then read together with the question for their confidence. A pass over
+prompts keeps its keys and values, and grows: of the longer sequences only what is new goes through the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers import Cache, DynamicCache
 
+from secl.backends.local.fast.captured import BLOCK_MASK, Captured
 from secl.backends.local.fast.last_layer import LastLayerSlicer
+from secl.backends.local.fast.network import UNLIMITED, Nodes, Replay, Switch
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
-from secl.backends.local.model_parts import Head, Layout, LinearHead
+from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
-
-PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
-"""Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
-
-UNLIMITED = 1 << 30
-"""Stands for no limit on the length of a sequence."""
-
-BLOCK_MASK = "block_mask"
-"""The layer argument that `secl.backends.local.fast.tree_attention` reads."""
-
-Nodes = NDArray[np.int64]
-"""Numbers of nodes of a prefix tree, which are the rows of its hidden states."""
-
-
-class Switch(Protocol):
-    """Turns the adapter on for the length of a `with` block; it is off at all other times."""
-
-    def on(self) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A forward pass of the adapted model that can be made again as its weights change.
-
-    Attributes:
-        tokens: what one pass costs, in tokens through the whole network.
-        compute: makes the pass.
-    """
-
-    tokens: float
-    compute: Callable[[], Tensor]
-
-    def __call__(self) -> Tensor:
-        """Final hidden states (N, d) under the present weights, with gradients where they are enabled."""
-        return self.compute()
-
-
-class Pass(Protocol):
-    """The hidden states of one forward pass over some sequences, frozen and adapted."""
-
-    @property
-    def trie(self) -> Trie: ...
-
-    def frozen(self, nodes: Nodes) -> Tensor:
-        """Final hidden states (N, d) of the frozen model at `nodes`."""
-        ...
-
-    def adapted(self, nodes: Nodes) -> Replay:
-        """A replay that computes the final hidden states (N, d) of the adapted model at `nodes`."""
-        ...
-
-
-class Network(Protocol):
-    """Runs sequences through the network; its head turns what the passes return into logits.
-
-    Attributes:
-        head: from hidden states to logits.
-        window: most tokens that a sequence may have.
-    """
-
-    @property
-    def head(self) -> Head: ...
-
-    @property
-    def window(self) -> int: ...
-
-    def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
-        """One forward pass of the frozen model."""
-        ...
-
-
-@dataclass
-class _Captured:
-    """What entered the layers from the first adapted one on: hidden states (1, T, d), one dict of arguments a layer."""
-
-    hidden: Tensor | None
-    arguments: list[dict[str, Any]]
 
 
 class SharedNetwork:
@@ -113,12 +42,15 @@ class SharedNetwork:
         narrow: whether the last layer of a replay works at the requested tokens alone.
         sparse: whether attention leaves out pairs of tokens that do not see each other; this pays on processors, not
             on accelerators.
+        grows: whether passes can grow, which rests on attention that leaves pairs out.
 
     Raises:
         ModelError: the parts of the model are not where they are expected.
     """
 
-    def __init__(self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True) -> None:
+    def __init__(
+        self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True, grows: bool = True
+    ) -> None:
         self.config = model.config
         self.layout = Layout.find(model)
         self.head = LinearHead.of(model)
@@ -129,9 +61,10 @@ class SharedNetwork:
         self.dtype = model.dtype
         self.window = _sliding_window(model.config)
         self.sparse = sparse and self.device.type == "cpu"
+        self.grows = grows and self.sparse
         self.last_layer = LastLayerSlicer(self.top[-1]) if narrow else None
         # The hooks stay for good; outside `_capturing` they do nothing.
-        self._capture: _Captured | None = None
+        self._capture: Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
 
     def close(self) -> None:
@@ -149,21 +82,37 @@ class SharedNetwork:
             raise ModelError("its layers take more than hidden states by position.")
         if self._capture.hidden is None:
             self._capture.hidden = args[0]
-        # Each layer has arguments of its own: masks and rotary embeddings may differ from layer to layer (Gemma).
-        self._capture.arguments.append(kwargs)
+        # Each layer has arguments of its own: masks and rotary embeddings may differ from layer to layer (Gemma). A
+        # replay computes keys and values of its own, so it gets no cache.
+        own = {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
+        self._capture.arguments.append(own)
 
     @contextmanager
-    def _capturing(self) -> Iterator[_Captured]:
-        self._capture = captured = _Captured(None, [])
+    def _capturing(self) -> Iterator[Captured]:
+        self._capture = captured = Captured(None, [])
         try:
             yield captured
         finally:
             self._capture = None
 
     @torch.no_grad()
-    def run(self, sequences: Sequence[Sequence[int]]) -> SharedPass:
-        """One forward pass of the frozen model over the distinct tokens of `sequences`."""
-        trie = Trie.of(sequences)
+    def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> SharedPass:
+        """One forward pass of the frozen model over the distinct tokens of `sequences`.
+
+        Args:
+            sequences: token sequences.
+            keep: whether keys and values are kept, so that the pass can grow.
+        """
+        trie, cache = Trie.of(sequences), DynamicCache() if keep else None
+        return SharedPass(self, trie, *self.forward(trie, 0, cache), cache)
+
+    @torch.no_grad()
+    def forward(self, trie: Trie, known: int, cache: Cache | None) -> tuple[NDArray[np.bool_], Tensor, Captured]:
+        """Send the nodes of a tree through the network, but for the first `known`, whose keys and values are cached.
+
+        Returns:
+            which nodes see which (T, T); and of the nodes that went through, final states (N, d) and what was captured.
+        """
         if int(trie.depths.max()) >= self.window:
             raise ModelError(
                 f"a prompt of {int(trie.depths.max()) + 1} tokens is longer than the attention window of the model "
@@ -171,15 +120,19 @@ class SharedNetwork:
             )
         # The tree is a batch of one row. Neighbours in the row may be on different branches: the mask keeps them
         # apart, and a token's position is its depth, so that rotary embeddings see the sequence and not the row.
-        tokens = torch.from_numpy(trie.tokens)[None].to(self.device)
-        positions = torch.from_numpy(trie.depths)[None].to(self.device)
+        tokens = torch.from_numpy(trie.tokens[known:])[None].to(self.device)
+        positions = torch.from_numpy(trie.depths[known:])[None].to(self.device)
         visible = trie.visible()
         with self._capturing() as captured, self._attention():
             out = self.layout.decoder(
-                input_ids=tokens, position_ids=positions, use_cache=False, **self._masked(trie, visible)
+                input_ids=tokens,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=False,
+                **self._masked(trie, visible[known:]),
             )
         # The head is not applied here: of thousands of tokens only a few are ever read.
-        return SharedPass(self, trie, visible, out.last_hidden_state[0].to(self.device), captured)
+        return visible, out.last_hidden_state[0].to(self.device), captured
 
     def _attention(self) -> AbstractContextManager[None]:
         return tree_attention(self.config) if self.sparse else nullcontext()
@@ -213,13 +166,55 @@ class SharedNetwork:
 
 @dataclass(frozen=True)
 class SharedPass:
-    """A forward pass of `SharedNetwork`: final states of the frozen model (T, d), trunk states for replays."""
+    """A forward pass of `SharedNetwork`.
+
+    Attributes:
+        network: that made it.
+        trie: the T tokens.
+        visible: (T, T) which of them see which.
+        states: final states of the frozen model (T, d).
+        captured: trunk states, for replays.
+        cache: keys and values of all layers; None if they were not kept.
+        known: how many of the tokens, the first ones, were computed by another pass.
+    """
 
     network: SharedNetwork
     trie: Trie
     visible: NDArray[np.bool_]
     states: Tensor
-    captured: _Captured
+    captured: Captured
+    cache: Cache | None = None
+    known: int = 0
+
+    def grow(self, paths: Sequence[Nodes], sequences: Sequence[Sequence[int]]) -> SharedPass:
+        """A pass over longer sequences; what they have in common with sequences of this pass is not computed again.
+
+        Args:
+            paths: of this pass: nodes of sequences, from the first token on.
+            sequences: whole token sequences.
+
+        Returns:
+            a pass of its own, over both; it keeps no keys and values, and this pass stays as it is.
+        """
+        if self.cache is None:
+            raise ValueError("Only a pass with its keys and values can grow.")
+        begun = [self.trie.tokens[path].tolist() for path in paths]
+        trie = Trie.of([*begun, *sequences])
+        # Nodes are in order of first appearance, so those that are there already come first.
+        order = np.full(len(trie.tokens), -1)
+        for path, own in zip(paths, trie.paths, strict=False):
+            order[own] = path
+        rows = torch.from_numpy(order[order >= 0]).to(self.states.device)
+        cache = DynamicCache([(layer.keys[:, :, rows], layer.values[:, :, rows]) for layer in self.cache.layers])
+        visible, states, captured = self.network.forward(trie, len(rows), cache)
+        return SharedPass(
+            self.network,
+            replace(trie, paths=trie.paths[len(begun) :]),
+            visible,
+            torch.cat([self.states[rows], states]),
+            self.captured.joined(rows, captured),
+            known=len(rows),
+        )
 
     def frozen(self, nodes: Nodes) -> Tensor:
         return self.states[torch.from_numpy(nodes)]
@@ -231,11 +226,7 @@ class SharedPass:
         requested, order = np.unique(np.searchsorted(needed, nodes), return_inverse=True)
         requested_rows, order_rows = torch.from_numpy(requested).to(self.states.device), torch.from_numpy(order)
         rows = torch.from_numpy(needed).to(self.states.device)
-        if self.captured.hidden is None:
-            raise ModelError("its layers did not run in the forward pass.")
-        hidden = self.captured.hidden
-        hidden = hidden[:, rows.to(hidden.device)]
-        arguments = [_restrict(kwargs, rows) for kwargs in self.captured.arguments]
+        hidden, arguments = self.captured.cut(rows)
         if self.network.sparse:
             mask = BlockMask(self.visible[np.ix_(needed, needed)])
             for kwargs in arguments:
@@ -245,32 +236,6 @@ class SharedPass:
                 arguments[-1][BLOCK_MASK] = BlockMask(mask.visible, requested)
         cost = len(needed) * self.network.top_share
         return Replay(cost, lambda: self.network.replay(hidden, arguments, requested_rows)[order_rows])
-
-
-def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-    """The arguments of a layer for the tokens `rows` alone."""
-    restricted: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASK not in arguments:
-            restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
-        elif name in PER_TOKEN:
-            restricted[name] = _rows_of(value, rows)
-        elif isinstance(value, Tensor) and name != "attention_mask":
-            # Passed on whole it would be wrong without a word, so the fast path is given up.
-            raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
-        else:
-            restricted[name] = value
-    return restricted
-
-
-def _rows_of(value: Any, rows: Tensor) -> Any:
-    """The entries of some tokens, in a tensor (T,), (B, T) or (B, T, d), or in each tensor of a tuple."""
-    if isinstance(value, tuple):
-        return tuple(_rows_of(part, rows) for part in value)
-    if not isinstance(value, Tensor):
-        return value
-    rows = rows.to(value.device)
-    return value[rows] if value.ndim == 1 else value[:, rows]
 
 
 def _sliding_window(config: Any) -> int:

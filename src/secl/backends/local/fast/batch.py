@@ -1,0 +1,67 @@
+"""Rows of tokens that grow one token a step, exactly as transformers' `generate` runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from secl.backends.local.placement import compute_device
+
+
+class Batch:
+    """Rows of tokens with their key/value cache, padded on the left so that all end together.
+
+    Attributes:
+        shared: how many rows went through the network as one, because all are the same.
+        logits: (rows, vocabulary) of the next token.
+    """
+
+    def __init__(self, model: Any, cache: Any, mask: Tensor) -> None:
+        self.model = model
+        self.cache = cache
+        self.mask = mask
+        self.shared = 1
+        self.logits: Tensor
+
+    @classmethod
+    def of(cls, model: Any, rows: list[list[int]]) -> Batch:
+        """Send rows through the network."""
+        copies = len(rows)
+        if copies > 1 and all(row == rows[0] for row in rows):
+            # Samples of one prompt: it goes through the network once, and its cache is copied.
+            batch = cls.of(model, rows[:1])
+            batch.cache.batch_repeat_interleave(copies)
+            batch.mask, batch.logits = batch.mask.repeat(copies, 1), batch.logits.repeat(copies, 1)
+            batch.shared = copies
+            return batch
+        longest = max(map(len, rows))
+        home = compute_device(model)
+        tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
+        batch = cls(model, DynamicCache(config=model.config), mask)
+        # Positions count from the first token that is no padding; those of the padding are masked and do not matter.
+        batch._forward(tokens, (mask.cumsum(-1) - 1).clamp(min=0))
+        return batch
+
+    def step(self, keep: list[int], tokens: list[int]) -> None:
+        """Go on with the rows `keep`, which may repeat, each one token longer."""
+        if keep != list(range(len(self.mask))):
+            rows = torch.tensor(keep)  # on the CPU, because the cache of each layer is where the layer is
+            self.cache.batch_select_indices(rows)
+            self.mask = self.mask[rows]
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
+        self._forward(torch.tensor(tokens, device=self.mask.device)[:, None], self.mask.sum(-1, keepdim=True) - 1)
+
+    def _forward(self, tokens: Tensor, positions: Tensor) -> None:
+        out = self.model(
+            input_ids=tokens,
+            attention_mask=self.mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self.logits = out.logits[:, -1].float()

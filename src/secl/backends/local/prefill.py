@@ -1,0 +1,94 @@
+"""The prompts of a window of answers: they go through the network once, for the writer and for the reading after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from secl.backends.base import Bundle
+from secl.backends.generation import Draft
+from secl.backends.local.fast.batch import Batch
+from secl.backends.local.fast.batching import BundlePass, grown, passes
+from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
+
+Begun = BundlePass[SharedPass]
+"""A prompt in a pass that can grow."""
+
+
+class Prefill:
+    """Keeps the passes over the prompts of the present window.
+
+    Args:
+        model: a transformers causal language model.
+        network: the same, whose passes can grow.
+    """
+
+    def __init__(self, model: Any, network: SharedNetwork) -> None:
+        self.model = model
+        self.network = network
+        self._begun: dict[tuple[int, ...], Begun] = {}
+
+    @torch.no_grad()
+    def begin(self, drafts: Sequence[Draft]) -> Batch | None:
+        """Read the prompts of answers that are to be written; those of an earlier window are let go.
+
+        Returns:
+            the answers to come as a batch; None for other texts, which nobody reads again.
+        """
+        if not drafts or any(draft.lines is not None or draft.seed is not None or draft.written for draft in drafts):
+            return None
+        self.release()
+        prompts = [tuple(draft.prompt) for draft in drafts]
+        turns = Counter(prompts)
+        shares = passes(partial(self.network.run, keep=True), [[prompt] for prompt in turns])
+        self._begun = dict(zip(turns, shares, strict=True))
+        for draft, prompt in zip(drafts, prompts, strict=True):
+            draft.tokens += self._begun[prompt].tokens / turns[prompt]
+        begun = [self._begun[prompt] for prompt in prompts]
+        batch = Batch(self.model, *_padded(begun, self.model.config))
+        ends = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
+        # As the model itself computes them, so that it chooses the tokens that it would choose without us.
+        batch.logits = self.network.head.logits(ends, torch.tensor([], dtype=torch.int64, device=ends.device))
+        return batch
+
+    def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
+        """Read bundles behind the prompts that are kept; None for all others."""
+        begun = [None if each.written is None else self._begun.get(tuple(each.written.prompt)) for each in bundles]
+        known = [(share, bundle.sequences) for share, bundle in zip(begun, bundles, strict=True) if share is not None]
+        read = iter(grown([share for share, _ in known], [sequences for _, sequences in known]))
+        return [None if share is None else next(read) for share in begun]
+
+    def release(self) -> None:
+        """Let go of what is kept: nothing more is asked behind these prompts."""
+        self._begun = {}
+
+
+def _padded(begun: Sequence[Begun], config: Any) -> tuple[DynamicCache, Tensor]:
+    """Keys and values of prompts as those of a batch that is padded on the left.
+
+    Returns:
+        the cache of all layers, and the mask (rows, length) that is 0 at the padding.
+    """
+    forwards = list({id(share.forward): share.forward for share in begun}.values())
+    starts = np.cumsum([0, *(len(forward.trie.tokens) for forward in forwards)])
+    start_of = {id(forward): start for forward, start in zip(forwards, starts, strict=False)}
+    paths = [share.paths[0] + start_of[id(share.forward)] for share in begun]
+    length = max(map(len, paths))
+    places = torch.from_numpy(np.stack([np.pad(path, (length - len(path), 0)) for path in paths]))
+    mask = torch.tensor([[0] * (length - len(path)) + [1] * len(path) for path in paths])
+    device = forwards[0].states.device
+
+    def batched(parts: Sequence[Tensor]) -> Tensor:
+        """(1, heads, tokens, d) of each pass as (rows, heads, length, d)."""
+        return torch.cat(list(parts), dim=2)[0][:, places.to(device)].transpose(0, 1)
+
+    layers = zip(*(forward.cache.layers for forward in forwards if forward.cache is not None), strict=True)
+    states = [(batched([each.keys for each in layer]), batched([each.values for each in layer])) for layer in layers]
+    return DynamicCache(states, config=config), mask.to(device)

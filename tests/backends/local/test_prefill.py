@@ -1,0 +1,115 @@
+"""Prompts go through the network once: answers are those of `generate`, and are read as if nothing had been kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local.fast import batching
+from secl.backends.local.model import LocalModel
+from secl.model import ModelAnswer
+from secl.question import Question
+from tests.backends.local.conftest import MakeModel
+from tests.tiny import FAMILIES
+
+pytestmark = pytest.mark.heavy
+
+OPEN = [
+    Question("Tom has 3 apples and buys 4. How many has he?", form="number", id="n"),
+    Question("Who wrote Hamlet?", id="s"),
+    Question("Why is the sky blue?", form="sentence", system="Be brief.", id="w"),
+    Question("Who wrote Hamlet?", id="again"),
+]
+
+
+def answered(model: LocalModel, version: int) -> list[ModelAnswer]:
+    model.prefetch(OPEN, [()] * len(OPEN), weights_fixed=version > 0)
+    return [model.answer(question) for question in OPEN]
+
+
+def taught(model: LocalModel) -> LocalModel:
+    model.learn(OPEN[1], model.answer(OPEN[1]).reply, 0.05)
+    model.meter.take()
+    return model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("group", [60, 1000])
+def test_answers_are_read_as_in_passes_of_their_own(
+    family: str, group: int, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "GROUP_TOKENS", group)  # so that prompts are in one pass or in several
+    kept, whole = taught(make_model(family, learning_rate=0.2)), taught(make_model(family, learning_rate=0.2))
+    assert kept.backend.prefill is not None
+    whole.backend.prefill = None
+    for one, other in zip(answered(kept, 1), answered(whole, 1), strict=True):
+        for a, b in ((one.reply, other.reply), (one.frozen, other.frozen)):
+            assert (a.text, a.answer, a.prompt_tokens, a.answer_tokens) == (
+                b.text,
+                b.answer,
+                b.prompt_tokens,
+                b.answer_tokens,
+            )
+            assert a.bins == pytest.approx(b.bins, abs=1e-5)
+            assert a.entropy == pytest.approx(b.entropy, abs=1e-5)
+            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
+    assert kept.meter.take().answering < whole.meter.take().answering
+    assert kept.backend.network.run([[5, 6]]).cache is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_answers_are_those_of_generate(family: str, make_model: MakeModel) -> None:
+    model = make_model(family)
+    for question, answer in zip(OPEN, answered(model, 0), strict=True):
+        ids = torch.tensor([model.prompting.answer(question)])
+        how: dict[str, Any] = {"do_sample": False, "max_new_tokens": 20}
+        ends = sorted(model.backend.rules.end_ids)
+        (whole,) = model.backend.model.generate(ids, attention_mask=torch.ones_like(ids), eos_token_id=ends, **how)
+        text = model.backend.rules.tokenizer.decode(whole[ids.shape[1] :], skip_special_tokens=True)
+        assert text.strip().startswith(answer.frozen.text)
+
+
+def test_every_token_of_an_untouched_model_is_counted_once(make_model: MakeModel) -> None:
+    model = make_model()
+    seen = 0
+
+    def count(_module: Any, args: tuple[torch.Tensor, ...]) -> None:
+        nonlocal seen
+        seen += args[0].numel()
+
+    model.backend.model.get_input_embeddings().register_forward_pre_hook(count)
+    answered(model, 0)
+    assert model.meter.take().total == pytest.approx(seen)
+
+
+def test_keys_and_values_are_let_go_when_a_window_is_answered(make_model: MakeModel) -> None:
+    model = make_model()
+    assert model.backend.prefill is not None
+    held = []
+    read = model.backend.read
+    model.backend.read = lambda bundles: held.append(len(model.backend.prefill._begun)) or read(bundles)  # type: ignore[method-assign, func-returns-value, union-attr]
+    answered(model, 0)
+    assert held[0] == len(OPEN) - 1  # one prompt came twice
+    assert not model.backend.prefill._begun
+    assert model._window
+    assert all(item.frozen.reading.share.forward.cache is None for item in model._window.values())  # type: ignore[attr-defined]
+
+
+def test_texts_that_are_remembered_are_read_alike_to_the_last_digit(make_model: MakeModel) -> None:
+    model = make_model()
+    first, again = answered(model, 0), answered(model, 0)
+    assert again == first
+    fresh = answered(make_model(), 0)
+    assert fresh == first
+
+
+def test_a_model_without_the_fast_path_reads_its_answers_again(make_model: MakeModel) -> None:
+    with pytest.warns(RuntimeWarning, match="plain path"):
+        model = make_model("gpt2", modules=("c_attn",))
+    assert model.backend.prefill is None
+    answer = model.answer(replace(OPEN[1], id="plain"))
+    assert answer.reply == answer.frozen
+    assert model.meter.take().answering > answer.plain_tokens

@@ -26,7 +26,7 @@ from secl.posterior.share import ScoreShare
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, GateName, LoopSettings, SignalName
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, GateName, LoopSettings, Quantize, SignalName
 from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal
 from secl.stream_state import StreamState
 
@@ -95,6 +95,9 @@ class Calibrator(Shown, Scoring):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
+        device_map: str | None = None,
+        quantize: Quantize | None = None,
+        max_batch_tokens: int | None = None,
         adapter: AdapterSettings | None = None,
         answer_weights: AnswerWeights = "frozen",
         seed: int = 42,
@@ -108,7 +111,10 @@ class Calibrator(Shown, Scoring):
         Args:
             name: preset, hub id, folder or GGUF file.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
-            device: auto, cpu, cuda or mps.
+            device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
+            device_map: "auto" spreads the model over this machine's devices; a JSON file says where each layer lies.
+            quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
+            max_batch_tokens: most tokens in a pass that several questions share.
             adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
@@ -121,7 +127,15 @@ class Calibrator(Shown, Scoring):
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
         model = LocalModel.load(
-            name, dtype=dtype, device=device, adapter=adapter, answer_weights=answer_weights, seed=seed
+            name,
+            dtype=dtype,
+            device=device,
+            device_map=device_map,
+            quantize=quantize,
+            max_batch_tokens=max_batch_tokens,
+            adapter=adapter,
+            answer_weights=answer_weights,
+            seed=seed,
         )
         return cls(model, **arguments)
 

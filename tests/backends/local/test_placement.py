@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from secl.settings import AdapterSettings, LoopSettings
 from tests.tiny import FAMILIES, tiny_folder
 
 pytestmark = pytest.mark.heavy
+
+ROOT = Path(__file__).parents[3]
 
 STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shakespeare", id="hamlet")]
 
@@ -78,6 +82,16 @@ def test_a_spread_model_keeps_the_fast_path_and_learns_the_same(family: str, tmp
     places = {name: parameter.device.type for name, parameter in model.backend.model.named_parameters()}
     assert {place for name, place in places.items() if "layers.1." in name} == {"meta"}
     assert {place for name, place in places.items() if "layers.0." in name or "lora" in name} == {"cpu"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["several", "two", "offloaded"])
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen2"])
+def test_a_model_over_several_gpus_never_computes_with_tensors_of_two(family: str, kind: str) -> None:
+    """The GPUs are pretended; the program compares answers and lessons with those on the processor."""
+    program = [sys.executable, "-m", "tests.backends.local.pretended_gpus", family, kind]
+    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
 
 
 def test_where_the_fast_path_does_not_fit_a_spread_model_takes_the_plain_one_and_says_so(

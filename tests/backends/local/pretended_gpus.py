@@ -1,0 +1,183 @@
+"""GPUs that are pretended: their tensors compute on the processor, and refuse to meet those of another device.
+
+Run as a program with a family and a kind of map, because the device type is registered for the whole process:
+
+    python -m tests.backends.local.pretended_gpus llama several
+
+It ends with an error where a spread model computes with tensors of two devices, where it leaves the fast path, or where
+it answers or learns otherwise than one on the processor.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import accelerate
+import pytest
+import torch
+from accelerate import hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from secl.backends import generation
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.loading import wrap
+from secl.backends.local.model import LocalModel
+from secl.backends.local.placement import twin
+from secl.calibrator import Calibrator
+from secl.data.quiz import quiz
+from secl.gates import Always, Never
+from secl.prompts import templates
+from secl.question import Question
+from secl.records import Record
+from secl.settings import AdapterSettings, LoopSettings
+from tests.tiny import tiny_model, tiny_tokenizer
+
+aten = torch.ops.aten
+
+LAYERS = [f"model.layers.{number}" for number in range(4)]
+NAMES = ["model.embed_tokens", "model.rotary_emb", *LAYERS, "model.norm", "lm_head"]
+
+MAPS = {
+    # Torch lets a device type that is made in Python have one device as soon as there are gradients.
+    "several": dict(zip(NAMES, ["gpu:0", "gpu:3", "gpu:0", "gpu:1", "gpu:1", "gpu:2", "gpu:2", "gpu:3"], strict=True)),
+    "two": dict(zip(NAMES, ["cpu", "cpu", "cpu", "gpu:0", "cpu", "gpu:0", "gpu:0", "gpu:0"], strict=True)),
+    "offloaded": dict(zip(NAMES, ["gpu:0", "gpu:0", "gpu:0", "cpu", "gpu:0", "cpu", "gpu:0", "cpu"], strict=True)),
+}
+HOMES = {"several": "gpu:0", "two": "cpu", "offloaded": "gpu:0"}
+"""Of each map. With a GPU for a home accelerate keeps on the CPU what is brought to it for each pass."""
+
+STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", id="short"), Question("How many?", form="number")]
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that says that it is on another device."""
+
+    hidden: Any
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, device: Any) -> OnGpu:
+        made: Any = torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=device
+        )
+        made.hidden = inner
+        return made  # type: ignore[no-any-return]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        return compute(func, args, kwargs or {})
+
+    def tolist(self) -> Any:
+        return self.hidden.tolist()
+
+
+class Pretending(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within the block new tensors can be made on pretended GPUs."""
+
+    def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return compute(operation, args, kwargs or {})
+
+
+def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Do an operation on the processor, after a check of where its tensors are."""
+    tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    places = {each.device for each in tensors if each.ndim or each.device.type == "gpu"}
+    if operation in (aten.index.Tensor, aten.index_put.default, aten.index_put_.default):
+        places -= {torch.device("cpu")}  # GPUs take indices from the CPU
+    if len(places) > 1 and operation not in (aten._to_copy.default, aten.copy_.default):
+        raise RuntimeError(f"{operation} meets tensors on {sorted(map(str, places))}")
+    wanted = kwargs.get("device")
+    place = torch.device(wanted or (tensors[0].device if tensors else "cpu"))
+    there = {**kwargs, **({} if wanted is None else {"device": torch.device("cpu")})}
+    args_there, there = tree_map(lambda each: each.hidden if isinstance(each, OnGpu) else each, (args, there))
+    result = operation(*args_there, **there)
+    if operation._schema.name.endswith("_"):
+        return args[0]
+    if place.type != "gpu":
+        return result
+    return tree_map(lambda each: OnGpu(each, place) if isinstance(each, torch.Tensor) else each, result)
+
+
+def register() -> None:
+    """Make the device type "gpu", and what reaches it below the level of Python."""
+    _setup_privateuseone_for_python_backend("gpu")
+
+    def empty_strided(size: Any, stride: Any, dtype: Any = None, device: Any = None, **_how: Any) -> OnGpu:
+        return OnGpu(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), device)
+
+    def copy_from(source: Any, target: Any, _blocking: bool = False) -> Any:
+        source, inner = (each.hidden if isinstance(each, OnGpu) else each for each in (source, target))
+        inner.copy_(source)
+        return target
+
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library.impl("empty_strided", lambda *args, **how: empty_strided(*args[:2], **how), "PrivateUse1")  # type: ignore[no-untyped-call]
+    library.impl("_copy_from", copy_from, "PrivateUse1")  # type: ignore[no-untyped-call]
+    register.library = library  # type: ignore[attr-defined]  # it must not be collected
+
+    from_list = torch.tensor
+
+    def tensor(data: Any, *, device: Any = None, **how: Any) -> torch.Tensor:
+        return from_list(data, **how) if device is None else from_list(data, **how).to(device)
+
+    torch.tensor = tensor  # type: ignore[assignment]
+
+
+def place_tensor(module: Any, name: str, device: Any, value: Any = None, **_how: Any) -> None:
+    """What accelerate does to put a weight on a device; its own takes the class of the old tensor for the new one's."""
+    *path, name = name.split(".")
+    module = module.get_submodule(".".join(path))
+    kind = module._parameters if name in module._parameters else module._buffers
+    old = kind[name] if value is None else value
+    away = torch.device(device).type == "meta"
+    new = torch.empty(old.shape, dtype=old.dtype, device="meta") if away else old.detach().to(device)
+    kind[name] = torch.nn.Parameter(new, requires_grad=False) if kind is module._parameters else new
+
+
+def records(family: str, kind: str | None, learns: bool) -> tuple[list[Record], float]:
+    """Records of a stream with an adapter that is not zero, and how far it is from zero in the end."""
+    model = tiny_model(family)
+    if kind is not None:
+        skipped = model._skip_keys_device_placement
+        accelerate.dispatch_model(model, MAPS[kind], main_device=HOMES[kind], skip_keys=skipped)
+    settings = AdapterSettings(layers="last:2", learning_rate=0.01)
+    local = LocalModel(wrap(family, twin(model), tiny_tokenizer()), settings, max_batch_tokens=500)
+    assert isinstance(local.backend.network, SharedNetwork)
+    with torch.no_grad():
+        for parameter in local.adapter.parameters.values():
+            parameter.add_(0.05)
+    local.adapter.count_update()
+    gate, loop = (Always() if learns else Never()), LoopSettings(bin_gate=None)
+    calibrator = Calibrator(local, gate=gate, loop=loop, evidence=["candidates", "samples", "dinco"], learns=learns)
+    found = list(calibrator.run(STREAM))
+    snapshot = local.snapshot()
+    local.restore(snapshot)
+    assert local.snapshot() == snapshot
+    return found, local.relative_norm
+
+
+def main(family: str, kind: str) -> None:
+    """Compare a model that is spread over pretended GPUs with one on the processor."""
+    for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
+        limits.update(dict.fromkeys(limits, 12))
+    register()  # before the first gradients, for which torch counts the devices
+    learns = kind != "several"
+    wanted, norm = records(family, None, learns)
+    hooks.set_module_tensor_to_device = place_tensor
+    with Pretending():  # type: ignore[no-untyped-call]
+        found, spread_norm = records(family, kind, learns)
+    assert spread_norm == pytest.approx(norm, rel=1e-3)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.reply.version == other.reply.version > 0
+        assert one.reply.text == other.reply.text
+        assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-4)
+        assert (one.update is None) == (other.update is None)
+        if one.update is not None and other.update is not None:
+            assert one.update.losses == pytest.approx(other.update.losses, abs=1e-4)
+    assert any(record.update for record in found) == learns
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

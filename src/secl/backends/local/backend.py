@@ -226,10 +226,11 @@ class LocalBackend:
         The adapted readings tell at no cost which token it would choose behind each one that the frozen model wrote.
         """
         rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
-        changed = [draft for draft in rewritten if draft is not None]
-        if changed:
+        unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
+        if unfinished:
             with self.adapter.on():
-                self.writer.write(changed, frozen=False)
+                begun = None if self.prefill is None else self.prefill.batch(unfinished)[0]
+                self.writer.write(unfinished, begun, frozen=False)
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:

@@ -35,7 +35,6 @@ class Prefill:
         self.network = network
         self._begun: dict[tuple[int, ...], Begun] = {}
 
-    @torch.no_grad()
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
 
@@ -45,18 +44,28 @@ class Prefill:
         if not drafts or any(draft.lines is not None or draft.seed is not None or draft.written for draft in drafts):
             return None
         self.release()
-        prompts = [tuple(draft.prompt) for draft in drafts]
-        turns = Counter(prompts)
-        shares = passes(partial(self.network.run, keep=True), [[prompt] for prompt in turns])
-        self._begun = dict(zip(turns, shares, strict=True))
-        for draft, prompt in zip(drafts, prompts, strict=True):
-            draft.tokens += self._begun[prompt].tokens / turns[prompt]
-        begun = [self._begun[prompt] for prompt in prompts]
+        batch, self._begun = self.batch(drafts)
+        return batch
+
+    @torch.no_grad()
+    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch, dict[tuple[int, ...], Begun]]:
+        """Send unfinished drafts through the network, as the adapted model while the adapter is on.
+
+        Returns:
+            them as a batch to go on from, and where each of the texts so far is.
+        """
+        texts = [(*draft.prompt, *draft.written) for draft in drafts]
+        turns = Counter(texts)
+        shares = passes(partial(self.network.run, keep=True), [[text] for text in turns])
+        place_of = dict(zip(turns, shares, strict=True))
+        begun = [place_of[text] for text in texts]
+        for draft, share, text in zip(drafts, begun, texts, strict=True):
+            draft.tokens += share.tokens / turns[text]
         batch = Batch(self.model, *_padded(begun, self.model.config))
         ends = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
         # As the model itself computes them, so that it chooses the tokens that it would choose without us.
         batch.logits = self.network.head.logits(ends, torch.tensor([], dtype=torch.int64, device=ends.device))
-        return batch
+        return batch, place_of
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
         """Read bundles behind the prompts that are kept; None for all others."""

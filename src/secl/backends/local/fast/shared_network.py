@@ -97,7 +97,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> SharedPass:
-        """One forward pass of the frozen model over the distinct tokens of `sequences`.
+        """One forward pass over the distinct tokens of `sequences`: of the frozen model, as long as the adapter is off.
 
         Args:
             sequences: token sequences.

@@ -28,6 +28,12 @@ ROUNDS = 100
 GATES: dict[str, Callable[[int], Gate]] = {
     "entropy-shift": lambda _: EntropyShift(),
     "page-hinkley": lambda _: PageHinkley(),
+    "page-hinkley, mean restarted": lambda _: PageHinkley(restart="all"),
+    "page-hinkley, mean restarted, bursts skipped": lambda _: PageHinkley(restart="all", in_bursts="skipped"),
+    "page-hinkley, plain mean": lambda _: PageHinkley(mean="cumulative"),
+    "page-hinkley, plain mean, restarted": lambda _: PageHinkley(mean="cumulative", restart="all"),
+    "page-hinkley, as printed": lambda _: PageHinkley(equation="printed", restart="all"),
+    "page-hinkley, smoothed": lambda _: PageHinkley(equation="smoothed", restart="all"),
     "gap-shift": lambda seed: GapShift(seed=seed),
     "gap-shift, all probed": lambda seed: GapShift(seed=seed, probe_rate=1.0),
 }

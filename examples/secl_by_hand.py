@@ -1,10 +1,11 @@
 """SECL in one flat file: plain transformers and PEFT, nothing of the library.
 
-The whole method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate,
-normalised P(True), bin gate, three LoRA steps. The tests hold the library to these numbers and the benchmarks to this
-speed. Prompts are padded into batches; every pass goes through the whole network.
+The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
+normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, and the KL term. The
+tests hold the library to these numbers and the benchmarks to this speed. Prompts are padded into batches; every pass
+goes through the whole network.
 
-    python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate always|never] [--tau 0.7] [--limit 20]
+    python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate page-hinkley|always|never] [--tau 0.7] [--limit 20]
 
 QUESTIONS.jsonl has one object a line: {"question": ..., "options": [...], "reference": "A"}. One JSON line per question
 is printed: answer, stated confidence, normalised P(True), target, and the frozen model's answer and confidence.
@@ -122,15 +123,47 @@ class ByHand:
             self.optimizer.step()
 
 
+class PageHinkley:
+    """The gate (Eq. ph): a burst opens where the entropy has stayed above its moving average for long enough."""
+
+    def __init__(
+        self, ema: float = 0.05, epsilon: float = 0.05, threshold: float = 3.0, warmup: int = 30, burst: int = 50
+    ):
+        self.ema, self.epsilon, self.threshold, self.warmup, self.burst = ema, epsilon, threshold, warmup, burst
+        self.seen = self.left = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self.mean = math.nan
+        self.total = self.lowest = 0.0
+
+    def step(self, entropy: float) -> bool:
+        """Whether the question with this entropy belongs to a burst."""
+        self.seen += 1
+        self.mean = entropy if math.isnan(self.mean) else self.mean + self.ema * (entropy - self.mean)
+        self.total += entropy - self.mean - self.epsilon
+        self.lowest = min(self.lowest, self.total)
+        if self.left:
+            self.left -= 1
+            return True
+        if self.seen > self.warmup and self.total - self.lowest > self.threshold:
+            self.restart()
+            self.left = self.burst - 1
+            return True
+        return False
+
+
 def secl(
     hand: ByHand,
     questions: Sequence[Row],
     *,
     gate: str = "always",
+    detector: PageHinkley | None = None,
     tau: float = 0.7,
     with_frozen: bool = True,
 ) -> Iterator[Row]:
-    """The stream: answer first, then learn where the bins of stated confidence and signal are more than one apart."""
+    """The stream: answer first, then, in a burst, learn where stated confidence and signal are over one bin apart."""
+    detector = detector or PageHinkley()
     for question in questions:
         chosen, stated, entropy = hand.answer(question)
         row: Row = {"answer": chr(65 + chosen), "confidence": stated, "entropy": entropy}
@@ -138,7 +171,8 @@ def secl(
             with torch.no_grad(), hand.model.disable_adapter():
                 other, frozen, _ = hand.answer(question)
             row |= {"frozen_answer": chr(65 + other), "frozen_confidence": frozen}
-        if gate == "always":
+        inside = detector.step(entropy) if gate == "page-hinkley" else gate == "always"
+        if inside:
             signal = hand.normalised_p_true(question, chosen, tau)
             row |= {"norm_p_true": signal, "target": None}
             if abs(math.floor(stated * 10) - min(9, math.floor(signal * 10))) > 1:
@@ -151,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("questions")
-    parser.add_argument("--gate", choices=("always", "never"), default="always")
+    parser.add_argument("--gate", choices=("page-hinkley", "always", "never"), default="page-hinkley")
     parser.add_argument("--tau", type=float, default=0.7)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--last", type=int, default=4, help="adapted layers, counted from the end")

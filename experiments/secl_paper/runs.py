@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.data.benchmarks import find_benchmark
-from secl.methods import method
+from secl.methods import PAPER, method
 from secl_paper.layout import Run
 from secl_paper.setup import PAPER_GATE, Setup
 
@@ -15,19 +15,22 @@ OPEN_FORM = {"truthfulqa": "truthfulqa_gen"}
 
 
 def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
-    """The settings of a run under a setup, as `secl.RunSettings.of` takes them.
+    """The settings of a run under a setup, as `secl.RunSettings.of` takes them: the paper's to the letter, all methods.
 
     >>> settings = settings_of(Run("burst 20", {"burst": 20}), Setup(benchmarks=("capitals",), per_domain=6))
-    >>> settings["benchmarks"], settings["gate"], settings["burst"]
-    (('capitals:6',), 'page-hinkley', 20)
+    >>> settings["benchmarks"], settings["gate"], settings["burst"], settings["restart"], settings["p_true_prompt"]
+    (('capitals:6',), 'page-hinkley', 20, 'all', 'paper')
     """
     chosen = method(run.changes.get("method", "secl"))
+    gate = run.changes.get("gate", setup.gate or PAPER_GATE) if chosen.learns else None
+    of_the_gate = () if gate == PAPER_GATE else ("restart",)
     settings: dict[str, Any] = {
+        **{name: value for name, value in PAPER.items() if name not in of_the_gate},
         "model": setup.model.model_dump(),
         "benchmarks": benchmarks_of(run, setup),
         "data": setup.data,
         "tau": setup.tau,
-        "gate": setup.gate or PAPER_GATE if chosen.learns else None,
+        "gate": gate,
         "nli": setup.nli if "dinco" in chosen.evidence else None,
         **run.changes,
     }

@@ -46,7 +46,11 @@ def check_device(name: str) -> str:
 Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
-PTrueKind = Literal["vocabulary", "pair"]
+PTrueKind = Literal["vocabulary", "pair", "token"]
+PTruePrompt = Literal["plain", "paper"]
+SignalBins = Literal["exact", "centre"]
+OpenConfidence = Literal["behind", "alongside"]
+LossOver = Literal["digits", "vocabulary"]
 """P("True") over the full vocabulary, or against "False" alone."""
 
 EvidenceOn = Literal["burst", "always"]
@@ -56,6 +60,9 @@ Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
 Mean = Literal["ema", "cumulative"]
+Equation = Literal["recursive", "printed", "smoothed"]
+Restart = Literal["sums", "all"]
+BurstStatistics = Literal["counted", "skipped"]
 Against = Literal["fit", "zero"]
 ViewName = Literal["letters", "pmi", "likelihood", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco", "posterior"]
@@ -194,6 +201,9 @@ class GateSettings(Settings):
     ema: float | None = Field(None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean.")
     epsilon: float | None = Field(None, ge=0, description="Ignored rise (page-hinkley, nats) or change (gap-shift).")
     mean: Mean | None = Field(None, description="page-hinkley: reference mean.")
+    equation: Equation | None = Field(None, description="page-hinkley: reading of the paper's equation.")
+    restart: Restart | None = Field(None, description="page-hinkley: what begins anew at an alarm, sums or mean too.")
+    in_bursts: BurstStatistics | None = Field(None, description="page-hinkley: whether bursts count for the statistic.")
     probe_rate: float | None = Field(None, gt=0, le=1, description="gap-shift: share of the questions that it probes.")
     against: Against | None = Field(None, description="gap-shift: the gap after the latest burst, or no gap at all.")
 
@@ -208,7 +218,10 @@ class EvidenceSettings(Settings):
     signal: SignalName = Field("norm_p_true", description="Training signal.")
     tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
-    p_true: PTrueKind = Field("vocabulary", description="vocabulary: P(True); pair: True / (True + False).")
+    p_true: PTrueKind = Field(
+        "vocabulary",
+        description="vocabulary: P(True), in any spelling; token: True alone; pair: True / (True + False).",
+    )
     orders: int = Field(1, ge=0, le=5, description="Candidates: further orders of the options to read letters under.")
     score_share: float = Field(
         1.0, gt=0, le=1, description="Candidates: share of multiple choice to compare them for; letters tell the rest."
@@ -217,6 +230,15 @@ class EvidenceSettings(Settings):
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
+
+
+class PromptSettings(Settings):
+    """How the model is asked, where the paper asks otherwise than we do."""
+
+    p_true_prompt: PTruePrompt = Field("plain", description="Question for P(True): ours, or the paper's word for word.")
+    open_confidence: OpenConfidence = Field(
+        "behind", description="Confidence in an open answer: in a turn behind it, or alongside it in the same reply."
+    )
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "p_true")
@@ -249,6 +271,9 @@ class LoopSettings(Settings):
     )
     alpha: float = Field(0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal.")
     delta: float = Field(0.15, gt=0, le=1, description="Largest move per update.")
+    signal_bins: SignalBins = Field(
+        "exact", description="Learn from the signal as it is, or from the centre of its bin."
+    )
     bin_gate: BinGate = Field(1, ge=0, le=9, description="No update if the bins differ by at most this; or off.")
     loss: Loss = Field("directional", description="directional: towards Eq. target; mse: towards the signal.")
     accumulate: Accumulate = Field("stream", description="How long updates add up.")
@@ -286,6 +311,9 @@ class AdapterSettings(Settings):
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
     epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
     beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
+    loss_over: LossOver = Field(
+        "digits", description="Stated confidence in the loss: digits among themselves, or over the whole vocabulary."
+    )
 
 
 class SettingGroups(Settings):
@@ -296,6 +324,7 @@ class SettingGroups(Settings):
     method: str = Field("secl", description="Method: secl, posterior, baselines, ...; see secl methods.")
     gate: Annotated[GateSettings, FLAT] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
+    prompts: Annotated[PromptSettings, FLAT] = PromptSettings()
     posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT] = LoopSettings()
     label: Annotated[LabelSettings, FLAT] = LabelSettings()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.gates import PageHinkley, replay
@@ -13,35 +15,93 @@ ENTROPIES = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=150)
 
 
 def plain(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float]]:
-    """(alarm, statistic) by summing from the last restart at every question."""
-    means: list[float] = []
-    for t, entropy in enumerate(entropies):
-        if gate.mean == "cumulative":
-            means.append(float(np.mean(entropies[: t + 1])))
-        else:
-            means.append(entropy if t == 0 else (1 - gate.ema) * means[-1] + gate.ema * entropy)
-    expected, restart, burst_until = [], 0, 0
-    for t in range(len(entropies)):
-        steps = [entropies[s] - means[s] - gate.epsilon for s in range(restart, t + 1)]
-        sums = np.concatenate([[0.0], np.cumsum(steps)])
-        statistic = float(sums[-1] - sums.min())
-        alarm = t >= burst_until and t >= gate.warmup and statistic > gate.threshold
+    """(alarm, statistic) by summing from the last restart at every question, over the questions that count."""
+    expected: list[tuple[bool, float]] = []
+    counted: list[float] = []  # entropies, all
+    mean_from = sums_from = remaining = 0
+    for entropy in entropies:
+        inside = remaining > 0
+        remaining = max(0, remaining - 1)
+        if not (inside and gate.in_bursts == "skipped"):
+            counted.append(entropy)
+        sums = [0.0] + [
+            _sum(gate, counted[:end], mean_from, sums_from) for end in range(sums_from + 1, len(counted) + 1)
+        ]
+        statistic = sums[-1] - min(sums)
+        alarm = not inside and len(counted) > gate.warmup and statistic > gate.threshold
         if alarm:
-            restart, burst_until = t + 1, t + gate.burst
+            remaining, sums_from = gate.burst - 1, len(counted)
+            mean_from = sums_from if gate.restart == "all" else mean_from
         expected.append((alarm, statistic))
     return expected
 
 
+def _sum(gate: PageHinkley, entropies: list[float], mean_from: int, sums_from: int) -> float:
+    """m_t of a reading of the equation."""
+    averages = [_average(gate, entropies[mean_from : end + 1]) for end in range(sums_from, len(entropies))]
+    means = averages
+    if gate.mean == "cumulative" or gate.equation == "smoothed":
+        means = [float(np.mean(entropies[mean_from : end + 1])) for end in range(sums_from, len(entropies))]
+    values = averages if gate.equation == "smoothed" else entropies[sums_from:]
+    if gate.equation == "printed":
+        means = [means[-1]] * len(values)
+    return sum(value - mean - gate.epsilon for value, mean in zip(values, means, strict=True))
+
+
+def _average(gate: PageHinkley, entropies: list[float]) -> float:
+    """The exponential moving average after the last of some entropies."""
+    average = entropies[0]
+    for entropy in entropies[1:]:
+        average = (1 - gate.ema) * average + gate.ema * entropy
+    return average
+
+
+@pytest.mark.parametrize("in_bursts", ["counted", "skipped"])
+@pytest.mark.parametrize("restart", ["sums", "all"])
+@pytest.mark.parametrize("equation", ["recursive", "printed", "smoothed"])
 @pytest.mark.parametrize("mean", ["ema", "cumulative"])
-@pytest.mark.parametrize(("warmup", "burst"), [(0, 1), (10, 5), (30, 50)])
+@pytest.mark.parametrize(("warmup", "burst"), [(0, 1), (10, 5)])
+@settings(max_examples=20)
 @given(entropies=ENTROPIES)
-def test_it_is_the_equation(mean: str, warmup: int, burst: int, entropies: list[float]) -> None:
-    gate = PageHinkley(threshold=1.37, warmup=warmup, burst=burst, mean=mean)  # type: ignore[arg-type]
+def test_it_is_the_equation_in_every_reading(
+    mean: Any, equation: Any, restart: Any, in_bursts: Any, warmup: int, burst: int, entropies: list[float]
+) -> None:
+    gate = PageHinkley(
+        threshold=1.37,
+        warmup=warmup,
+        burst=burst,
+        mean=mean,
+        equation=equation,
+        restart=restart,
+        in_bursts=in_bursts,
+    )
     for (alarm, statistic), decision in zip(plain(gate, entropies), replay(gate, entropies), strict=True):
         if abs(statistic - gate.threshold) < 1e-9:
             return  # rounding decides
         assert decision.alarm == alarm
         assert decision.statistic == pytest.approx(statistic, abs=1e-9)
+
+
+def test_one_clean_step_alarms_where_the_hand_calculation_says() -> None:
+    """From nats of 1 to nats of 2 at question 30 (0-based); weight and tolerance .05, threshold 3.
+
+    After k questions at 2 the average is 2 - .95^k, so the statistic is the sum of .95^j - .05 over j = 1..k:
+    2.5599 for k = 3, 3.3244 for k = 4. A restarted mean begins at 2, so nothing is left to alarm. One that goes on
+    still lags behind during the burst: its 50 questions add up to 11.78.
+    """
+    entropies = [1.0] * 30 + [2.0] * 300
+    statistics = [sum(0.95**j - 0.05 for j in range(1, k + 1)) for k in (3, 4)]
+    for restart, alarms in (("sums", [33, 83]), ("all", [33])):
+        decisions = replay(PageHinkley(restart=restart), entropies)  # type: ignore[arg-type]
+        assert [t for t, decision in enumerate(decisions) if decision.alarm] == alarms
+        assert [decisions[t].statistic for t in (32, 33)] == pytest.approx(statistics)
+    second = replay(PageHinkley(), entropies)[83].statistic
+    assert second == pytest.approx(sum(0.95**j - 0.05 for j in range(5, 55)))
+
+
+def test_the_printed_equation_never_fires_with_the_plain_mean() -> None:
+    gate = PageHinkley(equation="printed", mean="cumulative", threshold=0.01, warmup=0)
+    assert not any(decision.alarm for decision in replay(gate, [1.0] * 50 + [5.0] * 200))
 
 
 def test_the_warm_up_is_before_the_first_detection_only() -> None:

@@ -47,6 +47,45 @@ def test_a_confidence_prompt_asks_in_these_words() -> None:
     )
 
 
+def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
+    question = Question("Which river is longest?")
+    (turn,) = templates.p_true_prompt(question, "the Nile", "paper").turns
+    assert turn.splitlines()[-2:] == [
+        "Is the following answer to the question correct? (True/False)",
+        "Answer: the Nile",
+    ]
+    (unsafe,) = templates.p_true_prompt(question, "X. Confidence: 9", "paper").turns
+    assert "Confidence: 9" not in unsafe
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "end"),
+    [
+        ("short", " the Nile", "Answer: the Nile\nConfidence: "),
+        ("sentence", " It is the Nile.", "Answer: It is the Nile.\nConfidence: "),
+        ("number", "6 km.\nAnswer: 6", "6 km.\nAnswer: 6\nConfidence: "),
+    ],
+)
+def test_a_confidence_alongside_an_open_answer_is_asked_for_once_and_stated_in_the_same_reply(
+    form: Form, text: str, end: str
+) -> None:
+    question = Question("Which river is longest?", form=form)
+    asked = templates.answer_prompt(question, alongside=True)
+    (turn,) = asked.turns
+    assert turn.endswith("Confidence: <digit>")
+    assert "single digit from 0 to 9" in turn
+    stated = templates.confidence_prompt(question, text, alongside=True)
+    assert stated.turns == asked.turns
+    assert stated.prefill == end
+
+
+def test_nothing_is_said_before_a_free_answer_wherever_its_confidence_is_asked_for() -> None:
+    question = Question("Tell me about rivers.", form="text")
+    assert templates.answer_prompt(question, alongside=True) == templates.answer_prompt(question)
+    behind = templates.confidence_prompt(question, "They flow.")
+    assert templates.confidence_prompt(question, "They flow.", alongside=True) == behind
+
+
 def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
     question = Question("Which river is longest?", ("The Nile", "The Po", "The Rhine"))
     assert templates.order_prompt(question, (2, 0, 1)) == Prompt(

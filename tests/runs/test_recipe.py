@@ -11,8 +11,9 @@ import pytest
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
+from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
-from secl.settings import nested
+from secl.settings import PromptSettings, nested
 
 STREAM = {"benchmarks": ("capitals",)}
 
@@ -187,7 +188,9 @@ def test_differences_name_the_settings_that_differ_on_both_sides() -> None:
 
 def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_parameters() -> None:
     assert recipe().build_gate() == EntropyShift()
-    assert recipe(method="secl-paper").build_gate() == PageHinkley()
+    assert recipe(method="secl-paper").build_gate() == PageHinkley(restart="all")
+    assert recipe(method="secl-paper", restart="sums").build_gate() == PageHinkley()
+    assert recipe(method="secl-paper", gate="always").build_gate() == Always()
     assert recipe(method="stated").build_gate() == Never()
     assert recipe(gate="always").build_gate() == Always()
     changed = recipe(burst=7, warmup=4, threshold=2, opening=False).build_gate()
@@ -195,6 +198,44 @@ def test_the_gate_is_the_methods_unless_one_is_named_and_takes_the_recipes_param
     assert recipe(slack=0.3).build_gate() == EntropyShift(slack=0.3)
     paper = recipe(gate="page-hinkley", ema=0.1, epsilon=0.2, mean="cumulative").build_gate()
     assert paper == PageHinkley(ema=0.1, epsilon=0.2, mean="cumulative")
+
+
+def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_said() -> None:
+    ours, paper = recipe(), recipe(method="secl-paper")
+    choices = [
+        (each.evidence.p_true, *each.prompts.model_dump().values(), each.loop.signal_bins, each.adapter.loss_over)
+        for each in (ours, paper, recipe(method="secl-paper", p_true="pair"))
+    ]
+    assert choices == [
+        ("vocabulary", "plain", "behind", "exact", "digits"),
+        ("token", "paper", "alongside", "centre", "vocabulary"),
+        ("pair", "paper", "alongside", "centre", "vocabulary"),
+    ]
+    assert RunSettings.of(paper.to_json()) == paper
+
+
+def test_a_run_that_began_before_the_papers_choices_were_settings_stays_what_it_was() -> None:
+    paper = recipe(method="secl-paper", p_true="vocabulary")
+    stored = paper.to_json()
+    for group, name in (
+        ("gate", "restart"),
+        ("prompts", "p_true_prompt"),
+        ("prompts", "open_confidence"),
+        ("loop", "signal_bins"),
+    ):
+        del stored[group][name]
+    del stored["adapter"]["loss_over"]
+    old = Manifest.model_validate({"settings": stored, "model": "m"}).settings
+    assert old.build_gate() == PageHinkley()
+    assert old.prompts == PromptSettings()
+    assert (old.loop.signal_bins, old.adapter.loss_over) == ("exact", "digits")
+    assert [line.split(":")[0] for line in old.differences(paper)] == [
+        "restart",
+        "p_true_prompt",
+        "open_confidence",
+        "signal_bins",
+        "loss_over",
+    ]
 
 
 def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

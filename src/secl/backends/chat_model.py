@@ -29,7 +29,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question
 from secl.records import Reply, Update
-from secl.settings import AnswerWeights, PTrueKind
+from secl.settings import AnswerWeights, PromptSettings, PTrueKind
 from secl.writing import Piece, Writing
 
 B = TypeVar("B", bound=TokenBackend[Any])
@@ -40,7 +40,9 @@ class ChatModel(Shown, Generic[B]):
 
     Args:
         backend: reads and writes token sequences, and trains the adapter.
-        p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
+        p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
+            one token, "pair" for True / (True + False).
+        prompts: how it is asked; our way unless given.
         orders: further orders of the options that letters are read under, 0 or more.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         entailment: compares answers for DINCO; None asks the model itself.
@@ -55,6 +57,7 @@ class ChatModel(Shown, Generic[B]):
         backend: B,
         *,
         p_true: PTrueKind = "vocabulary",
+        prompts: PromptSettings | None = None,
         orders: int = 1,
         answer_weights: AnswerWeights = "adapted",
         entailment: Entailment | None = None,
@@ -68,7 +71,7 @@ class ChatModel(Shown, Generic[B]):
         self.answer_weights = answer_weights
         self.writes_apart = backend.writes_apart
         self.meter = Meter()
-        self.prompting = Prompting(backend.token_ids)
+        self.prompting = Prompting(backend.token_ids, prompts)
         self.readout = Readout(backend.token_ids, p_true)
         rewrites = answer_weights == "adapted"
         self.answering = Answering(backend, self.prompting, self.readout, orders, rewrites=rewrites)

@@ -28,6 +28,7 @@ from secl.prompts.templates import (
     verification_prompt,
 )
 from secl.question import Form, Question
+from secl.settings import PromptSettings
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -38,21 +39,24 @@ class Prompting:
 
     Args:
         token_ids: of the model's tokenizer.
+        prompts: how it is asked.
     """
 
-    def __init__(self, token_ids: TokenIds) -> None:
+    def __init__(self, token_ids: TokenIds, prompts: PromptSettings | None = None) -> None:
         self.token_ids = token_ids
+        self.prompts = prompts or PromptSettings()
+        self.alongside = self.prompts.open_confidence == "alongside"
 
     def answer(self, question: Question) -> list[int]:
         """Ids after which an answer begins."""
-        return self._encode(answer_prompt(question))
+        return self._encode(answer_prompt(question, alongside=self.alongside))
 
     def confidence(self, question: Question, text: str) -> list[int]:
         """Ids after which the confidence digit comes: behind an option letter, or behind an open answer."""
         if question.options:
             prompt = self._render(answer_prompt(question)) + choice_with_confidence(text)
         else:
-            prompt = self._render(confidence_prompt(question, text))
+            prompt = self._render(confidence_prompt(question, text, alongside=self.alongside))
         return self.token_ids.before(prompt, "0")
 
     def choices(
@@ -96,7 +100,7 @@ class Prompting:
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
         sequence = self.confidence(question, text)
-        prompt = self._render(asked_prompt(question))
+        prompt = self._render(asked_prompt(question, alongside=self.alongside))
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
         start = common_length(self.token_ids.encode(prompt), sequence)
         end = max(start, common_length(self.token_ids.encode(prompt + text), sequence))
@@ -105,7 +109,8 @@ class Prompting:
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
         """Ids after which True or False comes, for each candidate."""
-        return [self._before(p_true_prompt(question, candidate), "True") for candidate in candidates]
+        kind = self.prompts.p_true_prompt
+        return [self._before(p_true_prompt(question, candidate, kind), "True") for candidate in candidates]
 
     def answer_list(self, question: Question) -> list[int]:
         """Ids after which a list of answers begins."""

@@ -33,7 +33,8 @@ class Readout:
 
     Args:
         token_ids: ids of what is read.
-        p_true: the probability of True over the full vocabulary, or against False alone ("pair").
+        p_true: the probability of True over the full vocabulary, in all its spellings or as that "token" alone, or
+            against False alone ("pair").
 
     Raises:
         ParameterError: another kind of P(True).
@@ -41,7 +42,7 @@ class Readout:
 
     def __init__(self, token_ids: TokenIds, p_true: PTrueKind) -> None:
         if p_true not in get_args(PTrueKind):
-            raise ParameterError(f"p_true is {p_true!r}; it is 'vocabulary' or 'pair'.")
+            raise ParameterError(f"p_true is {p_true!r}; it is one of {', '.join(get_args(PTrueKind))}.")
         self.token_ids = token_ids
         self.kind = p_true
 
@@ -82,6 +83,8 @@ class Readout:
     def verdicts(self, reading: Reading) -> Verdicts:
         """P(True) and P(False) after each verdict sequence of a bundle."""
         true, false = self.token_ids.true, self.token_ids.false
+        if self.kind == "token":
+            true, false = true[:1], false[:1]
         p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
         if self.kind == "pair":

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from secl.errors import ParameterError
 from secl.gates.base import Gate, checked, in_burst, quiet
 from secl.records import Decision
-from secl.settings import Mean
+from secl.settings import BurstStatistics, Equation, Mean, Restart
 from secl.validation import check_finite, check_whole
 
 
 @dataclass(frozen=True, slots=True)
 class PageHinkleyState:
-    """Number of questions; mean, m_t and its lowest value since the last restart, in nats; burst questions to come."""
+    """What the test remembers, in nats where it is no number of questions.
+
+    Attributes:
+        count: questions counted.
+        mean: the reference mean.
+        total: m_t; in the printed equation the sum of the entropies.
+        lowest: lowest m_s since the sums began.
+        remaining: burst questions to come.
+        mean_from: questions counted before the mean began.
+        sums_from: questions counted before the sums began.
+        smooth: the smoothed entropy.
+    """
 
     count: int
     mean: float
     total: float
     lowest: float
     remaining: int
+    mean_from: int = 0
+    sums_from: int = 0
+    smooth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +42,10 @@ class PageHinkley(Gate):
     """The gate of the paper (Eq. ph): one-sided Page-Hinkley test on absolute entropies; sees rises, not falls.
 
     The sum m_t grows by H_t - mean_t - epsilon with every question, where mean_t already includes H_t. The alarm is
-    m_t - min m_s > threshold over s <= t, with m_0 = 0 among them. At an alarm m and its minimum restart at 0 and the
-    mean goes on. During a burst both go on too, so a statistic that stays above the threshold fires on the first
-    question after the burst. The statistic of a decision is m_t - min m_s, also while it cannot fire.
+    m_t - min m_s > threshold over s <= t, with m_0 = 0 among them. At an alarm m and its minimum restart at 0. The
+    statistic of a decision is m_t - min m_s, also while it cannot fire.
+
+    The paper can be read in several ways, each of which can be chosen; docs/decisions.md compares them.
 
     Thresholds in nats do not carry over from model to model: where entropies vary by 0.2 this gate may never open. Use
     `EntropyShift` for a model nobody has tuned a threshold for.
@@ -43,6 +59,13 @@ class PageHinkley(Gate):
         warmup: questions at the start of the stream that cannot fire; later alarms have no warm-up.
         burst: B, questions that learn after an alarm, the one that fires included.
         mean: "ema", which starts at the first entropy, or "cumulative", the plain mean of all entropies so far.
+        equation: "recursive", the sum above; "printed", Eq. ph to the letter, where the present mean is taken from all
+            entropies of the sum, m_t = sum of (H_s - mean_t - epsilon), which never fires with the cumulative mean;
+            "smoothed", where the average with weight `ema` takes the place of H_t in the sum, and the mean is the plain
+            one whatever `mean` says.
+        restart: what begins anew at an alarm: "sums", so that the mean goes on, or "all", the mean too.
+        in_bursts: whether questions of a burst are "counted", so that a statistic that stays above the threshold fires
+            again on the first question after it, or "skipped", so that they change neither sums nor mean.
 
     Raises:
         ParameterError: a parameter outside these ranges.
@@ -59,6 +82,9 @@ class PageHinkley(Gate):
     warmup: int = 30
     burst: int = 50
     mean: Mean = "ema"
+    equation: Equation = "recursive"
+    restart: Restart = "sums"
+    in_bursts: BurstStatistics = "counted"
 
     def __post_init__(self) -> None:
         check_finite("gate's ema", self.ema, 0.0 < self.ema <= 1.0, "lie above 0 and not above 1")
@@ -66,8 +92,14 @@ class PageHinkley(Gate):
         check_finite("gate's threshold", self.threshold, self.threshold > 0.0, "be above 0")
         check_whole("gate's warmup", self.warmup, 0)
         check_whole("gate's burst", self.burst, 1)
-        if self.mean not in ("ema", "cumulative"):
-            raise ParameterError(f"the reference mean of a gate is 'ema' or 'cumulative', not {self.mean!r}.")
+        for name, value, known in (
+            ("mean", self.mean, Mean),
+            ("equation", self.equation, Equation),
+            ("restart", self.restart, Restart),
+            ("in_bursts", self.in_bursts, BurstStatistics),
+        ):
+            if value not in get_args(known):
+                raise ParameterError(f"a gate's {name} is {' or '.join(get_args(known))}, not {value!r}.")
 
     def start(self) -> PageHinkleyState:
         """Nothing seen, both sums at zero."""
@@ -76,16 +108,42 @@ class PageHinkley(Gate):
     def step(self, state: PageHinkleyState, entropy: float) -> tuple[PageHinkleyState, Decision]:
         """Take one entropy (nats) into mean and sum, then test."""
         value = checked(entropy)
-        count = state.count + 1
-        weight = self.ema if self.mean == "ema" and state.count else 1.0 / count
-        mean = state.mean + weight * (value - state.mean)
-        total = state.total + (value - mean - self.epsilon)
-        lowest = min(state.lowest, total)
-        statistic = total - lowest
+        if state.remaining and self.in_bursts == "skipped":
+            waiting = replace(state, remaining=state.remaining - 1)
+            return waiting, in_burst(False, waiting.remaining, self._sum(state) - state.lowest)
+        counted = self._count(state, value)
+        statistic = self._sum(counted) - counted.lowest
         if state.remaining:
-            remaining = state.remaining - 1
-            return PageHinkleyState(count, mean, total, lowest, remaining), in_burst(False, remaining, statistic)
-        if count > self.warmup and statistic > self.threshold:
-            remaining = self.burst - 1
-            return PageHinkleyState(count, mean, 0.0, 0.0, remaining), in_burst(True, remaining, statistic)
-        return PageHinkleyState(count, mean, total, lowest, 0), quiet(statistic)
+            return counted, in_burst(False, counted.remaining, statistic)
+        if counted.count > self.warmup and statistic > self.threshold:
+            return self._restarted(counted), in_burst(True, self.burst - 1, statistic)
+        return counted, quiet(statistic)
+
+    def _count(self, state: PageHinkleyState, value: float) -> PageHinkleyState:
+        """The state with one more entropy in mean and sums."""
+        count = state.count + 1
+        before = state.count - state.mean_from
+        plain = self.mean == "cumulative" or self.equation == "smoothed" or not before
+        mean = state.mean + (1.0 / (before + 1) if plain else self.ema) * (value - state.mean)
+        smooth = state.smooth + (self.ema if before else 1.0) * (value - state.smooth)
+        summed = {"printed": value, "smoothed": smooth - mean - self.epsilon, "recursive": value - mean - self.epsilon}
+        counted = replace(
+            state,
+            count=count,
+            mean=mean,
+            smooth=smooth,
+            total=state.total + summed[self.equation],
+            remaining=max(0, state.remaining - 1),
+        )
+        return replace(counted, lowest=min(state.lowest, self._sum(counted)))
+
+    def _sum(self, state: PageHinkleyState) -> float:
+        """m_t of Eq. ph."""
+        if self.equation == "printed":
+            return state.total - (state.count - state.sums_from) * (state.mean + self.epsilon)
+        return state.total
+
+    def _restarted(self, state: PageHinkleyState) -> PageHinkleyState:
+        """The state after an alarm."""
+        begun = replace(state, total=0.0, lowest=0.0, sums_from=state.count, remaining=self.burst - 1)
+        return begun if self.restart == "sums" else replace(begun, mean_from=state.count, mean=0.0, smooth=0.0)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from secl.question import LETTERS, Form, Question, Turn
+from secl.settings import PTruePrompt
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
@@ -46,6 +47,16 @@ _INSTRUCTIONS: dict[Form, str] = {
     "number": "Think step by step in a few short lines. Then write the final number on a line of its own in the "
     "format\nAnswer: <number>",
 }
+
+_WITH_CONFIDENCE = f"Then state how confident you are that your answer is correct, {_SCALE}\n{_FORMAT}"
+
+_ALONGSIDE: dict[Form, str] = {
+    "short": f"Answer without any explanation. {_WITH_CONFIDENCE}Answer: <a few words>\nConfidence: <digit>",
+    "sentence": f"Answer truthfully. {_WITH_CONFIDENCE}Answer: <one short sentence>\nConfidence: <digit>",
+    "number": f"Think step by step in a few short lines. Then write the final number. {_WITH_CONFIDENCE}"
+    "<your steps>\nAnswer: <number>\nConfidence: <digit>",
+}
+"""Instructions for answer and confidence in one reply, as the paper asks."""
 
 _ASK_CONFIDENCE = f"How confident are you that your answer is correct? State it {_SCALE}\n{_FORMAT}Confidence: <digit>"
 
@@ -108,10 +119,16 @@ def _asked(question: Question) -> str:
     return f"{passage}Question: {unstated(question.text)}\n"
 
 
-def answer_prompt(question: Question) -> Prompt:
-    """Ask for an answer; with options, for an answer and then a confidence digit."""
+def answer_prompt(question: Question, *, alongside: bool = False) -> Prompt:
+    """Ask for an answer; with options, or `alongside`, for an answer and then a confidence digit.
+
+    A free answer is never asked for a confidence in the same reply: nothing of ours is said before it.
+    """
     if question.form == "completion":
         return Prompt((), question.text)
+    if alongside and question.form in _ALONGSIDE:
+        prefill = "" if question.form == "number" else "Answer:"
+        return _prompt(question, f"{_asked(question)}\n{_ALONGSIDE[question.form]}", prefill)
     return _prompt(question, _answer_turn(question), _PREFILLS.get(question.form, ""))
 
 
@@ -155,16 +172,22 @@ def choice_with_confidence(letter: str) -> str:
     return f" {letter}\n{CONFIDENCE}"
 
 
-def confidence_prompt(question: Question, text: str) -> Prompt:
-    """Ask, after an open answer `text`, for its confidence digit."""
-    before = asked_prompt(question)
+def confidence_prompt(question: Question, text: str, *, alongside: bool = False) -> Prompt:
+    """Ask for the confidence digit of an open answer `text`, in a turn behind it or `alongside` in the same reply."""
+    before = asked_prompt(question, alongside=alongside)
+    if alongside and not question.free:
+        return replace(before, prefill=f"{before.prefill}{text}\n{CONFIDENCE}")
     turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
     return Prompt(turns, CONFIDENCE, question.system, question.history)
 
 
-def asked_prompt(question: Question) -> Prompt:
+def asked_prompt(question: Question, *, alongside: bool = False) -> Prompt:
     """What stands before an open answer whose confidence is asked for: a bare text to continue is somebody's turn."""
-    return _prompt(question, question.text) if question.form == "completion" else answer_prompt(question)
+    return (
+        _prompt(question, question.text)
+        if question.form == "completion"
+        else answer_prompt(question, alongside=alongside)
+    )
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:
@@ -173,8 +196,17 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
-def p_true_prompt(question: Question, candidate: str) -> Prompt:
-    """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper)."""
+def p_true_prompt(question: Question, candidate: str, kind: PTruePrompt = "plain") -> Prompt:
+    """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper).
+
+    Args:
+        question: that it answers.
+        candidate: an answer.
+        kind: "plain", or "paper" for the sentence that the paper quotes.
+    """
+    if kind == "paper":
+        sentence = "Is the following answer to the question correct? (True/False)"
+        return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
     user = (
         f"{_asked(question)}Proposed answer: {unstated(candidate)}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."

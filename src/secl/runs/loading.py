@@ -172,6 +172,7 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
         settings.model.name,
         key=os.environ.get(KEY),
         p_true=settings.evidence.p_true,
+        p_true_prompt=settings.prompts.p_true_prompt,
         orders=settings.evidence.orders,
         seed=settings.seed,
     )
@@ -192,6 +193,7 @@ def load_local(settings: RunSettings) -> LocalModel:
             cache=_model_cache(),
             adapter=settings.adapter,
             p_true=settings.evidence.p_true,
+            prompts=settings.prompts,
             orders=settings.evidence.orders,
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,

@@ -18,11 +18,22 @@ from secl.model import Model
 from secl.question import Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings import merged
 
 Mode = Literal["ask", "score"]
 """What a run does with its questions."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
+
+
+BEFORE = {
+    "restart": None,
+    "p_true_prompt": "plain",
+    "signal_bins": "exact",
+    "loss_over": "digits",
+    "open_confidence": "behind",
+}
+"""What runs did that were begun before there were these settings."""
 
 
 class Manifest(BaseModel):
@@ -59,14 +70,14 @@ class Manifest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, values: Any) -> Any:
-        """A run of before graders had names was graded exactly."""
+        """What was so before there was a setting for it: grading was exact, and no method had defaults of its own."""
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
             return values
-        settings = values["settings"]
+        settings = merged(BEFORE, values["settings"])
         stream = settings.get("stream")
-        if not isinstance(stream, dict) or not stream.get("questions") or "grader" in stream:
-            return values
-        return {**values, "settings": {**settings, "stream": {**stream, "grader": "exact"}}}
+        if isinstance(stream, dict) and stream.get("questions") and "grader" not in stream:
+            settings["stream"] = {**stream, "grader": "exact"}
+        return {**values, "settings": settings}
 
     @classmethod
     def new(

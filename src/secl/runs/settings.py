@@ -15,7 +15,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.settings import ENDPOINT_VIEWS, FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, nested
+from secl.settings import ENDPOINT_VIEWS, FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, merged, nested
 from secl.settings_base import OFF
 from secl.signals import Signal, make_signal
 
@@ -78,6 +78,18 @@ class RunSettings(SettingGroups):
             if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_method(cls, values: Any) -> Any:
+        """What a method prefers where nothing else is said; a gate's parameters only where it is the method's gate."""
+        if not isinstance(values, Mapping) or not isinstance(name := values.get("method", "secl"), str):
+            return values
+        chosen = method(name)
+        gate = values.get("gate", {})
+        other = isinstance(gate, Mapping) and gate.get("name") not in (None, chosen.gate)
+        own = {key: value for key, value in chosen.defaults.items() if not (other and FLAT_NAMES[key][0] == "gate")}
+        return merged(own, values)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
@@ -125,6 +137,10 @@ class RunSettings(SettingGroups):
         for name, field in type(self.adapter).model_fields.items():
             if getattr(self.adapter, name) != field.default:
                 raise ParameterError(f"no weights can be changed {where}, so there is no adapter; leave {name} out.")
+        if self.prompts.open_confidence == "alongside":
+            raise ParameterError(f"no reply can be begun {where}, so its confidence is asked for in a turn of its own.")
+        if self.evidence.p_true == "token":
+            raise ParameterError(f"{where} a word is read in all its spellings; leave the p_true token out.")
         if "dinco" in (self.evidence.signal, *self.all_evidence):
             raise ParameterError(
                 f"DINCO searches for beams, which cannot be had {where}; take another method than {self.method!r}."

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from examples.secl_by_hand import ByHand, secl
+from examples.secl_by_hand import ByHand, PageHinkley, secl
+from secl import gates
 from secl.backends.local.loading import load
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
@@ -49,6 +52,24 @@ def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -
 
 def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
     return [{"question": question.text, "options": question.options} for question in questions]
+
+
+@given(st.lists(st.floats(0.0, 5.0), max_size=200))
+def test_the_gate_by_hand_is_the_papers(entropies: list[float]) -> None:
+    hand = PageHinkley(threshold=1.37, warmup=10, burst=5)
+    gate = gates.PageHinkley(threshold=1.37, warmup=10, burst=5, restart="all")
+    for entropy, decision in zip(entropies, gates.replay(gate, entropies), strict=True):
+        assert hand.step(entropy) == decision.in_burst
+
+
+def test_bursts_by_hand_are_those_of_the_library(make_model: MakeModel) -> None:
+    questions = quiz("capitals", 12, 5)
+    gate = gates.PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3, restart="all")
+    hand = ByHand(tiny_model("llama"), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
+    records = list(Calibrator(make_model("llama"), gate=gate, signal=NormalisedPTrue(0.7)).run(questions))
+    detector = PageHinkley(threshold=0.001, epsilon=0.0, warmup=2, burst=3)
+    agree(list(secl(hand, as_rows(questions), gate="page-hinkley", detector=detector)), records, 1e-5)
+    assert 0 < sum(record.decision.in_burst for record in records) < len(records)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

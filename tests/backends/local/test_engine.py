@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from dataclasses import replace
@@ -14,12 +15,12 @@ from secl.backends.token_ids import TokenIds, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always, Never
-from secl.prompts.templates import CONFIDENCE, answer_prompt, p_true_prompt
+from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.records import Record
-from secl.settings import LoopSettings
+from secl.settings import LoopSettings, PromptSettings
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES, tiny_tokenizer
+from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -137,6 +138,41 @@ def test_p_true_can_be_read_against_false_alone(make_model: MakeModel, questions
     assert one is not None
     assert other is not None
     assert all(a < b for a, b in zip(one.probabilities, other.probabilities, strict=True))
+
+
+def test_p_true_of_the_one_token_behind_the_papers_question(make_model: MakeModel, questions: list[Question]) -> None:
+    model = make_model(p_true="token", prompts=PromptSettings(p_true_prompt="paper"))
+    question = questions[0]
+    scored = model.score_p_true(question, model.answer(question).reply)
+    assert scored is not None
+    token_ids = model.backend.token_ids
+    network = tiny_model("llama")
+    for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
+        ids = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, candidate, "paper")))
+        with torch.no_grad():
+            after = network(input_ids=torch.tensor([ids])).logits[0, -1].softmax(-1)
+        (true,) = token_ids.encode("True")
+        assert p == pytest.approx(after[true].item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["short", "sentence", "number"])
+def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: Any, make_model: MakeModel) -> None:
+    model = make_model(prompts=PromptSettings(open_confidence="alongside"))
+    question = Question("Which river is longest?", form=form)
+    for version in range(2):
+        reply = model.answer(question).reply
+        item = model._latest
+        assert item is not None
+        answer = item.answer(version)
+        assert answer.text is not None
+        text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
+        assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")
+        ids = torch.tensor([answer.reading.bundle.answers[0]])
+        with torch.no_grad(), model.adapter.on() if version else contextlib.nullcontext():
+            logits = model.backend.model(input_ids=ids).logits[0, -1]
+        bins = logits[list(model.backend.token_ids.digits)].double().softmax(-1)
+        assert reply.bins == pytest.approx(bins.tolist(), abs=1e-5)
+        model.learn(question, reply, 0.1)
 
 
 def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:

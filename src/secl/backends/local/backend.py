@@ -158,7 +158,7 @@ class LocalBackend:
             learning_rate=settings.learning_rate,
             seed=seed,
         )
-        self.distiller = Distiller(settings.epochs, settings.beta)
+        self.distiller = Distiller(settings.epochs, settings.beta, settings.loss_over)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
         trial = Trial.of(model, sample)
         check_usable(loaded.name, trial)

@@ -10,6 +10,7 @@ from torch import Tensor
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.network import Replay
 from secl.backends.local.model_parts import Head
+from secl.settings import LossOver
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,13 @@ class Distiller:
     Args:
         epochs: optimizer steps per question.
         beta: weight of KL(frozen || adapted) over the full vocabulary at the confidence token; 0 leaves it out.
+        over: whether the loss takes the probabilities of the ten digits among themselves, as the read-out does, or over
+            the whole "vocabulary", as the paper's P(bin_k) says; the mass elsewhere then counts as confidence 0.
     """
 
     epochs: int = 3
     beta: float = 0.0
+    over: LossOver = "digits"
 
     def train(
         self, adapter: Adapter, head: Head, replay: Replay, frozen: Tensor, digits: Tensor, target: float
@@ -44,7 +48,7 @@ class Distiller:
         # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
         for _ in range(self.epochs):
             hidden = replay()
-            loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
+            loss = (self._confidence(head, hidden, digits) - target).square().sum()
             if self.beta > 0:
                 loss = loss + self.beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
             adapter.optimizer.zero_grad()
@@ -56,11 +60,19 @@ class Distiller:
             after = stated_confidence(head.rows(replay(), digits)).item()
         return tuple(losses), after
 
+    def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
+        if self.over == "digits":
+            return stated_confidence(head.rows(hidden, digits))
+        return (head.logits(hidden, digits).softmax(-1)[..., digits] * _centres(digits)).sum(-1)
+
 
 def stated_confidence(logits: Tensor) -> Tensor:
     """Expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
-    centres = (torch.arange(10, device=logits.device) + 0.5) / 10
-    return (logits.softmax(-1) * centres).sum(-1)
+    return (logits.softmax(-1) * _centres(logits)).sum(-1)
+
+
+def _centres(beside: Tensor) -> Tensor:
+    return (torch.arange(10, device=beside.device) + 0.5) / 10
 
 
 def _divergence(frozen: Tensor, adapted: Tensor) -> Tensor:

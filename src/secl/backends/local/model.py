@@ -9,7 +9,7 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.nli import NliModel
 from secl.errors import ParameterError
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PTrueKind, Quantize
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
 
 
 class LocalModel(ChatModel[LocalBackend]):
@@ -18,7 +18,9 @@ class LocalModel(ChatModel[LocalBackend]):
     Args:
         loaded: from `secl.backends.local.loading.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
-        p_true: "vocabulary" for the full-vocabulary probability of True, "pair" for True / (True + False).
+        p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
+            one token, "pair" for True / (True + False).
+        prompts: how it is asked; our way unless given.
         orders: further orders of the options that letters are read under, 0 or more.
         answer_weights: whose weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
@@ -36,6 +38,7 @@ class LocalModel(ChatModel[LocalBackend]):
         adapter: AdapterSettings | None = None,
         *,
         p_true: PTrueKind = "vocabulary",
+        prompts: PromptSettings | None = None,
         orders: int = 1,
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
@@ -47,7 +50,13 @@ class LocalModel(ChatModel[LocalBackend]):
         backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed, max_batch_tokens=max_batch_tokens)
         entailment = None if nli is None else NliModel(nli, backend.device)
         super().__init__(
-            backend, p_true=p_true, orders=orders, answer_weights=answer_weights, entailment=entailment, seed=seed
+            backend,
+            p_true=p_true,
+            prompts=prompts,
+            orders=orders,
+            answer_weights=answer_weights,
+            entailment=entailment,
+            seed=seed,
         )
         if entailment is not None:
             self.fingerprint += f"+{entailment.fingerprint}"

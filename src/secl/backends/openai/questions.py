@@ -37,7 +37,7 @@ from secl.prompts.templates import (
 )
 from secl.question import LETTERS, Question
 from secl.records import Reply
-from secl.settings import PTrueKind
+from secl.settings import PTrueKind, PTruePrompt
 from secl.writing import Token, Written
 
 Pending = Future[Completion]
@@ -114,16 +114,25 @@ class Asking:
         endpoint: the server.
         abilities: what it can do.
         p_true: the probability of True, or against False alone ("pair").
+        p_true_prompt: the question that P(True) is asked by.
         orders: further orders of the options.
         seed: of what is drawn.
         workers: requests that are under way together.
     """
 
     def __init__(
-        self, endpoint: Endpoint, abilities: Abilities, *, p_true: PTrueKind, orders: int, seed: int, workers: int
+        self,
+        endpoint: Endpoint,
+        abilities: Abilities,
+        *,
+        p_true: PTrueKind,
+        p_true_prompt: PTruePrompt,
+        orders: int,
+        seed: int,
+        workers: int,
     ) -> None:
         self.endpoint, self.abilities = endpoint, abilities
-        self.kind, self.orders, self.seed = p_true, orders, seed
+        self.kind, self.p_true_prompt, self.orders, self.seed = p_true, p_true_prompt, orders, seed
         self._workers = workers
         self._requests = ThreadPoolExecutor(workers, thread_name_prefix="secl-requests")
 
@@ -252,7 +261,8 @@ class Asking:
             choice = replace(question, options=(*texts, NONE_OF_THESE), form="choice", reference=None, grader="")
             orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
-        verdicts = [self._ask(p_true_prompt(question, text)) for text in texts] if "p_true" in evidence else []
+        judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
+        verdicts = [self._ask(prompt) for prompt in judged]
         return Probe(texts, letters, verdicts, source)
 
     def _read(self, found: Findings, probe: Probe) -> None:

@@ -92,10 +92,11 @@ def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> E
     served = state.served(position)
     record, settings = served.record, Manifest.of(state).settings
     bin_gate = settings.loop.bin_gate
+    alongside = settings.prompts.open_confidence == "alongside"
     return Explanation(
         served=served,
         keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply) if state.keep_text == "full" else None,
+        prompt=conversation(record.question, record.reply, alongside=alongside) if state.keep_text == "full" else None,
         threshold=getattr(settings.build_gate(), "threshold", None),
         stated_bin=None if record.update is None else bin_index(record.update.before),
         signal_bin=None if record.signal is None else bin_index(record.signal),
@@ -114,8 +115,13 @@ def _was_weighed(settings: RunSettings, record: Record) -> bool:
     return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
 
 
-def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...]:
+def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:
     """The conversation whose next token was the confidence digit, as pairs of role and text.
+
+    Args:
+        question: as asked.
+        reply: as given.
+        alongside: whether the confidence in an open answer is asked for in the same reply.
 
     >>> from secl.records import Reply
     >>> question = Question("2 + 2?", options=("4", "5"))
@@ -128,7 +134,7 @@ def conversation(question: Question, reply: Reply) -> tuple[tuple[str, str], ...
         prompt = answer_prompt(question)
         prefill = prompt.prefill + (choice_with_confidence(reply.answer) if reply.answer else "")
     else:
-        prompt = confidence_prompt(question, reply.text)
+        prompt = confidence_prompt(question, reply.text, alongside=alongside)
         prefill = prompt.prefill
     roles = ("user", "assistant")
     system = (("system", question.system),) if question.system else ()

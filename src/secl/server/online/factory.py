@@ -14,7 +14,7 @@ from secl.errors import ParameterError, RunError
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, load_local, load_model, named
-from secl.runs.manifest import environment
+from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
 from secl.server.audit.redaction import KEEPS, Keep
@@ -174,7 +174,7 @@ def open_state(folder: Path, manifest: dict[str, Any]) -> ServerStore:
     state = ServerStore(folder, writable=True)
     try:
         begun, now = state.manifest, manifest
-        differences = RunSettings.of(begun["settings"]).differences(RunSettings.of(now["settings"]))
+        differences = Manifest.of(state).settings.differences(RunSettings.of(now["settings"]))
         differences += [
             f"{name}: {begun.get(name)} there, {now[name]} here"
             for name in ("model", "keep_text")

@@ -1,0 +1,84 @@
+"""The learning step against its equations, written out in the plainest way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from secl.backends.local.distillation import Distiller
+from secl.backends.local.fast.shared_network import Replay
+
+VOCABULARY, WIDTH = 16, 6
+DIGITS = torch.arange(3, 13)
+CENTRES = (torch.arange(10) + 0.5) / 10
+
+
+class PlainHead:
+    """A head without any tricks."""
+
+    def __init__(self) -> None:
+        self.weight = torch.randn(VOCABULARY, WIDTH, generator=torch.Generator().manual_seed(1))
+
+    def logits(self, states: torch.Tensor, _exact: torch.Tensor) -> torch.Tensor:
+        return states @ self.weight.T
+
+    def rows(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return (states @ self.weight.T)[:, ids]
+
+
+class PlainAdapter:
+    """One vector that is added to the hidden state, and moves by the gradient itself."""
+
+    def __init__(self) -> None:
+        self.moved = torch.zeros(1, WIDTH, requires_grad=True)
+        self.optimizer = torch.optim.SGD([self.moved], lr=0.1)
+
+    def count_update(self) -> None:
+        pass
+
+
+def gradient(distiller: Distiller, target: float = 0.9) -> tuple[torch.Tensor, torch.Tensor, PlainHead]:
+    """How far one step moves a hidden state that is not the frozen one; with both states and the head."""
+    head, adapter = PlainHead(), PlainAdapter()
+    drawn = torch.Generator().manual_seed(2)
+    frozen, begun = torch.randn(1, WIDTH, generator=drawn), torch.randn(1, WIDTH, generator=drawn)
+    replay = Replay(1.0, lambda: begun + adapter.moved)
+    distiller.train(adapter, head, replay, frozen, DIGITS, target)  # type: ignore[arg-type]
+    return adapter.moved.detach() / -0.1, torch.cat([frozen, begun]), head
+
+
+def by_hand(loss: Any, states: torch.Tensor, head: PlainHead) -> torch.Tensor:
+    frozen, begun = states
+    hidden = begun.clone().requires_grad_()
+    loss((hidden @ head.weight.T).softmax(-1), (frozen @ head.weight.T).softmax(-1)).backward()
+    grad: torch.Tensor | None = hidden.grad
+    assert grad is not None
+    return grad[None]
+
+
+@pytest.mark.parametrize("over", ["digits", "vocabulary"])
+def test_the_loss_is_the_squared_distance_of_the_expected_bin_centre(over: Any) -> None:
+    moved, states, head = gradient(Distiller(epochs=1, over=over))
+
+    def loss(p: torch.Tensor, _frozen: torch.Tensor) -> torch.Tensor:
+        digits = p[DIGITS] / p[DIGITS].sum() if over == "digits" else p[DIGITS]
+        return ((digits * CENTRES).sum() - 0.9).square()
+
+    assert moved == pytest.approx(by_hand(loss, states, head).numpy(), abs=1e-6)
+
+
+def test_the_divergence_is_from_the_frozen_to_the_adapted_model() -> None:
+    moved, states, head = gradient(Distiller(epochs=1, beta=0.3))
+
+    def loss(p: torch.Tensor, frozen: torch.Tensor) -> torch.Tensor:
+        digits = p[DIGITS] / p[DIGITS].sum()
+        return ((digits * CENTRES).sum() - 0.9).square() + 0.3 * (frozen * (frozen / p).log()).sum()
+
+    def other_way(p: torch.Tensor, frozen: torch.Tensor) -> torch.Tensor:
+        digits = p[DIGITS] / p[DIGITS].sum()
+        return ((digits * CENTRES).sum() - 0.9).square() + 0.3 * (p * (p / frozen).log()).sum()
+
+    assert moved == pytest.approx(by_hand(loss, states, head).numpy(), abs=1e-6)
+    assert not torch.allclose(moved, by_hand(other_way, states, head), atol=1e-3)

@@ -200,7 +200,26 @@ CHANGED: dict[str, Any] = {
     "beta": 0.5,
     "seed": 7,
 }
-HINKLEY = {"method": "secl-paper", "ema": 0.1, "epsilon": 0.01, "mean": "cumulative", "questions": "it's.jsonl"}
+HINKLEY = {
+    "method": "secl-paper",
+    "ema": 0.1,
+    "epsilon": 0.01,
+    "mean": "cumulative",
+    "equation": "smoothed",
+    "restart": "sums",
+    "in_bursts": "skipped",
+    "p_true_prompt": "plain",
+    "open_confidence": "behind",
+    "signal_bins": "exact",
+    "loss_over": "digits",
+    "questions": "it's.jsonl",
+}
+LARGE: dict[str, Any] = {
+    "benchmarks": ("capitals",),
+    "device_map": "auto",
+    "quantize": "8bit",
+    "max_batch_tokens": 512,
+}
 GAPS: dict[str, Any] = {"benchmarks": ("capitals",), "gate": "gap-shift", "probe_rate": 0.5, "against": "zero"}
 SHARE: dict[str, Any] = {"benchmarks": ("capitals",), "method": "posterior", "score_share": 0.25}
 MINE: dict[str, Any] = {"questions": "q.jsonl", "grader": "contains", "skip_bad": True, "columns": ("question=q",)}
@@ -225,7 +244,8 @@ ELSEWHERE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "settings", [CHANGED, HINKLEY, GAPS, SHARE, MINE, LABELS, ELSEWHERE, {"benchmarks": ("capitals",), "opening": True}]
+    "settings",
+    [CHANGED, HINKLEY, LARGE, GAPS, SHARE, MINE, LABELS, ELSEWHERE, {"benchmarks": ("capitals",), "opening": True}],
 )
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
@@ -245,7 +265,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *GAPS, *SHARE, *MINE, *LABELS, *ELSEWHERE}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *LARGE, *GAPS, *SHARE, *MINE, *LABELS, *ELSEWHERE}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

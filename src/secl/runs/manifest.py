@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.given import GivenAnswer
-from secl.methods import Method
+from secl.methods import METHODS, Method
 from secl.model import Model
 from secl.question import Question
-from secl.runs.settings import RunSettings
+from secl.runs.settings import RunSettings, defaults_of
 from secl.runs.store import Store
 from secl.settings import merged
 
@@ -27,13 +27,13 @@ _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
 
 BEFORE = {
-    "restart": None,
+    "restart": "sums",
     "p_true_prompt": "plain",
     "signal_bins": "exact",
     "loss_over": "digits",
     "open_confidence": "behind",
 }
-"""What runs did that were begun before there were these settings."""
+"""What runs did that were begun before there were these settings, of which methods have defaults now."""
 
 
 class Manifest(BaseModel):
@@ -73,7 +73,12 @@ class Manifest(BaseModel):
         """What was so before there was a setting for it: grading was exact, and no method had defaults of its own."""
         if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
             return values
-        settings = merged(BEFORE, values["settings"])
+        settings = values["settings"]
+        chosen = METHODS.get(settings.get("method", ""))
+        gate = settings.get("gate")
+        if chosen is not None and isinstance(gate, dict):
+            preferred = defaults_of(chosen, gate.get("name"))
+            settings = merged({name: BEFORE[name] for name in preferred if name in BEFORE}, settings)
         stream = settings.get("stream")
         if isinstance(stream, dict) and stream.get("questions") and "grader" not in stream:
             settings["stream"] = {**stream, "grader": "exact"}

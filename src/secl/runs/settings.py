@@ -63,8 +63,9 @@ class RunSettings(SettingGroups):
         return self.model_dump(mode="json")
 
     def changed(self) -> dict[str, Any]:
-        """The settings that differ from the defaults, by the names of their flags."""
-        return {name: value for name, value in self.flat().items() if value != DEFAULTS[name]}
+        """The settings that differ from the method's defaults, by the names of their flags."""
+        usual = {**DEFAULTS, **defaults_of(self.named_method, self.gate.name)}
+        return {name: value for name, value in self.flat().items() if value != usual[name]}
 
     def differences(self, other: RunSettings) -> list[str]:
         """Settings that differ, as "tau: 0.7 there, 1.0 here".
@@ -81,14 +82,11 @@ class RunSettings(SettingGroups):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_method(cls, values: Any) -> Any:
-        """What a method prefers where nothing else is said; a gate's parameters only where it is the method's gate."""
+        """What a method prefers where nothing else is said."""
         if not isinstance(values, Mapping) or not isinstance(name := values.get("method", "secl"), str):
             return values
-        chosen = method(name)
         gate = values.get("gate", {})
-        other = isinstance(gate, Mapping) and gate.get("name") not in (None, chosen.gate)
-        own = {key: value for key, value in chosen.defaults.items() if not (other and FLAT_NAMES[key][0] == "gate")}
-        return merged(own, values)
+        return merged(defaults_of(method(name), gate.get("name") if isinstance(gate, Mapping) else None), values)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -197,6 +195,12 @@ class RunSettings(SettingGroups):
     def build_signal(self, own_tau: float) -> Signal:
         """The signal to learn from, for a model with this temperature of its own."""
         return make_signal(self.evidence.signal, self.tau(own_tau), self.evidence.formula)
+
+
+def defaults_of(chosen: Method, gate: str | None) -> dict[str, str]:
+    """What a method prefers, by the names of flags; a gate's parameters only where no other gate is named."""
+    own = gate in (None, chosen.gate)
+    return {name: value for name, value in chosen.defaults.items() if own or FLAT_NAMES[name][0] != "gate"}
 
 
 DEFAULTS = RunSettings.model_construct().flat()

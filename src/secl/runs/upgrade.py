@@ -18,7 +18,7 @@ from secl.errors import RunError
 from secl.evaluation.summary import summarise
 from secl.evaluation.trust import assess
 from secl.runs.folder import FILE, UNFINISHED, check_is_run, lock_folder, storage_errors
-from secl.runs.manifest import BEFORE, Manifest
+from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, estimators_of, write_summary
 from secl.runs.settings import RunSettings
 from secl.runs.store import FORMAT, OLD_FORMAT, Store
@@ -125,7 +125,7 @@ def _convert_manifest(db: sqlite3.Connection) -> None:
 def _settings(recipe: dict[str, Any]) -> RunSettings:
     """Settings by group from the flat ones of the old format."""
     names = {"stream": "benchmarks", "judge": "evidence_on"}
-    flat = {**BEFORE, **{names.get(key, key): value for key, value in recipe.items()}}
+    flat = {names.get(key, key): value for key, value in recipe.items()}
     if flat.get("bin_gate") == -1:
         flat["bin_gate"] = OFF
     return RunSettings.of(flat)

@@ -57,14 +57,12 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ModelError(f"{path} is not a GGUF file.")
-    from gguf import GGUFReader  # only a conversion needs it
-
-    with as_model_error(str(path)), quiet():
-        stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
-        config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
-    size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
-    unfinished = _new_folder(path, folder.parent, size)
+    unfinished = _new_folder(path, folder.parent)
     try:
+        stored, config = _read(path)
+        size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
+        if shutil.disk_usage(folder.parent).free < size:
+            raise StorageError(f"converting {path.name} needs about {decimal(size)} free in {folder.parent}.")
         with _progress(path, folder, size) as advance, as_model_error(str(path)):
             with quiet():
                 AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(unfinished)
@@ -91,19 +89,25 @@ def sampled_digest(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _new_folder(path: Path, parent: Path, size: int) -> Path:
-    """An empty folder for a conversion that writes `size` bytes."""
+def _new_folder(path: Path, parent: Path) -> Path:
+    """An empty folder for a conversion."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(parent).free
-        if free < size:
-            raise StorageError(f"converting {path.name} needs about {decimal(size)} free in {parent}.")
         return Path(tempfile.mkdtemp(dir=parent))
     except OSError as problem:
         raise StorageError(
             f"the converted {path.name} cannot be kept in {parent}: {problem.strerror}; set SECL_CACHE to a "
             "folder that can be written."
         ) from problem
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Any]:
+    """Tensors of a GGUF file by name, not yet in memory, and its configuration."""
+    from gguf import GGUFReader  # only a conversion needs it
+
+    with as_model_error(str(path)), quiet():
+        stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        return stored, AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,8 @@ from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings import FLAT_NAMES, LoopSettings
+from secl.setting_groups import FLAT_NAMES
+from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.pictures import PNG

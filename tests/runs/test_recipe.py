@@ -13,7 +13,8 @@ from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
-from secl.settings import PromptSettings, nested
+from secl.setting_groups import nested
+from secl.settings import PromptSettings
 
 STREAM = {"benchmarks": ("capitals",)}
 

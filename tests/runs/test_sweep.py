@@ -35,7 +35,7 @@ from secl.runs.sweep import (
     run_name,
     write_files,
 )
-from secl.settings import nested
+from secl.setting_groups import nested
 
 QUESTIONS = 12
 STREAM = ["capitals:6", "science:6"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secl.cli.app import app, console, echo, fail
 from secl.errors import ParameterError
-from secl.settings import FLAT, SettingGroups, merged
+from secl.setting_groups import SettingGroups, merged
+from secl.settings import FLAT
 
 if TYPE_CHECKING:
     from secl.question import Question

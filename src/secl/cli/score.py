@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json
 from secl.errors import ParameterError
 from secl.question import Grader
-from secl.settings import FLAT, EvidenceSettings, LabelSettings, ModelSettings, Order, PosteriorSettings
+from secl.settings import FLAT, EvidenceSettings, LabelSettings, ModelSettings, Order, PosteriorSettings, PromptSettings
 
 if TYPE_CHECKING:
     from secl.records import Record
@@ -34,6 +34,7 @@ def score(
     accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
     evidence: Annotated[EvidenceSettings | None, FLAT] = None,
+    prompts: Annotated[PromptSettings | None, FLAT] = None,
     posterior: Annotated[PosteriorSettings | None, FLAT] = None,
     label: Annotated[LabelSettings | None, FLAT] = None,
 ) -> None:
@@ -55,7 +56,7 @@ def score(
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
-    given = {"model": model, "evidence": evidence, "posterior": posterior, "label": label}
+    given = {"model": model, "evidence": evidence, "prompts": prompts, "posterior": posterior, "label": label}
     values: dict[str, Any] = {name: each.model_dump(exclude_unset=True) for name, each in given.items() if each}
     values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
     values |= {"accept": accept, "order": order, "grader": grader}

@@ -19,6 +19,7 @@ from secl.errors import ParameterError
 from secl.server.http.settings import HttpSettings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
+from secl.setting_groups import merged, nested
 from secl.settings import (
     FLAT,
     AdapterSettings,
@@ -27,9 +28,8 @@ from secl.settings import (
     LoopSettings,
     ModelSettings,
     PosteriorSettings,
+    PromptSettings,
     Seed,
-    merged,
-    nested,
 )
 from secl.settings_base import Settings
 
@@ -52,6 +52,7 @@ class ServedSettings(Settings):
     method: str = Field("secl", description="secl; posterior or stated learn nothing.")
     gate: Annotated[GateSettings, FLAT] = GateSettings()
     evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
+    prompts: Annotated[PromptSettings, FLAT] = PromptSettings()
     posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT] = LoopSettings()
     adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()

@@ -8,7 +8,7 @@ from typing import Any
 from secl.records import Record
 from secl.reports.formatting import amount, percent
 from secl.reports.run_report import RunReport
-from secl.settings import SettingGroups
+from secl.setting_groups import SettingGroups
 
 PURPOSES = {
     "answering": "answering, frozen model",

@@ -16,7 +16,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import Progress, resume, start
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import Store
-from secl.settings import merged, nested
+from secl.setting_groups import merged, nested
 
 METHOD = "norm_p_true"
 """The method of a new run."""

@@ -10,7 +10,7 @@ from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.given import GivenAnswer
 from secl.runs.settings import RunSettings
-from secl.settings import merged
+from secl.setting_groups import merged
 
 WITHOUT_USE = {
     "signal": "nothing is learned from given answers",

@@ -23,7 +23,7 @@ from secl.runs.given import answers_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings import merged
+from secl.setting_groups import merged
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:

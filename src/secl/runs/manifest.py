@@ -18,7 +18,7 @@ from secl.model import Model
 from secl.question import Question
 from secl.runs.settings import RunSettings, defaults_of
 from secl.runs.store import Store
-from secl.settings import merged
+from secl.setting_groups import merged
 
 Mode = Literal["ask", "score"]
 """What a run does with its questions."""

@@ -15,7 +15,8 @@ from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
 from secl.posterior.share import ScoreShare
-from secl.settings import ENDPOINT_VIEWS, FLAT_NAMES, AnswerWeights, LoopSettings, SettingGroups, merged, nested
+from secl.setting_groups import FLAT_NAMES, SettingGroups, merged, nested
+from secl.settings import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
 from secl.settings_base import OFF
 from secl.signals import Signal, make_signal
 

@@ -32,7 +32,8 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, resume, start
 from secl.runs.settings import LATER_SETTINGS, MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
 from secl.runs.store import Store
-from secl.settings import ModelSettings, StreamSettings, merged
+from secl.setting_groups import merged
+from secl.settings import ModelSettings, StreamSettings
 
 GRID, RUNS = "grid", "runs"
 NAME_LENGTH = 80

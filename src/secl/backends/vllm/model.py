@@ -81,6 +81,7 @@ class VllmModel(ChatModel[VllmBackend]):
         super().__init__(
             backend,
             p_true=learner.readout.kind,
+            prompts=learner.prompting.prompts,
             orders=learner.candidate_probe.orders,
             answer_weights=learner.answer_weights,
             entailment=None if isinstance(nli, SelfEntailment) else nli,

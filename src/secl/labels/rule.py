@@ -15,8 +15,6 @@ from secl.settings import LabelSettings
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
 
-ROOT_2 = math.sqrt(2.0)
-
 MEMORY = 5000
 """Latest labels that a fit is made of; by the default decay older ones would weigh less than 1 in 100."""
 
@@ -120,11 +118,10 @@ class LabelRule:
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
     """Where a mixture of Gaussians has this share below it."""
     from scipy.optimize import brentq
+    from scipy.special import ndtr  # another way of computing it would change the last digits of stored bands
 
     def below(z: float) -> float:
-        return sum(p * math.erfc((mean - z) / (sd * ROOT_2)) / 2.0 for p, (mean, sd) in whole) - share
-
-    whole = tuple(zip(shares, parts, strict=True))
+        return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share
 
     low = min(mean - 10.0 * sd for mean, sd in parts)
     high = max(mean + 10.0 * sd for mean, sd in parts)

@@ -154,8 +154,8 @@ def test_the_caption_tells_what_learning_did_and_the_bin_rule(make_record: MakeR
     text = caption(summarise(records))
     for words in ("2 questions", "1 trained", "0 alarms", "1 without a reference", "1 unparsed", "[lo, hi)", "95%"):
         assert words in text
-    assert "bootstrap" in text
-    assert "bootstrap" not in caption(summarise(records, intervals=False))
+    assert "95% intervals" in text
+    assert "95% intervals" not in caption(summarise(records, intervals=False))
 
 
 def test_an_empty_run_has_a_table_without_rows() -> None:

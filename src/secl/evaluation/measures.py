@@ -12,6 +12,7 @@ import numpy.typing as npt
 from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
 from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
 
@@ -21,7 +22,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """A bootstrap interval over questions for the main measures of `Measures`."""
+    """95% intervals of the main measures of `Measures`: by a bootstrap over questions, but for calibration errors."""
 
     brier: Interval
     ece: Interval
@@ -56,7 +57,7 @@ class Measures:
             most are wrong.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
-        intervals: 95% bootstrap intervals; None where they were not asked for.
+        intervals: 95% intervals; None where they were not asked for.
     """
 
     n: int
@@ -108,7 +109,11 @@ def measure(
     intervals = None
     if resamples != 0:
         values = resampled_measures(confidences, grades, domains=domains, resamples=resamples, seed=seed)
-        intervals = Intervals(**{name: percentile_interval(values[name]) for name in MEASURES})
+        found = {name: percentile_interval(values[name]) for name in MEASURES}
+        # Chance makes calibration errors too high, and those of resamples higher still.
+        found["ece"] = ece_interval(confidences, grades, seed=seed)
+        found["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
+        intervals = Intervals(**found)
     error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
     return Measures(
         n=int(confidences.size),

@@ -138,7 +138,7 @@ def evaluate(
     Args:
         records: records of one run, in order.
         estimators: by name; all of `make_estimators` unless given.
-        intervals: whether to compute 95% bootstrap intervals (a quarter of a second per estimator and 2,000 questions).
+        intervals: whether to compute 95% intervals (a quarter of a second per estimator and 2,000 questions).
     """
     estimators = make_estimators() if estimators is None else estimators
     series = {name: estimator.estimate(records) for name, estimator in estimators.items()}

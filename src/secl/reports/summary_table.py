@@ -48,7 +48,7 @@ def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
 
     Args:
         summaries: by the name of their run.
-        intervals_of: measures whose 95% bootstrap intervals are shown.
+        intervals_of: measures whose 95% intervals are shown.
 
     >>> from secl.evaluation.summary import summarise
     >>> summary_table({"run": summarise([])}).sections
@@ -176,7 +176,7 @@ def caption(summary: Summary) -> str:
         "confidence, in the mean, and whether the ECE lies within or above 95% of that"
     )
     if any(row.intervals for row in summary.estimators.values()):
-        text += "; ranges are 95% bootstrap intervals over questions"
+        text += "; ranges are 95% intervals over questions"
     return text + "."
 
 

@@ -1,0 +1,114 @@
+"""Intervals of the calibration errors that hold their level, also where an error is near zero.
+
+A calibration error adds up the gaps of its bins in absolute value. Chance alone makes gaps, so the error of few answers
+is too high, and that of a bootstrap resample is too high once more: percentiles of resamples lie above the truth.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from secl.errors import ParameterError
+from secl.metrics.bootstrap import Interval
+from secl.metrics.graded import Vector, graded
+from secl.metrics.probability import bin_index
+from secl.validation import check_whole
+
+SHRUNK = np.linspace(0.0, 1.0, 21)
+"""True gaps as fractions of the observed ones, among the worlds that are tried."""
+
+WIDENED = np.linspace(0.15, 3.0, 20)
+"""How many standard errors true gaps are wider than the observed ones, in further worlds."""
+
+
+def ece_interval(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    bins: int = 10,
+    *,
+    level: float = 0.95,
+    draws: int = 400,
+    seed: int = 0,
+) -> Interval:
+    """True expected calibration errors with which the observed one agrees.
+
+    Worlds are tried in which the gap of every bin is a fraction of the observed one, from none to all of it, or wider
+    than that by a number of standard errors; and such in which all bins have the same gap, for chance makes observed
+    gaps more uneven than true ones. In each, grades are drawn anew (binomial in every bin) and their errors
+    measured. A world agrees unless the observed error lies among the outer `1 - level` of its draws. The interval goes
+    from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/method.md has its
+    coverage.
+
+    Args:
+        confidence: n probabilities in [0, 1].
+        correct: n grades, right or wrong.
+        bins: number of equal-width bins.
+        level: share of samples whose interval holds the truth, in (0, 1).
+        draws: sets of grades in each world, at least 1.
+        seed: seed of numpy's default generator.
+
+    Returns:
+        nan for no answers.
+
+    Raises:
+        ParameterError: arguments that `graded` refuses, or a number out of range.
+
+    >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
+    >>> interval.low, round(interval.high, 2)
+    (0.0, 0.04)
+    """
+    confidences, grades = graded(confidence, correct)
+    return _interval(bin_index(confidences, bins), confidences, grades, level, draws, seed)
+
+
+def ada_ece_interval(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    bins: int = 10,
+    *,
+    level: float = 0.95,
+    draws: int = 400,
+    seed: int = 0,
+) -> Interval:
+    """The same for the adaptive error, whose bins have equal mass."""
+    confidences, grades = graded(confidence, correct)
+    check_whole("number of bins", bins, least=1)
+    index = np.empty(confidences.size, dtype=np.intp)
+    for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), bins)):
+        index[run] = number
+    return _interval(index, confidences, grades, level, draws, seed)
+
+
+def _interval(
+    index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, level: float, draws: int, seed: int
+) -> Interval:
+    if not 0.0 < level < 1.0:
+        raise ParameterError(f"the level of an interval must lie between 0 and 1, not {level}.")
+    check_whole("number of draws", draws, least=1)
+    if confidences.size == 0:
+        return Interval(math.nan, math.nan)
+    sizes = np.bincount(index)
+    used = sizes > 0
+    sizes = sizes[used]
+    stated = np.bincount(index, confidences)[used] / sizes
+    right = np.bincount(index, grades)[used] / sizes
+    weights = sizes / confidences.size
+    observed = float(weights @ np.abs(stated - right))
+    gaps = right - stated
+    rate = (right * sizes + 0.5) / (sizes + 1.0)  # never 0 or 1, whose standard error would be 0
+    spread, signs = np.sqrt(rate * (1.0 - rate) / sizes), np.where(gaps < 0.0, -1.0, 1.0)
+    even = np.concatenate([SHRUNK * observed, observed + WIDENED * np.sqrt(weights**2 @ spread**2)])
+    worlds = np.concatenate([SHRUNK[:, None] * gaps, gaps + WIDENED[:, None] * signs * spread, even[:, None] * signs])
+    truths = np.clip(stated + worlds, 0.0, 1.0)  # accuracy of each bin in each world
+    errors = np.abs(stated - truths) @ weights
+    drawn = np.random.default_rng(seed).binomial(sizes, truths, size=(draws, *truths.shape)) / sizes
+    simulated = np.abs(stated - drawn) @ weights
+    margin = 1e-9  # sums in another order may differ in the last digits
+    not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - level) / 2.0
+    not_too_high = (simulated <= observed + margin).mean(axis=0) >= (1.0 - level) / 2.0
+    low = errors[not_too_low].min(initial=observed)
+    high = errors[not_too_high].max(initial=observed)
+    return Interval(float(low), float(high))

@@ -58,7 +58,7 @@ def ece_interval(
 
     >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
     >>> interval.low, round(interval.high, 2)
-    (0.0, 0.04)
+    (0.0, 0.02)
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences, bins), confidences, grades, level, draws, seed)

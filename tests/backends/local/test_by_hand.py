@@ -108,7 +108,9 @@ def test_the_flat_script_runs_from_the_shell(
     file = tmp_path / "questions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in as_rows(quiz("capitals", 3, 1))), encoding="utf-8")
     script = ROOT / "examples" / "secl_by_hand.py"
-    monkeypatch.setattr(sys, "argv", [str(script), str(tiny_llama), str(file), "--limit", "2", "--last", "2"])
+    monkeypatch.setattr(
+        sys, "argv", [str(script), str(tiny_llama), str(file), "--limit", "2", "--last", "2", "--gate", "always"]
+    )
     runpy.run_path(str(script), run_name="__main__")
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [set(row) for row in rows] == [

@@ -61,7 +61,6 @@ def test_asking_imports_nothing_that_it_does_not_need(tiny_llama: Path) -> None:
         *(
             "fastapi",
             "uvicorn",
-            "bitsandbytes",
             "torchao",
             "secl.server.http.app",
             "secl.runs.runner",

@@ -16,7 +16,7 @@ from secl.backends.local.presets import PRESETS
 from secl.data.benchmarks import load
 from secl.errors import DataError, ParameterError
 from secl.evaluation.estimators import ESTIMATORS
-from secl.methods import method
+from secl.methods import PAPER, method
 from secl.runs.loading import load_questions
 from secl.runs.runner import SUMMARY, build_calibrator
 from secl.runs.settings import RunSettings
@@ -136,13 +136,15 @@ def test_the_papers_own_setup_is_the_default() -> None:
         "model": "llama-3.2-3b",
         "benchmarks": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
         "gate": "page-hinkley",
+        **PAPER,
     }
 
 
 def test_settings_go_only_where_they_belong() -> None:
     model = ModelSettings(dtype="fp32")
     setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", model=model)
-    common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32"}
+    letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
+    common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
     assert changed(SECL, setup) == {**common, "gate": "entropy-shift"}
     assert changed(Run("x", {"gate": "always", "alpha": 0.2}), setup) == {**common, "gate": "always", "alpha": 0.2}

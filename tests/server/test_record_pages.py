@@ -323,33 +323,6 @@ def test_in_a_browser_a_key_opens_the_pages_and_is_kept_from_link_to_link(
 
 
 @pytest.mark.slow
-def test_in_a_browser_who_goes_elsewhere_while_a_rating_is_sent_stays_there(
-    make_service: MakeService,
-    host: Host,
-    tab: Any,
-) -> None:
-    service, held = served(make_service(), 12), list[Any]()
-    tab.goto(f"{host(service)}/review")
-
-    def go_on() -> None:
-        tab.wait_for_timeout(300)
-        for route in [held.pop(0) for _ in held[:1]]:
-            route.continue_()
-
-    tab.route("**/*", lambda route: held.append(route))
-    tab.keyboard.press("r")
-    tab.click("nav >> text=Overview")
-    go_on()  # the rating has arrived, and what follows it would be loaded
-    go_on()
-    shown(tab, "h1", "scripted")
-    go_on()
-    tab.wait_for_timeout(300)
-    shown(tab, "h1", "scripted")
-    assert not tab.url.endswith("review")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_in_a_browser_all_pages_fit_and_their_words_stand_out(

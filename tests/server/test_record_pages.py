@@ -323,6 +323,34 @@ def test_in_a_browser_a_key_opens_the_pages_and_is_kept_from_link_to_link(
 
 
 @pytest.mark.slow
+def test_in_a_browser_who_goes_elsewhere_while_a_rating_is_sent_stays_there(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
+) -> None:
+    service, held = served(make_service(), 12), list[Any]()
+    tab.goto(f"{host(service)}/review")
+    ours = "fetch"  # of the pages' script; an icon is none of it
+    tab.route("**/*", lambda route: held.append(route) if route.request.resource_type == ours else route.continue_())
+    tab.keyboard.press("r")
+    tab.click("nav >> text=Overview")
+    while len(held) < 2:
+        tab.wait_for_timeout(50)
+    rating, overview = held[:2]
+    rating.continue_()
+    tab.wait_for_timeout(500)  # in which it would go on to the next answer
+    overview.continue_()
+    shown(tab, "h1", "scripted")
+    tab.unroute("**/*")
+    for further in held[2:]:
+        further.continue_()
+    tab.wait_for_timeout(300)
+    shown(tab, "h1", "scripted")
+    assert not tab.url.endswith("review")
+    assert tab.problems == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_in_a_browser_all_pages_fit_and_their_words_stand_out(

@@ -90,6 +90,7 @@ class Server(uvicorn.Server):
     ) -> None:
         self.service, self.listener, self.on_ready = service, listener, on_ready
         self.last_replies = LastReplies(app)
+        self.stopped_by = "stop"
         config = uvicorn.Config(
             self.last_replies,
             loop="asyncio",  # another one keeps its listening sockets to itself
@@ -111,12 +112,14 @@ class Server(uvicorn.Server):
         notify("READY=1")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        name, waiting = signal.Signals(sig).name, self.service.waiting
-        log.info("%s: takes no more connections, and answers what is under way (%d wait)", name, waiting)
-        notify("STOPPING=1")
+        # Nothing is logged here: a handler may have interrupted the very log that it would write to.
+        self.stopped_by = signal.Signals(sig).name
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        waiting = self.service.waiting
+        log.info("%s: takes no more connections, and answers what is under way (%d wait)", self.stopped_by, waiting)
+        notify("STOPPING=1")
         self.last_replies.begun = True
         asyncio.get_running_loop().remove_reader(self.listener)  # what is not accepted yet is the next server's
         await asyncio.sleep(ACCEPTING)

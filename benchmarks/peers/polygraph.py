@@ -13,11 +13,11 @@ import sys
 import time
 from typing import Any
 
-from lm_polygraph.estimators import MaximumSequenceProbability, PTrue  # type: ignore[import-not-found]
-from lm_polygraph.stat_calculators import PromptCalculator  # type: ignore[import-not-found]
-from lm_polygraph.utils.estimate_uncertainty import estimate_uncertainty  # type: ignore[import-not-found]
-from lm_polygraph.utils.generation_parameters import GenerationParameters  # type: ignore[import-not-found]
-from lm_polygraph.utils.model import WhiteboxModel  # type: ignore[import-not-found]
+from lm_polygraph.estimators import MaximumSequenceProbability, PTrue
+from lm_polygraph.stat_calculators import PromptCalculator
+from lm_polygraph.utils.estimate_uncertainty import estimate_uncertainty
+from lm_polygraph.utils.generation_parameters import GenerationParameters
+from lm_polygraph.utils.model import WhiteboxModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 BATCH = 16

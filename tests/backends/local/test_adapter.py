@@ -133,6 +133,17 @@ def test_with_the_adapter_off_the_network_is_the_untouched_model(family: str) ->
         assert torch.equal(model(input_ids=tokens).logits, untouched)
 
 
+def test_the_weights_decay_by_a_hundredth_of_the_learning_rate_in_every_step() -> None:
+    adapter = Adapter(tiny_model("llama"), (3,), ("q_proj",), learning_rate=0.5)
+    begun = {name: parameter.detach().clone() for name, parameter in adapter.parameters.items()}
+    for parameter in adapter.parameters.values():
+        parameter.grad = torch.zeros_like(parameter)  # without a gradient only the decay is left
+    adapter.optimizer.step()
+    for name, parameter in adapter.parameters.items():
+        torch.testing.assert_close(parameter.detach(), begun[name] * (1 - 0.5 * 0.01))
+    assert sum(bool(tensor.any()) for tensor in begun.values()) == 1, "A is drawn, B is zero"
+
+
 def test_a_snapshot_brings_back_weights_optimizer_and_version_bit_for_bit(
     make_model: MakeModel, questions: list[Any]
 ) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from secl.backends.base import Position, Reading, TokenBackend
+from secl.backends.base import Bundle, Position, Reading, TokenBackend
 from secl.backends.candidates import read_candidates
 from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
@@ -245,13 +245,18 @@ class Answering:
             if _wants_list(evidence[i]) and is_brief(written[i], question.form)
         }
         self.backend.write([list(lists.values())])
-        bundles = [self.prompting.written(*each) for each in zip(questions, written, strict=True)]
+        bundles = [self._continued(*each) for each in zip(questions, written, strict=True)]
         return [
             Prefetched(question, Answer(reading, [reading], text), listing=lists.get(i))
             for i, (question, text, reading) in enumerate(
                 zip(questions, written, self.backend.read(bundles), strict=True)
             )
         ]
+
+    def _continued(self, question: Question, text: str) -> Bundle:
+        """An answer that is there already; that of a chat was most likely written by this model, behind its prompt."""
+        bundle = self.prompting.written(question, text)
+        return replace(bundle, begun=self.prompting.answer(question)) if question.form == "text" else bundle
 
     def _read_again(self, questions: Sequence[Question], drafts: Sequence[Draft]) -> list[Answer]:
         """Written answers with the question for their confidence, as the frozen model reads them."""

@@ -50,6 +50,7 @@ class Bundle:
         spans: candidates, behind the question and behind none, whose likelihood is wanted.
         written: the draft whose text the first answer repeats; a backend that kept the log-probabilities
             from writing it need not read that text again.
+        begun: the prompt of a text that may have been written behind it a moment ago (`TokenBackend.write_texts`).
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -58,6 +59,7 @@ class Bundle:
     orders: Sequence[TokenSequence] = ()
     spans: Sequence[Span] = ()
     written: Draft | None = None
+    begun: TokenSequence | None = None
 
     @property
     def sequences(self) -> list[TokenSequence]:
@@ -247,7 +249,10 @@ class TokenBackend(Protocol[R]):
         ...
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them."""
+        """Write texts behind a prompt with the frozen model; `max_tokens` is given, and there is room for them.
+
+        What is needed to read on behind the prompt may be kept for a while (`Bundle.begun`).
+        """
         ...
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:

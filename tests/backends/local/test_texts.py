@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.local import prefill
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
@@ -67,6 +68,56 @@ def test_texts_stay_the_same_when_the_weights_have_learned(make_model: MakeModel
     assert written(model, ASKED) == (before,)
     assert again.frozen == answer.frozen
     assert again.reply.confidence != answer.reply.confidence
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
+    family: str, make_model: MakeModel
+) -> None:
+    def answered(*, kept: bool) -> Any:
+        model = make_model(family, learning_rate=0.2)
+        (text,) = written(model, ASKED)
+        assert model.backend.prefill is not None
+        texts = model.backend.prefill._texts
+        assert len(texts) == 1
+        if not kept:
+            texts.clear()
+        first = model.answer(ASKED, written=text.text)
+        assert not texts
+        model.learn(ASKED, first.reply, 0.05)
+        return first, model.answer(ASKED, written=text.text), model
+
+    *with_prompt, _ = answered(kept=True)
+    *without, model = answered(kept=False)
+    assert with_prompt == without
+    model.backend.prefill = None
+    alone = model.answer(ASKED, written=without[0].reply.text)
+    assert alone.reply.bins == pytest.approx(without[1].reply.bins, abs=1e-5)
+    assert alone.frozen.entropy == pytest.approx(without[1].frozen.entropy, abs=1e-5)
+
+
+def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeModel) -> None:
+    model = make_model()
+    seen: list[int] = []
+    model.backend.model.get_input_embeddings().register_forward_pre_hook(lambda _, args: seen.append(args[0].numel()))
+    (text,) = written(model, ASKED)
+    prompt = len(model.prompting.answer(ASKED))
+    assert seen == [prompt, *([1] * (text.completion_tokens - 1))]
+    seen.clear()
+    model.answer(ASKED, written=text.text)
+    (read,) = seen
+    whole = len(model.prompting.confidence(ASKED, text.text))
+    assert read == whole - prompt
+    assert model.meter.take().answering == whole
+
+
+def test_prompts_that_nobody_asks_about_are_let_go(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model()
+    monkeypatch.setattr(prefill, "KEPT_TOKENS", 2 * len(model.prompting.answer(ASKED)))
+    for number in range(4):
+        list(model.write(replace(ASKED, text=f"And of {number}?"), Writing(max_tokens=2)))
+    assert model.backend.prefill is not None
+    assert 1 <= len(model.backend.prefill._texts) <= 2
 
 
 def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeModel) -> None:

@@ -1,4 +1,4 @@
-"""The prompts of a window of answers: they go through the network once, for the writer and for the reading after it."""
+"""Prompts go through the network once, for the writer and for the reading after it: of a window, and of free texts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
 
-from secl.backends.base import Bundle
+from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
 from secl.backends.local.fast.batch import Batch
-from secl.backends.local.fast.batching import BundlePass, grown, passes
+from secl.backends.local.fast.batching import BundlePass, alone, grown, passes
 from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
 
 Begun = BundlePass[SharedPass]
 """A prompt in a pass that can grow."""
 
+KEPT_TOKENS = 4096
+"""Most tokens of the prompts of free texts that are kept until somebody asks about them; the latest always is."""
+
 
 class Prefill:
-    """Keeps the passes over the prompts of the present window.
+    """Keeps the passes over the prompts of the present window, and of the latest free texts.
 
     Args:
         model: a transformers causal language model.
@@ -34,6 +37,20 @@ class Prefill:
         self.model = model
         self.network = network
         self._begun: dict[tuple[int, ...], Begun] = {}
+        self._texts: dict[tuple[int, ...], Begun] = {}
+
+    def text(self, prompt: TokenSequence) -> tuple[Cache, Tensor]:
+        """Read the prompt of free texts, and keep it for `go_on`.
+
+        Returns:
+            keys and values to write on from, and the logits (1, vocabulary) of the next token.
+        """
+        forward, cache = self.network.begin(prompt)
+        self._texts.pop(tuple(prompt), None)
+        self._texts[tuple(prompt)] = alone(forward, prompt)
+        while len(self._texts) > 1 and sum(map(len, self._texts)) > KEPT_TOKENS:
+            del self._texts[next(iter(self._texts))]
+        return cache, self._next(forward.states[-1:])
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
@@ -62,17 +79,30 @@ class Prefill:
         for draft, share, text in zip(drafts, begun, texts, strict=True):
             draft.tokens += share.tokens / turns[text]
         batch = Batch(self.model, *_padded(begun, self.model.config))
-        ends = torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun])
-        # As the model itself computes them, so that it chooses the tokens that it would choose without us.
-        batch.logits = self.network.head.logits(ends, torch.tensor([], dtype=torch.int64, device=ends.device))
+        batch.logits = self._next(torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun]))
         return batch, place_of
+
+    @torch.no_grad()
+    def _next(self, states: Tensor) -> Tensor:
+        """Logits as the model itself computes them, so that it chooses the tokens that it would choose without us."""
+        return self.network.head.logits(states, torch.tensor([], dtype=torch.int64, device=states.device))
 
     def go_on(self, bundles: Sequence[Bundle]) -> list[Begun | None]:
         """Read bundles behind the prompts that are kept; None for all others."""
         begun = [None if each.written is None else self._begun.get(tuple(each.written.prompt)) for each in bundles]
         known = [(share, bundle.sequences) for share, bundle in zip(begun, bundles, strict=True) if share is not None]
         read = iter(grown([share for share, _ in known], [sequences for _, sequences in known]))
-        return [None if share is None else next(read) for share in begun]
+        return [
+            (None if bundle.begun is None else self._behind_text(bundle, bundle.begun)) if share is None else next(read)
+            for share, bundle in zip(begun, bundles, strict=True)
+        ]
+
+    def _behind_text(self, bundle: Bundle, prompt: TokenSequence) -> Begun:
+        """Read a bundle about a free text. A prompt that is not kept is read again in the same way, so the reading does
+        not depend on whether it was."""
+        begun = self._texts.pop(tuple(prompt), None) or alone(self.network.begin(prompt)[0], prompt)
+        (share,) = grown([begun], [bundle.sequences], paid=False)
+        return share
 
     def release(self) -> None:
         """Let go of what is kept: nothing more is asked behind these prompts."""

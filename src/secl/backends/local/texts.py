@@ -12,15 +12,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, TemperatureLogitsWarper, TopPLogitsWarper
+from transformers import Cache, DynamicCache, TemperatureLogitsWarper, TopPLogitsWarper
 
 from secl.backends.generation import TextRules
 from secl.backends.local.placement import compute_device
+from secl.backends.local.prefill import Prefill
 from secl.backends.text_stream import FreeText
 from secl.writing import Piece, Token, Writing
 
 
-def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Writing) -> Iterator[Piece]:
+def write_texts(
+    model: Any, rules: TextRules, prompt: Sequence[int], writing: Writing, prefill: Prefill | None = None
+) -> Iterator[Piece]:
     """Write texts behind a prompt, one token of each in turn.
 
     Args:
@@ -28,11 +31,9 @@ def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Wr
         rules: tell the tokens that end a text.
         prompt: token ids.
         writing: how; `max_tokens` is given.
+        prefill: reads the prompt, and keeps it for what is asked about the text; None where the model cannot.
     """
-    with torch.no_grad():
-        tokens = torch.tensor([list(prompt)], device=compute_device(model))
-        cache = DynamicCache(config=model.config)
-        logits = _forward(model, tokens, cache, len(prompt))
+    cache, logits = _begun(model, prompt) if prefill is None else prefill.text(prompt)
     # The prompt goes through the network once for all texts.
     caches = [cache, *(copy.deepcopy(cache) for _ in range(writing.n - 1))]
     texts = [_Text(model, rules, prompt, writing, number, each, logits) for number, each in enumerate(caches)]
@@ -40,6 +41,13 @@ def write_texts(model: Any, rules: TextRules, prompt: Sequence[int], writing: Wr
         for text in texts:
             yield text.step()
         texts = [text for text in texts if not text.ended]
+
+
+@torch.no_grad()
+def _begun(model: Any, prompt: Sequence[int]) -> tuple[Cache, Tensor]:
+    """Keys and values of a prompt, and the logits of the next token."""
+    cache = DynamicCache(config=model.config)
+    return cache, _forward(model, torch.tensor([list(prompt)], device=compute_device(model)), cache, len(prompt))
 
 
 class _Text(FreeText):

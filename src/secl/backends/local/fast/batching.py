@@ -65,13 +65,14 @@ def passes(
 
 
 def grown(
-    begun: Sequence[BundlePass[SharedPass]], bundles: Sequence[Sequence[Sequence[int]]]
+    begun: Sequence[BundlePass[SharedPass]], bundles: Sequence[Sequence[Sequence[int]]], *, paid: bool = True
 ) -> list[BundlePass[SharedPass]]:
     """Go on from passes that can grow; neighbours that begin in the same one share the next.
 
     Args:
         begun: for each bundle a sequence in a pass.
-        bundles: of sequences that may begin like it; they pay for what is new.
+        bundles: of sequences that may begin like it.
+        paid: whether somebody paid for what is known already.
     """
     known = [share.forward.trie.tokens[share.paths[0]].tolist() for share in begun]
     sizes = [
@@ -86,8 +87,14 @@ def grown(
             own = [bundles[number] for number in group]
             paths = [begun[number].paths[0] for number in group]
             forward = begun[group[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])
-            shares += _shares(forward, own, forward.known)
+            shares += _shares(forward, own, forward.known if paid else 0)
     return shares
+
+
+def alone(forward: P, sequence: Sequence[int]) -> BundlePass[P]:
+    """A pass over one sequence."""
+    (share,) = _shares(forward, [[sequence]], 0)
+    return share
 
 
 def _shares(forward: P, bundles: Sequence[Sequence[Sequence[int]]], known: int) -> list[BundlePass[P]]:

@@ -107,6 +107,28 @@ class SharedNetwork:
         return SharedPass(self, trie, *self.forward(trie, 0, cache), cache)
 
     @torch.no_grad()
+    def begin(self, tokens: Sequence[int]) -> tuple[SharedPass, Cache]:
+        """Read one sequence exactly as the model itself does, for a text to be written behind it.
+
+        Returns:
+            a pass that can grow, and its keys and values for the writer to go on from.
+        """
+        trie, kept = Trie.of([tokens]), DynamicCache()
+        row = torch.from_numpy(trie.tokens)[None].to(self.device)
+        with self._capturing() as captured:
+            out = self.layout.decoder(
+                input_ids=row,
+                attention_mask=torch.ones_like(row),
+                position_ids=torch.arange(len(tokens), device=self.device)[None],
+                past_key_values=kept,
+                use_cache=True,
+            )
+        # Going on makes new tensors, so those that are kept stay what they are.
+        cache = DynamicCache([(layer.keys, layer.values) for layer in kept.layers], config=self.config)
+        states = out.last_hidden_state[0].to(self.device)
+        return SharedPass(self, trie, trie.visible(), states, captured, kept), cache
+
+    @torch.no_grad()
     def forward(self, trie: Trie, known: int, cache: Cache | None) -> tuple[NDArray[np.bool_], Tensor, Captured]:
         """Send the nodes of a tree through the network, but for the first `known`, whose keys and values are cached.
 

@@ -166,6 +166,7 @@ class StreamSettings(Settings):
     columns: Pairs = Field((), description="Names of their columns, for example question=prompt,reference=gold.")
     skip_bad: bool = Field(False, description="Leave out questions that cannot be read or asked, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
+    sampled: Names = Field((), description="Benchmarks whose questions are drawn by the seed, not their first ones.")
     order: Order = Field("forward", description="Order of the domains.")
     grader: Grader = Field(
         "auto", description="How answers to your own open questions are graded, where they do not say so themselves."

@@ -161,6 +161,7 @@ CHANGED: dict[str, Any] = {
     "device": "cpu",
     "benchmarks": ("capitals:9", "science"),
     "per_domain": 3,
+    "sampled": ("capitals",),
     "order": "shuffled",
     "data": "/some where",
     "method": "secl",

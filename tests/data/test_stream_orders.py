@@ -44,6 +44,12 @@ def test_none_per_domain_means_all_of_each() -> None:
     assert len(load_stream(["capitals"], None)) == len(load("capitals"))
 
 
+def test_what_is_sampled_must_be_in_the_stream() -> None:
+    with pytest.raises(ParameterError, match=r"sampled names 'mmlu', .* \(capitals, science\); leave it out"):
+        load_stream(["capitals:2", "science"], 1, sampled=["mmlu"])
+    assert load_stream(["capitals"], 2, sampled=["capitals"]) == load_stream(["capitals"], 2)  # the seed draws them
+
+
 @given(QUESTIONS, st.integers())
 def test_arranging_keeps_every_question_and_reversing_twice_is_grouping(questions: list[Question], seed: int) -> None:
     assert arrange(questions, "forward") == questions

@@ -7,6 +7,7 @@ To add an official benchmark, write a reader of its files (`secl.data.official_f
 from __future__ import annotations
 
 import os
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,12 +45,13 @@ class Benchmark(ABC):
     default_count: int | None = None
 
     @abstractmethod
-    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:
+    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:
         """The number of questions, and an iterator that builds them as they are taken.
 
         Args:
             data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
             seed: seed of everything random about the questions.
+            sampled: whether they come in an order drawn by the seed, and not in that of the files.
 
         Raises:
             DataError: a file is missing or broken, or the hub cannot be reached; also raised by the iterator.
@@ -72,9 +74,13 @@ class OfficialBenchmark(Benchmark):
     build: Callable[[Row, int, int], Question]
     round_robin: bool = False
 
-    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:
+    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:
         located_rows = list(self._rows(data or os.environ.get(DATA_VARIABLE)))
-        numbered = rows.round_robin(located_rows) if self.round_robin else list(enumerate(located_rows))
+        groups = rows.by_subject(located_rows) if self.round_robin else [list(enumerate(located_rows))]
+        if sampled:
+            generator = random.Random(f"sampled-{self.name}-{seed}")
+            groups = [generator.sample(group, len(group)) for group in groups]
+        numbered = rows.round_robin(groups)
         return len(numbered), (self._question(located_row, index, seed) for index, located_row in numbered)
 
     def _rows(self, data: Path | str | None) -> Iterator[LocatedRow]:
@@ -96,11 +102,14 @@ class OfficialBenchmark(Benchmark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuizBenchmark(Benchmark):
-    """A domain of the built-in quiz (`secl.data.quiz`); it has the same name and needs no files."""
+    """A domain of the built-in quiz (`secl.data.quiz`); it has the same name and needs no files.
+
+    The seed decides which questions come first, sampled or not.
+    """
 
     licence: str = "Apache-2.0"
 
-    def open(self, data: Path | None, seed: int) -> tuple[int, Iterator[Question]]:  # noqa: ARG002
+    def open(self, data: Path | None, seed: int, *, sampled: bool = False) -> tuple[int, Iterator[Question]]:  # noqa: ARG002
         return quiz.available(self.name), quiz.questions(self.name, seed)
 
 
@@ -187,7 +196,9 @@ BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _
 """Every benchmark by its name."""
 
 
-def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42) -> list[Question]:
+def load(
+    name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42, sampled: bool = False
+) -> list[Question]:
     """The first `n` questions of a benchmark; they do not depend on `n`.
 
     Args:
@@ -195,7 +206,10 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
         n: number of questions, at least 1; None for the benchmark's default, which is all of them except for the
             generated "arithmetic" (500).
         data: folder with the official files; None for the environment variable SECL_DATA, and without that the hub.
-        seed: seed of the option order of "truthfulqa" and of the whole quiz; the others do not use it.
+        seed: seed of the option order of "truthfulqa", of the whole quiz, and of what is sampled; no other question
+            depends on it.
+        sampled: draw the questions of an official benchmark at random, MMLU's of each subject in turn, in place of its
+            first ones.
 
     Raises:
         ParameterError: the name is unknown, or n is below 1.
@@ -206,7 +220,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
     """
     benchmark = find_benchmark(name)
     check_count("number of questions n", n)
-    available, questions = benchmark.open(data, seed)
+    available, questions = benchmark.open(data, seed, sampled=sampled)
     if n is not None and n > available:
         raise DataError(f"{name} has {available} questions but {n} were asked for; ask for at most {available}.")
     return list(islice(questions, n or benchmark.default_count))

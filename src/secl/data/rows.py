@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -23,25 +23,33 @@ LocatedRow = tuple[str, Row]
 """A location for error messages, such as a file and a line, and the row there."""
 
 
-def round_robin(rows: Iterable[LocatedRow]) -> list[tuple[int, LocatedRow]]:
-    """The first rows of all subjects in sorted order of the subjects, then all second rows, and so on.
+NumberedRow = tuple[int, LocatedRow]
+"""A row with its index in its file or subject, from 0."""
 
-    Each comes with its index inside its subject.
+
+def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
+    """The rows of each subject, in sorted order of the subjects; a row is numbered inside its subject.
 
     Raises:
         DataError: a row has no subject.
-
-    >>> rows = [("", {"subject": s}) for s in ("virology", "virology", "anatomy")]
-    >>> [(index, row["subject"]) for index, (_, row) in round_robin(rows)]
-    [(0, 'anatomy'), (0, 'virology'), (1, 'virology')]
     """
-    subjects: defaultdict[str, list[LocatedRow]] = defaultdict(list)
+    subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         if not isinstance(row.get("subject"), str):
             raise DataError(f"{location} has no subject; restore the official data.")
-        subjects[row["subject"]].append((location, row))
-    rounds = zip_longest(*(subjects[subject] for subject in sorted(subjects)))
-    return [(index, located) for index, members in enumerate(rounds) for located in members if located is not None]
+        members = subjects[row["subject"]]
+        members.append((len(members), (location, row)))
+    return [subjects[subject] for subject in sorted(subjects)]
+
+
+def round_robin(groups: Iterable[Sequence[NumberedRow]]) -> list[NumberedRow]:
+    """The first row of each group, then the second of each, and so on.
+
+    >>> rows = [("", {"subject": s}) for s in ("virology", "virology", "anatomy")]
+    >>> [(index, row["subject"]) for index, (_, row) in round_robin(by_subject(rows))]
+    [(0, 'anatomy'), (0, 'virology'), (1, 'virology')]
+    """
+    return [row for turn in zip_longest(*groups) for row in turn if row is not None]
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:

@@ -28,6 +28,7 @@ def load_stream(
     order: Order = "forward",
     seed: int = 42,
     data: Path | None = None,
+    sampled: Sequence[str] = (),
 ) -> list[Question]:
     """The first questions of several benchmarks, one benchmark after the other.
 
@@ -38,10 +39,11 @@ def load_stream(
             question on), "shuffled" over all questions by the seed.
         seed: seed of the shuffle and of the benchmarks that use one.
         data: folder with the official files, see `secl.data.benchmarks.load`.
+        sampled: those of the benchmarks whose questions are drawn at random by the seed.
 
     Raises:
-        ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1; nothing has been
-            read then.
+        ParameterError: no name, an unknown or repeated one, an unknown order, per_domain below 1, or a sampled
+            benchmark that is not in the stream; nothing has been read then.
         DataError: a benchmark cannot be read or has fewer questions.
 
     >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
@@ -53,8 +55,32 @@ def load_stream(
     _check_names([name for name, _ in counts])
     check_count("number of questions per domain", per_domain)
     _check_order(order)
-    questions = [question for name, count in counts for question in load(name, count, data=data, seed=seed)]
+    check_sampled(sampled, names)
+    questions = [
+        question
+        for name, count in counts
+        for question in load(name, count, data=data, seed=seed, sampled=name in sampled)
+    ]
     return arrange(questions, order, seed)
+
+
+def check_sampled(sampled: Sequence[str], benchmarks: Sequence[str]) -> None:
+    """Check that what is sampled is in a stream.
+
+    Args:
+        sampled: names of benchmarks.
+        benchmarks: of the stream, with a number of questions or without.
+
+    Raises:
+        ParameterError: it is not.
+    """
+    asked = [name.partition(":")[0] for name in benchmarks]
+    for name in sampled:
+        if name not in asked:
+            raise ParameterError(
+                f"sampled names {name!r}, which is no benchmark of this stream ({', '.join(asked) or 'it has none'}); "
+                "leave it out."
+            )
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:

@@ -94,7 +94,14 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:
     if source.questions is None:
         data = Path(source.data) if source.data else None
         return Stream(
-            load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
+            load_stream(
+                source.benchmarks,
+                source.per_domain,
+                order=source.order,
+                seed=settings.seed,
+                data=data,
+                sampled=source.sampled,
+            )
         )
     path = Path(source.questions)
     file = read_rows(path, skip_bad=source.skip_bad, columns=source.named_columns)

@@ -10,6 +10,7 @@ from typing import Any, Self, get_args
 
 from pydantic import model_validator
 
+from secl.data.streams import check_sampled
 from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
@@ -26,8 +27,8 @@ SERVED = "served"
 MACHINE_SETTINGS = ("data", "device", "device_map", "endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
-LATER_SETTINGS = ("quantize", "max_batch_tokens")
-"""Settings that earlier releases did not have; where they are None a run is named as it was then."""
+LATER_SETTINGS = ("quantize", "max_batch_tokens", "sampled")
+"""Settings that earlier releases did not have; where they have their defaults a run is named as it was then."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
 """Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
@@ -75,7 +76,7 @@ class RunSettings(SettingGroups):
         """
         there, here = self.flat(), other.flat()
         return [
-            f"{name}: {_said(name, there[name])} there, {_said(name, here[name])} here"
+            f"{name}: {said(name, there[name])} there, {said(name, here[name])} here"
             for name in there
             if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
@@ -93,6 +94,7 @@ class RunSettings(SettingGroups):
     def _check(self) -> Self:
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
             raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+        check_sampled(self.stream.sampled, self.stream.benchmarks)
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
                 f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see what it makes of "
@@ -219,13 +221,13 @@ def shown(name: str, value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _said(name: str, value: Any) -> str:
+def said(name: str, value: Any) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
-    >>> _said("burst", None), _said("bin_gate", None), _said("burst", 20)
-    ('default', 'off', '20')
+    >>> said("burst", None), said("bin_gate", None), said("sampled", ()), said("burst", 20)
+    ('default', 'off', 'none', '20')
     """
-    return "default" if value is None and name != "bin_gate" else shown(name, value)
+    return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
 def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,15 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, resume, start
-from secl.runs.settings import LATER_SETTINGS, MACHINE_SETTINGS, RunSettings, read_toml, shown, with_absolute_paths
+from secl.runs.settings import (
+    DEFAULTS,
+    LATER_SETTINGS,
+    MACHINE_SETTINGS,
+    RunSettings,
+    read_toml,
+    shown,
+    with_absolute_paths,
+)
 from secl.runs.store import Store
 from secl.setting_groups import merged
 from secl.settings import ModelSettings, StreamSettings
@@ -130,8 +138,9 @@ def run_name(settings: RunSettings) -> str:
     >>> run_name(RunSettings.of({"benchmarks": ["capitals:5", "arc"], "seed": 43, "tau": 0.7}))[:-8]
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
-    unnamed = (*MACHINE_SETTINGS, *(key for key in LATER_SETTINGS if settings.flat()[key] is None))
-    values = {key: value for key, value in settings.flat().items() if key not in unnamed}
+    flat = settings.flat()
+    unnamed = (*MACHINE_SETTINGS, *(key for key in LATER_SETTINGS if flat[key] == DEFAULTS[key]))
+    values = {key: value for key, value in flat.items() if key not in unnamed}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     stream = settings.stream
     parts = [Path(settings.model.name).name, settings.method, *stream.benchmarks, Path(stream.questions or "").stem]

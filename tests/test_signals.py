@@ -82,6 +82,15 @@ def test_normalised_p_true_is_a_softmax_over_the_candidates() -> None:
     assert RawPTrue()(CHOICE, REPLY, EVIDENCE) == 0.6
 
 
+def test_equal_options_are_one_candidate_for_normalised_p_true() -> None:
+    twice = PTrue(candidates=("4", "4", "5"), probabilities=(0.6, 0.6, 0.2), distractor_source="options")
+    once = PTrue(candidates=("4", "5"), probabilities=(0.6, 0.2), distractor_source="options")
+    for signal in (NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp")):
+        assert signal(CHOICE, REPLY, Evidence(twice)) == signal(CHOICE, REPLY, Evidence(once))
+    same = PTrue(candidates=("4", "4"), probabilities=(0.6, 0.6), distractor_source="options")
+    assert NormalisedPTrue()(CHOICE, REPLY, Evidence(same)) is None
+
+
 def test_self_consistency_counts_unreadable_samples_as_disagreement() -> None:
     assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
     assert (

@@ -76,6 +76,8 @@ class TokenEntropy(_ReplySignal):
 class NormalisedPTrue(_ReplySignal):
     """P(True) of the answer relative to its distractors (Eq. normp); needs at least one distractor.
 
+    Equal options are one candidate: they are right or wrong together, so none is a distractor of the other.
+
     Attributes:
         tau: temperature; below 1 sharpens, above 1 smooths.
         formula: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in Eq. normp.
@@ -92,9 +94,12 @@ class NormalisedPTrue(_ReplySignal):
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         p_true = evidence.p_true
-        if p_true is None or len(p_true.probabilities) < 2:
+        if p_true is None:
             return None
-        return normalised_p_true(p_true.probabilities, self.tau, self.formula)
+        distinct: dict[str, float] = {}
+        for candidate, probability in zip(p_true.candidates, p_true.probabilities, strict=True):
+            distinct.setdefault(candidate, probability)
+        return normalised_p_true([*distinct.values()], self.tau, self.formula) if len(distinct) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

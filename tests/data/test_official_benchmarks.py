@@ -14,6 +14,7 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
 from secl.errors import DataError
+from secl.grading import grade
 from secl.question import References
 
 GSM8K: list[dict[str, Any]] = [
@@ -158,6 +159,42 @@ def test_mmlu_goes_round_robin_over_its_subjects_in_sorted_order(folder: Path) -
     assert [question.reference for question in questions] == ["B", "A", "D", "B"]
     assert questions[1].text == "Bone of\nthe arm?"
     assert questions[1].options == ("Ulna", "Tibia", "None", "NA")
+
+
+def test_a_sample_is_drawn_by_the_seed_and_keeps_what_a_question_is(folder: Path) -> None:
+    first = load("truthfulqa", data=folder, seed=1)
+    sampled = load("truthfulqa", data=folder, seed=1, sampled=True)
+    assert sampled != first
+    assert sorted(sampled, key=lambda question: question.id) == first
+    assert load("truthfulqa", 5, data=folder, seed=1, sampled=True) == sampled[:5]
+    assert [question.id for question in load("truthfulqa", data=folder, seed=2, sampled=True)] != [
+        question.id for question in sampled
+    ]
+
+
+def test_a_sample_of_mmlu_is_drawn_in_each_subject_and_taken_in_turn(folder: Path) -> None:
+    path = folder / "mmlu" / "test" / "anatomy_test.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([f"Question {number}?", "a", "b", "c", "d", "A"] for number in range(40))
+    drawn = [load("mmlu", 3, data=folder, seed=seed, sampled=True) for seed in range(8)]
+    for questions in drawn:
+        assert [question.id.rpartition("-")[0] for question in questions] == [
+            "mmlu-abstract_algebra",
+            "mmlu-anatomy",
+            "mmlu-virology",
+        ]
+    assert len({questions[1].id for questions in drawn}) > 4
+    assert {questions[1].text for questions in drawn} == {
+        f"Question {int(questions[1].id[-4:])}?" for questions in drawn
+    }
+
+
+def test_equal_options_are_asked_and_both_are_right(folder: Path) -> None:
+    path = folder / "mmlu" / "test" / "anatomy_test.csv"
+    path.write_text("How many?,687,687 ,1493,1695,A\n", encoding="utf-8")
+    question = load("mmlu", 2, data=folder)[1]
+    assert question.options == ("687", "687", "1493", "1695")
+    assert [grade(question, letter) for letter in "ABCD"] == [True, True, False, False]
 
 
 def test_arc_labels_that_are_digits_become_letters(folder: Path) -> None:

@@ -54,6 +54,21 @@ def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
     ]
 
 
+def test_equal_options_are_read_and_a_reference_that_is_both_is_the_first(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "Y", "id": "by text"},
+        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "in another case"},
+        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "C", "id": "by letter"},
+    ]
+    path = written(tmp_path, "mine.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [question.reference for question in read_questions(path)] == ["B", "B", "C"]
+    rows += [{"question": "Pick", "options": ["x", "Yes", "yes"], "reference": "YES", "id": "either"}]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(DataError, match=r"mine\.jsonl, line 4 has the reference 'YES', which is neither a letter"):
+        read_questions(path)
+    assert len(read_questions(path, skip_bad=True)) == 3
+
+
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
     letters = written(
         tmp_path,

@@ -123,7 +123,7 @@ def named_option(answer: str, options: Sequence[str], labels: Sequence[str] = ()
     """The letter of the option that a text names: by its text, its letter, its label, or its text in another case.
 
     Returns:
-        None where it names no option, or where another case fits several.
+        None where it names no option, or where another case fits several that differ; of equal options the first.
 
     >>> named_option("paris", ("Rome", "Paris")), named_option("a", ("Rome", "Paris")), named_option("x", ("Rome",))
     ('B', 'A', None)
@@ -135,8 +135,8 @@ def named_option(answer: str, options: Sequence[str], labels: Sequence[str] = ()
         return answer.upper()
     if answer in labels:
         return letters[labels.index(answer)]
-    folded = [option.casefold() for option in options]
-    return letters[folded.index(answer.casefold())] if folded.count(answer.casefold()) == 1 else None
+    meant = {option for option in options if option.casefold() == answer.casefold()}
+    return letters[options.index(meant.pop())] if len(meant) == 1 else None
 
 
 def _as_text(value: object, what: str) -> str:

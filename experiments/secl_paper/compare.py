@@ -33,6 +33,7 @@ class FinishedRun:
         formula: of normalised P(True) in this run.
         layers: numbers of the adapted layers.
         learns: whether its method changes the weights.
+        environment: what its model computed on and in (`secl.model.Model.environment`).
     """
 
     records: Sequence[Record]
@@ -40,6 +41,7 @@ class FinishedRun:
     formula: Formula = "log"
     layers: tuple[int, ...] = ()
     learns: bool = False
+    environment: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class FilledTable:
         title: for people.
         columns: by name, in order.
         lines: in order.
-        printed: whether the paper has this table; without it there is ours alone, with intervals.
+        printed: whether a column of the paper stands beside it; without one there is ours alone, with intervals.
         notes: what a reader must know, one sentence or more each.
     """
 
@@ -104,7 +106,7 @@ def compare(
     Args:
         table: what to compute.
         runs: all that it needs.
-        printed: the paper's numbers by row and column; None for a table of ours alone, which gets intervals.
+        printed: the paper's numbers by row and column; None where there are ours alone, which get intervals.
         sizes: numbers of rows without an estimator.
     """
     domains = list(dict.fromkeys(record.question.domain for run in runs.values() for record in run.records))

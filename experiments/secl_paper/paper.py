@@ -32,10 +32,12 @@ class Paper:
 
     Attributes:
         models: for each of its models, what people call it.
+        tau: the temperature of normalised P(True) that it gives for a model.
         tables: by key, in the paper's order.
     """
 
     models: Mapping[str, str]
+    tau: Mapping[str, float]
     tables: Mapping[str, PaperTable]
 
     def table(self, table: Table) -> PaperTable | None:
@@ -47,4 +49,4 @@ class Paper:
 def read_paper() -> Paper:
     """The numbers in `paper.json`."""
     values = json.loads((files("secl_paper") / "paper.json").read_text(encoding="utf-8"))
-    return Paper(values["models"], {key: PaperTable(**table) for key, table in values["tables"].items()})
+    return Paper(values["models"], values["tau"], {key: PaperTable(**table) for key, table in values["tables"].items()})

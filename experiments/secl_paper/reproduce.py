@@ -11,13 +11,15 @@ from pathlib import Path
 from secl import RunSettings, Store
 from secl.errors import DataError, ParameterError
 from secl.runs.manifest import Manifest
-from secl.runs.sweep import Job, OnProgress, is_finished, plan, question_counts, run_in_sequence
+from secl.runs.sweep import Job, OnProgress, is_finished, plan, run_in_sequence
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
+from secl_paper.differences import differences
 from secl_paper.figures import write_figure
 from secl_paper.layout import Run, Table
-from secl_paper.notes import differences, remarks
+from secl_paper.notes import remarks
 from secl_paper.output import write_index, write_table
 from secl_paper.paper import read_paper
+from secl_paper.recognition import Counterpart, counterpart
 from secl_paper.runs import settings_of
 from secl_paper.setup import Setup
 from secl_paper.tables import SECL, TABLES
@@ -70,12 +72,14 @@ class Reproduction:
         tables: in order.
         setup: what they run on.
         out: folder of the runs, the tables and their index.
+        compared: the paper's model whose numbers stand beside ours.
         jobs: for every run of a table its job; equal runs have equal jobs.
     """
 
     tables: Sequence[Table]
     setup: Setup
     out: Path
+    compared: Counterpart
     jobs: Mapping[Run, Job]
 
     @classmethod
@@ -85,6 +89,7 @@ class Reproduction:
         Raises:
             ParameterError: a setting that makes no sense.
             DataError: a benchmark whose size must be known cannot be read.
+            ModelError: the configuration of a model that is not known by name cannot be read.
         """
         jobs: dict[Run, Job] = {}
         for table in tables:
@@ -93,16 +98,21 @@ class Reproduction:
                     (jobs[run],) = plan([settings_of(run, setup)], out / RUNS_FOLDER)
                 except ParameterError as problem:
                     raise ParameterError(f"the run {run.name!r} of the table {table.key!r}: {problem}") from problem
-        return cls(tables, setup, out, jobs)
+        return cls(tables, setup, out, counterpart(setup.model.name, setup.against), jobs)
 
-    def missing(self) -> dict[str, int]:
-        """The names of the jobs that are not finished, and how many questions each has; reads all their streams.
+    @property
+    def runs(self) -> list[Job]:
+        """Every run once."""
+        return list({job.name: job for job in self.jobs.values()}.values())
+
+    @property
+    def missing(self) -> list[Job]:
+        """The runs that are not finished.
 
         Raises:
-            SeclError: a stream that cannot be read, or a folder that holds something else.
+            RunError: a folder holds something else.
         """
-        unique = {job.name: job for job in self.jobs.values()}
-        return question_counts([job for job in unique.values() if not is_finished(job)])
+        return [job for job in self.runs if not is_finished(job)]
 
     def fill(self, on_progress: OnProgress | None = None) -> Iterator[FilledTable]:
         """Do what is missing for one table after the other; each is written when it is ready.
@@ -118,11 +128,12 @@ class Reproduction:
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
         """A table of finished runs, written with its figure, and named in the index."""
         paper = read_paper().table(table)
-        numbers = paper.numbers[self.setup.column(paper)] if paper else None
+        numbers = paper.numbers.get(self.compared.name or "") if paper else None
         columns, lines = compare(table, runs, numbers, None if table.runs else _sizes(self.setup))
-        different = differences(table, self.setup)
+        settings = {run: self.jobs[run].settings for run in table.runs}
+        different = differences(table, self.setup, self.compared, settings, runs)
         notes = [*different, *remarks(lines, columns, untrained(table, runs)), *([table.note] if table.note else [])]
-        filled = FilledTable(table.key, table.title, columns, tuple(lines), paper is not None, tuple(notes))
+        filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
         folder = f"{TABLES_FOLDER}/{Path(self.setup.model.name).name}"  # every model has its own
         write_table(filled, self.out / folder)
         if table.figure:
@@ -156,4 +167,5 @@ def _read_run(job: Job) -> FinishedRun:
             formula=manifest.settings.evidence.formula,
             layers=tuple(manifest.adapter["layers_to_transform"]),
             learns=manifest.method.learns,
+            environment=manifest.environment,
         )

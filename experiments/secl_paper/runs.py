@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from secl.data.benchmarks import find_benchmark
-from secl.methods import PAPER, method
+from secl.gates import GATES
+from secl.methods import PAPER, Method, method
+from secl.setting_groups import FLAT_NAMES
+from secl.settings import GateName
 from secl_paper.layout import Run
 from secl_paper.setup import PAPER_GATE, Setup
 
@@ -15,30 +19,56 @@ OPEN_FORM = {"truthfulqa": "truthfulqa_gen"}
 
 
 def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
-    """The settings of a run under a setup, as `secl.RunSettings.of` takes them: the paper's to the letter, all methods.
+    """The settings of a run under a setup, as `secl.RunSettings.of` takes them.
 
-    >>> settings = settings_of(Run("burst 20", {"burst": 20}), Setup(benchmarks=("capitals",), per_domain=6))
-    >>> settings["benchmarks"], settings["gate"], settings["burst"], settings["restart"], settings["p_true_prompt"]
-    (('capitals:6',), 'page-hinkley', 20, 'all', 'paper')
+    They are the paper's to the letter, save for what the setup gives, save for what the run itself is about.
+
+    >>> setup = Setup.of({"benchmarks": ["capitals"], "per_domain": 6, "alpha": 0.2})
+    >>> settings = settings_of(Run("burst 20", {"burst": 20}), setup)
+    >>> settings["benchmarks"], settings["gate"], settings["burst"], settings["alpha"], settings["p_true_prompt"]
+    (('capitals:6',), 'page-hinkley', 20, 0.2, 'paper')
     """
     chosen = method(run.changes.get("method", "secl"))
-    gate = run.changes.get("gate", setup.gate or PAPER_GATE) if chosen.learns else None
-    of_the_gate = () if gate == PAPER_GATE else ("restart",)
+    given = _applicable(setup.given(), run, chosen)
+    gate: GateName | None = run.changes.get("gate", given.get("gate", PAPER_GATE)) if chosen.learns else None
     settings: dict[str, Any] = {
-        **{name: value for name, value in PAPER.items() if name not in of_the_gate},
-        "model": setup.model.model_dump(),
-        "benchmarks": benchmarks_of(run, setup),
-        "data": setup.data,
-        "tau": setup.tau,
+        **{name: value for name, value in PAPER.items() if gate == PAPER_GATE or not _is_of("gate", name)},
+        **given,
         "gate": gate,
-        "nli": setup.nli if "dinco" in chosen.evidence else None,
-        **run.changes,
+        "benchmarks": benchmarks_of(run, setup),
+        **{name: None if _is_gates_own(gate, name, value) else value for name, value in run.changes.items()},
     }
+    if "sampled" in given:
+        settings["sampled"] = tuple(_form(name, run, setup) for name in given["sampled"])
     if "layers" in run.changes:
         from secl.backends.local.lora_sizes import concrete_layers  # imports torch
 
         settings["layers"] = concrete_layers(setup.model.name, run.changes["layers"])
     return settings
+
+
+def _applicable(given: Mapping[str, Any], run: Run, chosen: Method) -> dict[str, Any]:
+    """The given settings that matter to a run: those about learning do not where nothing is learned."""
+    wanted = dict(given)
+    wanted.pop("per_domain", None)  # every benchmark has its number
+    dinco = (*chosen.evidence, *given.get("extra_evidence", ()), run.changes.get("signal", given.get("signal")))
+    if "dinco" not in dinco:
+        wanted.pop("nli", None)
+    if not chosen.learns:
+        return {name: value for name, value in wanted.items() if not _is_of("gate loop adapter", name)}
+    if "gate" in run.changes:  # of a gate's parameters those that the run's own has
+        own = GATES[run.changes["gate"]]()
+        wanted = {name: value for name, value in wanted.items() if not _is_of("gate", name) or hasattr(own, name)}
+    return wanted
+
+
+def _is_of(groups: str, name: str) -> bool:
+    return FLAT_NAMES.get(name, ("",))[0] in groups.split()
+
+
+def _is_gates_own(gate: GateName | None, name: str, value: Any) -> bool:
+    """Whether a gate has this value by itself, for which a recipe leaves it out: equal runs have equal settings."""
+    return gate is not None and _is_of("gate", name) and getattr(GATES[gate](), name, None) == value
 
 
 def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
@@ -47,17 +77,23 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
     Every benchmark has a number, so that equal runs of different tables are one. A longer stream takes no more
     questions of a benchmark than it has.
 
-    >>> setup = Setup(benchmarks=("capitals:5", "misconceptions"), per_domain=90)
+    >>> setup = Setup.of({"benchmarks": ["capitals:5", "misconceptions"], "per_domain": 90})
     >>> benchmarks_of(Run("x", scale=2, open_ended=True), setup)
     ('capitals:10', 'misconceptions:98')
     """
     benchmarks = []
+    data = setup.stream.data
     for name, entry in zip(setup.names, setup.benchmarks, strict=True):
-        opened = OPEN_FORM.get(name, name) if run.open_ended else name
-        benchmark = name if opened in setup.names else opened
+        benchmark = _form(name, run, setup)
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
-            available, _ = find_benchmark(benchmark).open(Path(setup.data) if setup.data else None, seed=0)
+            available, _ = find_benchmark(benchmark).open(Path(data) if data else None, seed=0)
             count = str(max(int(count), min(run.scale * int(count), available)))
         benchmarks.append(f"{benchmark}:{count}")
     return tuple(benchmarks)
+
+
+def _form(name: str, run: Run, setup: Setup) -> str:
+    """A benchmark as a run asks it: in its open-ended form where that is wanted and not in the stream already."""
+    opened = OPEN_FORM.get(name, name) if run.open_ended else name
+    return name if opened in setup.names else opened

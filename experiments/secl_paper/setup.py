@@ -2,49 +2,85 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from cyclopts import Parameter
+from pydantic import Field, model_validator
 
-from secl.settings import FLAT, GateName, ModelSettings, Names
-from secl.settings_base import Settings
-
-if TYPE_CHECKING:
-    from secl_paper.paper import PaperTable
+from secl.errors import ParameterError
+from secl.setting_groups import SettingGroups, nested
+from secl.settings import FLAT, Against, GateSettings
 
 STREAM = ("gsm8k", "mmlu", "arc", "truthfulqa")
 """The paper's benchmarks in its order."""
 
-PAPER_MODEL, PAPER_GATE = "llama-3.2-3b", "page-hinkley"
+PER_DOMAIN = 500
+"""Its questions of each."""
+
+PAPER_GATE = "page-hinkley"
 
 PaperModel = Literal["llama-3.2-3b", "llama-3.1-8b", "gemma-2-2b", "phi-3.5-mini", "qwen2.5-3b"]
 """The models of `paper.json`."""
 
 
-class Setup(Settings):
-    """What a reproduction runs on: the flags of `secl reproduce`, which hold for all runs.
+class SetupGate(GateSettings):
+    """The same parameters of gates, one under another flag: --against names a model of the paper."""
+
+    against: Annotated[Against | None, Parameter("--gap-against")] = Field(
+        None, description="gap-shift: the gap after the latest burst, or no gap at all (--against of secl run)."
+    )
+
+
+class Setup(SettingGroups):
+    """What a reproduction runs on: the settings of `secl run`, which hold for all runs.
+
+    What is not given is the paper's, and what a table varies is the table's.
 
     Raises:
-        ParameterError: a value of the wrong type or outside its range.
+        ParameterError: a value of the wrong type or outside its range, or a setting that the tables do not leave open.
     """
 
-    model: Annotated[ModelSettings, FLAT] = ModelSettings()
-    benchmarks: Names = Field(STREAM, description="Benchmarks in forward order, with a number or without.")
-    per_domain: int = Field(500, ge=1, description="Questions of each benchmark that has no number.")
-    data: str | None = Field(None, description="Folder with official benchmark files; SECL_DATA, else the hub.")
-    tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
-    nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
-    gate: GateName | None = Field(None, description="Gate of SECL where a table names none; page-hinkley by default.")
+    gate: Annotated[SetupGate, FLAT] = SetupGate()
     against: PaperModel | None = Field(
-        None, description="The paper's model to compare with; the same by default, else llama-3.2-3b."
+        None, description="The paper's model to compare with; found by the model's name, hub id or configuration."
     )
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """A setup from settings under the names of their flags, `against` among them.
+
+        >>> Setup.of({"model": "gemma-2-2b", "benchmarks": ["arc:20"], "burst": 20}).given()
+        {'model': 'gemma-2-2b', 'benchmarks': ('arc:20',), 'burst': 20}
+        """
+        settings = {name: value for name, value in values.items() if name != "against"}
+        return cls.model_validate({**nested(settings), "against": values.get("against")})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = self.given()
+        if self.model.answered_by != "local":
+            raise ParameterError("a reproduction trains the model, which must be here; leave engine and endpoint out.")
+        if "questions" in given:
+            raise ParameterError("the paper's tables are about benchmarks; ask your own questions with secl run.")
+        if "method" in given:
+            raise ParameterError(
+                f"every run of a table has its own method, and SECL's settings are the paper's; leave the method "
+                f"{self.method!r} out."
+            )
+        return self
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks in forward order, with a number of questions or without."""
+        return tuple(self.given().get("benchmarks", STREAM))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The benchmarks without their numbers of questions."""
         return tuple(benchmark.partition(":")[0] for benchmark in self.benchmarks)
 
-    def column(self, paper: PaperTable) -> str:
-        """The model of the paper's column: the one asked for, the same as ours, Llama 3.2-3B, or the table's first."""
-        candidates: tuple[str, ...] = (self.against or "", self.model.name, PAPER_MODEL, *paper.numbers)
-        return next(name for name in candidates if name in paper.numbers)
+    @property
+    def per_domain(self) -> int:
+        """Questions of each benchmark that has no number."""
+        return self.stream.per_domain or PER_DOMAIN

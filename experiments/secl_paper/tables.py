@@ -6,23 +6,24 @@ from secl_paper.layout import ISOLATED, Row, Run, Table
 
 SECL = Run("secl")
 BASELINES = Run("baselines", {"method": "baselines"})
-ALWAYS = Run("always", {"gate": "always"})
+ALWAYS = Run("always", {"gate": "always", "alpha": 0.5, "delta": 0.15, "bin_gate": 1, "loss": "directional"})
 ALWAYS_MSE = Run("always-mse", {"gate": "always", "loss": "mse", "bin_gate": "off"})
 DEFAULT_GATE = Run("default-gate", {"gate": "entropy-shift"})
 PAPER_GATE = Run("paper-gate", {"gate": "page-hinkley"})
 LABEL_FREE = Run("label-free", {"method": "label_free"})
+FORWARD = Run("forward", {"order": "forward"})
 REVERSED = Run("reversed", {"order": "reversed"})
 LONG = Run("long", scale=2)
-OPEN = Run("open", open_ended=True)
-OPEN_BASELINE = Run("open-baseline", {"method": "norm_p_true"}, open_ended=True)
+OPEN = Run("open", {"order": "forward"}, open_ended=True)
+OPEN_BASELINE = Run("open-baseline", {"method": "norm_p_true", "order": "forward"}, open_ended=True)
 OPEN_REVERSED = Run("open-reversed", {"order": "reversed"}, open_ended=True)
-OPEN_LONG = Run("open-long", scale=2, open_ended=True)
+OPEN_LONG = Run("open-long", {"order": "forward"}, scale=2, open_ended=True)
 SEEDS = tuple(Run(str(seed), {"seed": seed}) for seed in (42, 43, 44))
 
 STATED = Row("Verbalized", SECL, "stated")
 STATED_BASELINE = Row("Verbalized", BASELINES, "stated")
 STATED_TEMPERATURE = Row("Verbalized + Temp", BASELINES, "stated_temperature")
-ORDERS = (Row("SECL forward", SECL, "secl"), Row("SECL reversed", REVERSED, "secl"))
+ORDERS = (Row("SECL forward", FORWARD, "secl"), Row("SECL reversed", REVERSED, "secl"))
 SELF_CONSISTENCY = Row("Self-Consistency", BASELINES, "self_consistency")
 P_TRUE = Row("P(True)", BASELINES, "p_true")
 NORM_P_TRUE = Row("P(True) Norm", BASELINES, "norm_p_true")
@@ -81,7 +82,10 @@ TABLES = (
         "accumulation",
         "Keeping the adapter over the stream, or resetting it after each question",
         MEASURED,
-        (LEARNED, Row("Reset per question", Run("reset", {"accumulate": "question"}), ISOLATED)),
+        (
+            secl("SECL", accumulate="stream"),
+            Row("Reset per question", Run("reset", {"accumulate": "question"}), ISOLATED),
+        ),
         note="With a reset every question is answered by the untouched model, so the confidence of a trained question "
         "is read after its own update; any other reading would equal Verbalized.",
     ),
@@ -97,7 +101,7 @@ TABLES = (
         "kl",
         "Weight of a KL term towards the base model",
         MEASURED,
-        (Row("beta 0", SECL, "secl"), secl("beta 0.01", beta=0.01), secl("beta 0.1", beta=0.1)),
+        (secl("beta 0", beta=0.0), secl("beta 0.01", beta=0.01), secl("beta 0.1", beta=0.1)),
     ),
     Table(
         "layers",
@@ -126,7 +130,7 @@ TABLES = (
             secl("delta 0.20", gate="always", delta=0.2),
             secl("Plain MSE", gate="always", loss="mse"),
             secl("burst 20", burst=20),
-            Row("burst 50", SECL, "secl"),
+            secl("burst 50", burst=50),
             Row("tau", BASELINES, "norm_p_true"),
         ),
         note="Rows of alpha, delta and Plain MSE learn without the entropy gate and with the bin gate. The row tau is "
@@ -139,7 +143,7 @@ TABLES = (
         (
             Row("None", SECL, "stated"),
             secl("Self-Consistency", signal="self_consistency"),
-            Row("P(True) Norm", SECL, "secl"),
+            secl("P(True) Norm", signal="norm_p_true"),
         ),
         note='The signal is all that changes: the paper\'s "MSE loss" is read as its Eq. loss, towards the directional '
         'target. `loss = "mse"` in a recipe of your own is plain MSE towards the signal.',
@@ -237,7 +241,7 @@ TABLES = (
         "The largest model",
         ALL_MEASURED,
         (STATED_BASELINE, STATED_TEMPERATURE, NORM_P_TRUE, NORM_P_TRUE_TEMPERATURE, LEARNED),
-        note="The paper's column is Llama 3.1-8B in any case: the table is its scaling test.",
+        note="The paper has this table for Llama 3.1-8B alone: it is its scaling test.",
     ),
     Table("gap", "Reliability of raw and normalised P(True)", ("ece",), (P_TRUE, NORM_P_TRUE), figure="reliability"),
     Table("reliability", "Reliability before and after SECL", ("ece",), (STATED, LEARNED), figure="reliability"),

@@ -59,6 +59,15 @@ class SettingGroups(Settings):
             name: groups[path[0]] if len(path) == 1 else groups[path[0]][path[1]] for name, path in FLAT_NAMES.items()
         }
 
+    def given(self) -> dict[str, Any]:
+        """Those that were named when this was made, by the names of their flags."""
+        groups = self.model_dump(exclude_unset=True)
+        named: dict[str, Any] = {}
+        for name, (group, *key) in FLAT_NAMES.items():
+            if group in groups and (not key or key[0] in groups[group]):
+                named[name] = groups[group][key[0]] if key else groups[group]
+        return named
+
 
 def _flat_names() -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.backends.local.presets import PRESETS
 from secl.runs import runner
 from secl.runs.folder import FILE
+from secl.runs.manifest import Manifest
 from secl.runs.store import Store
+from secl_paper.paper import read_paper
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
 
@@ -21,14 +25,16 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--out", out)
+    command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--against", "llama-3.2-3b", "--out", out)
     first = shell(*command)
     assert (first.code, first.err) == (0, "")
     assert "main: SECL and the label-free baselines, with their cost" in first.out
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
     assert "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are tiny-llama with 3." in first.out
-    assert "SECL's gate is always in place of the paper's page-hinkley." in first.out
+    assert "not the paper's, with its own in brackets: gate always (page-hinkley), tau 1 (0.7)." in first.out
+    assert "DINCO was judged by the answering model itself" in first.out
+    assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper does not say in what", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs").glob(f"*/{FILE}"))) == 2
     written = {f"{key}.{suffix}" for key in ("main", "tau") for suffix in ("md", "csv", "tex")}
@@ -41,6 +47,67 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     again = shell(*command)
     assert (again.code, again.err) == (0, "")
     assert again.out == first.out[first.out.index("main: ") :].split("2 runs ")[0] + again.out.splitlines()[-1] + "\n"
+
+
+def test_a_folder_stands_beside_the_column_of_the_model_that_it_is(
+    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
+    alone = shell(*command)
+    assert (alone.code, alone.err) == (0, "")
+    assert "The paper has no column for tiny-llama (" in alone.out
+    assert "diff." not in alone.out
+    monkeypatch.setattr("secl.backends.local.presets.preset_of", lambda config: PRESETS["gemma-2-2b"])
+    beside = shell(*command)
+    assert (beside.code, beside.err) == (0, "")
+    assert "The paper's column is Gemma 2-2B: the model's configuration has the shape of google/gemma" in beside.out
+    (row,) = csv.DictReader((out / "tables" / "tiny-llama" / "gap.csv").read_text().splitlines()[:2])
+    assert row["ece paper"] == str(read_paper().tables["gap"].numbers["gemma-2-2b"]["P(True)"]["ece"])
+
+
+def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ended = shell("reproduce", "main", "kl", "--model", "phi-3.5-mini", *QUIZ[:4], "--dry-run", "--out", out)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert [line.split()[-1] for line in lines[2:6]] == ["waiting"] * 4
+    assert lines[-2:] == [
+        "4 runs for 2 tables, 0 finished; 24 questions to ask",
+        "beside the paper's Phi 3.5-Mini: the model is this preset",
+    ]
+    assert not out.exists()
+
+
+def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ("--formula", "exp", "--p-true", "pair", "--dtype", "fp32", "--learning-rate", 0.001, "--seed", 3)
+    ended = shell("reproduce", "reliability", "--model", tiny_llama, *QUIZ, *flags, "--bin-gate", "off", "--out", out)
+    assert (ended.code, ended.err) == (0, "")
+    (folder,) = (out / "runs").iterdir()
+    with Store(folder) as store:
+        settings = Manifest.of(store).settings.flat()
+    assert {name: settings[name] for name in ("formula", "p_true", "dtype", "learning_rate", "seed", "bin_gate")} == {
+        "formula": "exp",
+        "p_true": "pair",
+        "dtype": "fp32",
+        "learning_rate": 0.001,
+        "seed": 3,
+        "bin_gate": None,
+    }
+    for words in ("formula exp (log)", "p_true pair (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
+        assert words in ended.out
+
+
+@pytest.mark.slow
+def test_on_ray_the_tables_are_those_of_one_run_after_the_other(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
+    command = ("reproduce", "kl", "--model", tiny_llama, *QUIZ, "--seed", 1)
+    assert shell(*command, "--out", tmp_path / "here").code == 0
+    ended = shell(*command, "--out", tmp_path / "ray", "--on", "ray", "--workers", 2)
+    assert ended.code == 0, ended.err
+    assert len(list((tmp_path / "ray" / "runs").glob(f"*/{FILE}"))) == 3
+    tables = [(tmp_path / place / "tables" / "tiny-llama" / "kl.csv").read_text() for place in ("here", "ray")]
+    assert tables[0] == tables[1]
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
@@ -83,6 +150,15 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
         (("main", "--tau", -1), ("tau is -1", "above 0")),
         (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
+        (("main", "--method", "secl-paper"), ("'secl-paper'", "its own method")),
+        (("main", "--questions", "mine.csv"), ("benchmarks", "secl run")),
+        (("main", "--endpoint", "http://localhost:1"), ("leave engine and endpoint out",)),
+        (("main", "--sampled", "mmlu", "--benchmarks", "capitals"), ("sampled names 'mmlu'", "(capitals)")),
+        (("main", "--burst", 3, "--gate", "always"), ("'always' has no burst",)),
+        (("main", "--gap-against", "fit"), ("'page-hinkley' has no against",)),
+        (("main", "--device", "cuda:99", "--benchmarks", "capitals:3"), ("no cuda:99 device",)),
+        (("main", "--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
+        (("main", "--workers", 2), ("--workers", "--on ray")),
         (("main", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
         (("main", "--benchmarks", ","), ("either a stream",)),
         (("extended", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,20 +16,21 @@ from secl.backends.local import lora_sizes
 from secl.backends.local.adapter import parse_layers
 from secl.backends.local.presets import PRESETS
 from secl.data.benchmarks import load
-from secl.errors import DataError, ParameterError
+from secl.errors import DataError, ModelError, ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method
 from secl.runs.loading import load_questions
 from secl.runs.runner import SUMMARY, build_calibrator
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.runs.sweep import Job, is_finished
-from secl.settings import ModelSettings
+from secl.runs.sweep import Job, is_finished, question_counts
 from secl.testing import ScriptedModel
 from secl_paper import reproduce
-from secl_paper.compare import columns_of
+from secl_paper.compare import FinishedRun, columns_of
+from secl_paper.differences import differences
 from secl_paper.layout import Row, Run, Table
 from secl_paper.paper import read_paper
+from secl_paper.recognition import counterpart
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.runs import benchmarks_of, settings_of
 from secl_paper.setup import STREAM, PaperModel, Setup
@@ -35,8 +38,9 @@ from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
 
 pytestmark = pytest.mark.heavy
 
-LLAMA = ModelSettings(name="llama-3.2-3b")
-QUIZ = Setup(benchmarks=("capitals", "science"), per_domain=8, gate="entropy-shift")
+LLAMA = {"model": "llama-3.2-3b"}
+SHORT = {"benchmarks": ("capitals", "science"), "per_domain": 8}
+QUIZ = Setup.of({**SHORT, "gate": "entropy-shift"})
 PUBLISHED_LLAMA = transformers.LlamaConfig(
     hidden_size=3072,
     intermediate_size=8192,
@@ -44,6 +48,7 @@ PUBLISHED_LLAMA = transformers.LlamaConfig(
     num_attention_heads=24,
     num_key_value_heads=8,
     vocab_size=128256,
+    max_position_embeddings=131072,
     tie_word_embeddings=True,
 )
 
@@ -132,7 +137,7 @@ def changed(run: Run, setup: Setup) -> dict[str, Any]:
 
 
 def test_the_papers_own_setup_is_the_default() -> None:
-    assert changed(SECL, Setup(model=LLAMA)) == {
+    assert changed(SECL, Setup.of(LLAMA)) == {
         "model": "llama-3.2-3b",
         "benchmarks": ("gsm8k:500", "mmlu:500", "arc:500", "truthfulqa:500"),
         "gate": "page-hinkley",
@@ -141,8 +146,9 @@ def test_the_papers_own_setup_is_the_default() -> None:
 
 
 def test_settings_go_only_where_they_belong() -> None:
-    model = ModelSettings(dtype="fp32")
-    setup = Setup(benchmarks=("capitals",), nli="some/nli", tau=0.5, gate="entropy-shift", model=model)
+    setup = Setup.of(
+        {"benchmarks": ("capitals",), "nli": "some/nli", "tau": 0.5, "gate": "entropy-shift", "dtype": "fp32"}
+    )
     letter = {name: value for name, value in PAPER.items() if name != "restart"}  # of the paper's gate alone
     common = {"benchmarks": ("capitals:500",), "tau": 0.5, "dtype": "fp32", **letter}
     assert changed(BASELINES, setup) == {**common, "method": "baselines", "nli": "some/nli"}
@@ -166,7 +172,7 @@ def test_settings_go_only_where_they_belong() -> None:
 def test_layers_are_named_for_the_model_and_left_out_where_they_are_its_own(
     model: str, layers: str, expected: str | None
 ) -> None:
-    assert settings_of(Run("x", {"layers": layers}), Setup(model=ModelSettings(name=model)))["layers"] == expected
+    assert settings_of(Run("x", {"layers": layers}), Setup.of({"model": model}))["layers"] == expected
 
 
 @pytest.mark.parametrize("layers", ["middle:0", "middle:99", "last:99", "upper"])
@@ -215,11 +221,11 @@ def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
 def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questions(
     stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
 ) -> None:
-    assert benchmarks_of(run, Setup(benchmarks=stream, per_domain=8)) == expected
+    assert benchmarks_of(run, Setup.of({"benchmarks": stream, "per_domain": 8})) == expected
 
 
 def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path) -> None:
-    setup = Setup(data=str(official_data))
+    setup = Setup.of({"data": str(official_data)})
     assert LONG.scale == 2
     assert benchmarks_of(Run("x", scale=2, open_ended=True), setup) == (
         "gsm8k:1000",
@@ -231,10 +237,8 @@ def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path)
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
-    setup = Setup(model=LLAMA, benchmarks=QUIZ.benchmarks, per_domain=8)
-    reproduction = Reproduction.plan(TABLES, setup, tmp_path)
-    unique = {job.name: job for job in reproduction.jobs.values()}
-    assert (len(unique), sum(method(job.settings.method).learns for job in unique.values())) == (25, 22)
+    reproduction = Reproduction.plan(TABLES, Setup.of({**LLAMA, **SHORT}), tmp_path)
+    assert (len(reproduction.runs), sum(method(job.settings.method).learns for job in reproduction.runs)) == (25, 22)
     jobs = {(table.key, row.name): reproduction.jobs[row.runs[0]] for table in TABLES for row in table.rows if row.runs}
     secl, always = jobs["main", "SECL"], jobs["gating", "Bin-gate 1"]
     for same in (("layers", "Last 4"), ("seeds", "SECL"), ("methods", "SECL, paper's gate")):
@@ -248,9 +252,9 @@ def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
 def test_every_table_comes_out_complete(performed: Performed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[Path] = []
     monkeypatch.setattr(reproduce, "write_figure", lambda *arguments: drawn.append(arguments[-1]))
-    setup = Setup(model=LLAMA, benchmarks=QUIZ.benchmarks, per_domain=8, gate="entropy-shift")
+    setup = Setup.of({**LLAMA, **SHORT, "gate": "entropy-shift"})
     reproduction = Reproduction.plan(find([]), setup, tmp_path)
-    assert sorted(reproduction.missing().values()) == [16] * 24 + [32]
+    assert sorted(question_counts(reproduction.missing).values()) == [16] * 24 + [32]
     tables = list(reproduction.fill())
     assert [table.key for table in tables] == [table.key for table in TABLES]
     assert len(performed) == len(set(performed)) == 25
@@ -272,7 +276,7 @@ def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".md", ".csv", ".tex", ".png")}
     assert tmp_path / "tables" / "smollm2" / "gap.png" in before
     performed.clear()
-    assert reproduction.missing() == {}
+    assert reproduction.missing == []
     assert list(reproduction.fill()) == tables
     assert performed == []
     assert {path: path.read_bytes() for path in before} == before
@@ -281,7 +285,7 @@ def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed
 def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter(
     performed: Performed, tmp_path: Path
 ) -> None:
-    reproduction = Reproduction.plan(find(["lora"]), Setup(model=LLAMA), tmp_path)
+    reproduction = Reproduction.plan(find(["lora"]), Setup.of(LLAMA), tmp_path)
     (table,) = reproduction.fill()
     assert performed == []
     (row,) = csv.DictReader((tmp_path / "tables" / "llama-3.2-3b" / "lora.csv").read_text().splitlines())
@@ -289,48 +293,195 @@ def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter
     assert all(line.ours[column] is not None for line in table.lines for column in table.columns)
 
 
+def notes_of(setup: Setup, folder: Path, *names: str) -> dict[str, str]:
+    """What stands under tables."""
+    tables = Reproduction.plan(find(names), setup, folder).fill()
+    return {table.key: " ".join(table.notes) for table in tables}
+
+
 def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed: Performed, tmp_path: Path) -> None:
-    tables = {
-        table.key: " ".join(table.notes)
-        for table in Reproduction.plan(find(["main", "control", "extended", "generation"]), QUIZ, tmp_path).fill()
-    }
+    setup = Setup.of({**QUIZ.given(), "against": "llama-3.2-3b"})
+    notes = notes_of(setup, tmp_path, "main", "control", "extended", "generation")
     assert performed
+    assert "The paper's column is Llama 3.2-3B: --against names it." in notes["main"]
     assert (
-        "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8." in tables["main"]
+        "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8." in notes["main"]
     )
-    assert "in place of the paper's gsm8k, mmlu, arc, truthfulqa." in tables["main"]
-    assert "SECL's gate is entropy-shift in place of the paper's page-hinkley." in tables["main"]
-    assert "The paper ran Qwen 2.5-3B" in tables["control"]
-    assert "gate" not in tables["control"]
-    assert "with 1,000 questions per domain; these numbers are smollm2 with 16." in tables["extended"]
-    assert "open-ended" not in tables["extended"]
-    assert "No benchmark of this stream has an open-ended form" in tables["generation"]
-    assert "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)." in tables["generation"]
+    assert (
+        "The stream is capitals, science (capitals, science: the built-in quiz) in place of the paper's gsm8k, mmlu, "
+        "arc, truthfulqa." in notes["main"]
+    )
+    assert "with its own in brackets: gate entropy-shift (page-hinkley)." in notes["main"]
+    assert "DINCO was judged by the answering model itself; the paper used an NLI model" in notes["main"]
+    assert "no column for Llama 3.2-3B here, so none is shown" in notes["control"]
+    assert "(qwen2.5-3b)" in notes["control"]
+    assert "gate" not in notes["control"]
+    assert "with 1,000 questions per domain; these numbers are smollm2 with 16." in notes["extended"]
+    assert "open-ended" not in notes["extended"]
+    assert "No benchmark of this stream has an open-ended form" in notes["generation"]
+    assert "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)." in notes["generation"]
+
+
+def test_the_papers_own_setup_differs_in_nothing_but_the_judge_of_dinco(performed: Performed, tmp_path: Path) -> None:
+    notes = notes_of(Setup.of({**LLAMA, **SHORT, "nli": "some/judge"}), tmp_path, "main", "hyperparameters")
+    assert performed
+    for text in notes.values():
+        assert "not the paper's, with its own" not in text
+        assert "Given, but" not in text
+    assert "judged by the NLI model some/judge; the paper does not name its own." in notes["main"]
+    assert "DINCO" not in notes["hyperparameters"]
+
+
+def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
+    performed: Performed, tmp_path: Path
+) -> None:
+    ours = {
+        "tau": 0.2,
+        "alpha": 0.3,
+        "p_true_prompt": "plain",
+        "in_bursts": "skipped",
+        "bin_gate": None,
+        "modules": ("q_proj",),
+        "quantize": "8bit",
+        "sampled": ("capitals",),
+        "seed": 7,
+        "beta": 0.01,
+    }
+    notes = notes_of(Setup.of({**LLAMA, **SHORT, **ours}), tmp_path, "main", "hyperparameters")
+    assert performed
+    (sentence,) = re.findall(r"with its own in brackets: (.*?)\. ", notes["main"].replace("0.", "0_"))
+    found = dict(part.split(" ", 1) for part in sentence.replace("0_", "0.").split(", "))
+    assert found == {
+        "tau": "0.2 (0.7)",
+        "alpha": "0.3 (0.5)",
+        "p_true_prompt": "plain (paper)",
+        "in_bursts": "skipped (default)",
+        "bin_gate": "off (1)",
+        "modules": "q_proj (none)",
+        "quantize": "8bit (default)",
+        "sampled": "capitals (none)",
+        "seed": "7 (42)",
+        "beta": "0.01 (0.0)",
+    }
+    assert "Given, but" not in notes["main"]
+    assert "set by the table itself: alpha 0.3 not in alpha 0.2, alpha 0.5, delta 0.15" in notes["hyperparameters"]
+
+
+def test_what_the_network_computed_in_stands_under_a_table(tmp_path: Path, learned: FinishedRun) -> None:
+    setup, (table,) = Setup.of(LLAMA), find(["reliability"])
+    jobs = Reproduction.plan([table], setup, tmp_path).jobs
+    run = replace(learned, environment={"dtype": "bfloat16", "device": "NVIDIA A100", "threads": 8})
+    settings = {each: jobs[each].settings for each in table.runs}
+    notes = differences(table, setup, counterpart("llama-3.2-3b"), settings, dict.fromkeys(table.runs, run))
+    assert notes[-1] == "The network computed in bfloat16 on NVIDIA A100; the paper does not say in what."
+
+
+VARIED: dict[str, Any] = {
+    "alpha": 0.3,
+    "delta": 0.4,
+    "burst": 7,
+    "beta": 0.5,
+    "order": "shuffled",
+    "seed": 9,
+    "accumulate": "burst",
+    "signal": "p_true",
+    "bin_gate": 3,
+    "loss": "mse",
+    "layers": "last:1",
+}
+
+
+def test_what_a_row_is_about_is_the_tables_whatever_is_given(tmp_path: Path) -> None:
+    jobs = Reproduction.plan(TABLES, Setup.of({**LLAMA, **SHORT, **VARIED}), tmp_path).jobs
+    settings = {
+        (table.key, row.name): [jobs[run].settings.flat() for run in row.runs] for table in TABLES for row in table.rows
+    }
+    expected: dict[tuple[str, str], dict[str, Any]] = {
+        ("hyperparameters", "alpha 0.5"): {"alpha": 0.5},
+        ("hyperparameters", "delta 0.15"): {"delta": 0.15},
+        ("hyperparameters", "burst 20"): {"burst": 20},
+        ("hyperparameters", "burst 50"): {"burst": None},
+        ("hyperparameters", "Plain MSE"): {"loss": "mse"},
+        ("kl", "beta 0"): {"beta": 0.0},
+        ("order", "SECL forward"): {"order": "forward"},
+        ("order_domains", "SECL reversed"): {"order": "reversed"},
+        ("generation", "SECL forward 2k"): {"order": "forward"},
+        ("generation", "Verbalized forward 4k"): {"order": "forward"},
+        ("accumulation", "SECL"): {"accumulate": "stream"},
+        ("accumulation", "Reset per question"): {"accumulate": "question"},
+        ("target", "P(True) Norm"): {"signal": "norm_p_true"},
+        ("target", "Self-Consistency"): {"signal": "self_consistency"},
+        ("gating", "Bin-gate 1"): {"bin_gate": 1, "loss": "directional"},
+        ("gating", "Bin-gate 2"): {"bin_gate": 2},
+        ("gating", "Always-on MSE"): {"bin_gate": None, "loss": "mse"},
+        ("layers", "Last 8"): {"layers": "last:8"},
+    }
+    for place, wanted in expected.items():
+        for run in settings[place]:
+            assert {name: run[name] for name in wanted} == wanted, place
+    assert [run["seed"] for run in settings["seeds", "SECL"]] == [42, 43, 44]
+    (secl,) = settings["main", "SECL"]
+    assert {name: secl[name] for name in VARIED} == VARIED
+
+
+def test_the_whole_paper_is_26_runs_and_two_more_for_our_own_table(official_data: Path, tmp_path: Path) -> None:
+    setup = Setup.of({**LLAMA, "data": str(official_data)})
+    assert len(Reproduction.plan(TABLES, setup, tmp_path).runs) == 28
+    papers = [table for table in TABLES if table.key != "methods"]
+    assert len(Reproduction.plan(papers, setup, tmp_path).runs) == 26
 
 
 def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed, tmp_path: Path) -> None:
-    setup = Setup(benchmarks=QUIZ.benchmarks, per_domain=8)
-    (table,) = Reproduction.plan(find(["main"]), setup, tmp_path).fill()
+    (table,) = Reproduction.plan(find(["main"]), Setup.of(SHORT), tmp_path).fill()
     assert any(note.startswith("Nothing was trained in SECL, because the gate never opened") for note in table.notes)
 
 
 @pytest.mark.parametrize(
-    ("model", "against", "table", "expected"),
+    ("model", "against", "expected", "why"),
     [
-        ("smollm2", None, "main", "llama-3.2-3b"),
-        ("gemma-2-2b", None, "main", "gemma-2-2b"),
-        ("gemma-2-2b", "phi-3.5-mini", "main", "phi-3.5-mini"),
-        ("gemma-2-2b", None, "gating", "llama-3.2-3b"),
-        ("smollm2", None, "control", "qwen2.5-3b"),
-        ("smollm2", "gemma-2-2b", "control", "qwen2.5-3b"),
-        ("smollm2", None, "large", "llama-3.1-8b"),
+        ("gemma-2-2b", None, "gemma-2-2b", "the model is this preset"),
+        ("google/GEMMA-2-2b-it", None, "gemma-2-2b", "the model is its hub id"),
+        ("meta-llama/Llama-3.1-8B-Instruct", None, "llama-3.1-8b", "the model is its hub id"),
+        ("gemma-2-2b", "phi-3.5-mini", "phi-3.5-mini", "--against names it"),
+        ("smollm2", None, None, "neither its name nor its configuration"),
     ],
 )
-def test_the_papers_column_is_of_the_model_asked_for_the_same_or_the_nearest(
-    model: str, against: str | None, table: str, expected: str
+def test_the_papers_column_is_of_the_model_asked_for_or_the_same(
+    model: str, against: str | None, expected: str | None, why: str
 ) -> None:
-    setup = Setup.model_validate({"model": {"name": model}, "against": against})
-    assert setup.column(read_paper().tables[table]) == expected
+    found = counterpart(model, against)
+    assert found.name == expected
+    assert found.why.startswith(why)
+
+
+def test_a_folder_is_recognised_by_its_configuration_without_weights(tmp_path: Path, tiny_llama: Path) -> None:
+    PUBLISHED_LLAMA.save_pretrained(tmp_path / "mine")
+    found = counterpart(str(tmp_path / "mine"))
+    assert found.name == "llama-3.2-3b"
+    assert found.why == "the model's configuration has the shape of meta-llama/Llama-3.2-3B-Instruct"
+    assert counterpart(str(tiny_llama)).name is None
+    with pytest.raises(ModelError, match="nowhere"):
+        counterpart(str(tmp_path / "nowhere"))
+
+
+def test_a_model_that_the_paper_has_no_column_for_is_shown_alone_with_intervals(
+    performed: Performed, tmp_path: Path
+) -> None:
+    unknown, lacking = Setup.of({**SHORT, "tau": 0.7}), Setup.of({"model": "gemma-2-2b", **SHORT})
+    (main,) = Reproduction.plan(find(["main"]), unknown, tmp_path).fill()
+    (gating,) = Reproduction.plan(find(["gating"]), lacking, tmp_path).fill()
+    assert performed
+    for table in (main, gating):
+        assert not table.printed
+        assert all(line.paper == {} for line in table.lines)
+        assert "brier" in table.lines[0].intervals
+    assert main.notes[0] == (
+        "The paper has no column for smollm2 (neither its name nor its configuration is that of a model of the paper), "
+        "so none is shown; --against compares with one that it has (llama-3.2-3b, llama-3.1-8b, gemma-2-2b, "
+        "phi-3.5-mini)."
+    )
+    assert any("tau 0.7 (none given)" in note for note in main.notes)
+    assert gating.notes[0].startswith("The paper has no column for Gemma 2-2B here, so none is shown;")
 
 
 MINE = """
@@ -397,16 +548,31 @@ def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
 
 def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"against is 'gpt-2'; it must be one of llama-3\.2-3b, "):
-        Setup.model_validate({"against": "gpt-2"})
+        Setup.of({"against": "gpt-2"})
     with pytest.raises(ParameterError, match="per_domain is 0; it must be a whole number of at least 1"):
-        Setup(per_domain=0)
+        Setup.of({"per_domain": 0})
+    with pytest.raises(ParameterError, match="no setting 'bata'"):
+        Setup.of({"bata": 0.1})
+    for left_out, words in (
+        ({"questions": "mine.jsonl"}, "tables are about benchmarks"),
+        ({"method": "secl-paper"}, "leave the method 'secl-paper' out"),
+        ({"engine": "openai", "endpoint": ("http://localhost:1",)}, "leave engine and endpoint out"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            Setup.of(left_out)
+    always = Setup.of({"benchmarks": ("capitals",), "gate": "always"})
     with pytest.raises(ParameterError, match=r"the run 'burst 20' of the table 'hyperparameters': the gate 'always'"):
-        Reproduction.plan(find(["hyperparameters"]), Setup(benchmarks=("capitals",), gate="always"), tmp_path)
+        Reproduction.plan(find(["hyperparameters"]), always, tmp_path)
+    with pytest.raises(ParameterError, match=r"the run 'secl' of the table 'main': the gate 'always' has no burst"):
+        Reproduction.plan(find(["main"]), Setup.of({**SHORT, "gate": "always", "burst": 3}), tmp_path)
+    with pytest.raises(ParameterError, match=r"sampled names 'mmlu', which is no benchmark of this stream"):
+        Reproduction.plan(find(["main"]), Setup.of({**SHORT, "sampled": ("mmlu",)}), tmp_path)
 
 
 def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None:
     assert set(read_paper().models) <= set(PRESETS)
     assert list(get_args(PaperModel)) == list(read_paper().models)
+    assert {name: PRESETS[name].tau for name in read_paper().tau} == read_paper().tau
 
 
 def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ DEFAULTS = {
     # question is a new shape. By default 1024 are kept, and as many again by every thread.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
     "LRU_CACHE_CAPACITY": "128",
+    # On a GPU the same product rounds the same way each time, also where several streams compute.
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }
-"""Environment variables and their values: of the OpenMP runtime, of oneDNN, and of torch's own cache in front of it."""
+"""Environment variables and their values: of OpenMP, of oneDNN, of torch's own cache in front of it, and of cuBLAS."""
 
 THREADS = "OMP_NUM_THREADS"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from secl.cli.app import app, console, fail, progress_bar
+from secl.cli.app import Flag, app, console, fail, progress_bar
+from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
 from secl.settings import FLAT
 from secl_paper.setup import Setup
 
@@ -18,27 +19,64 @@ if TYPE_CHECKING:
 
 
 @app.command
-def reproduce(*table: str, setup: Annotated[Setup | None, FLAT] = None, out: Path = Path("runs/reproduce")) -> None:
+def reproduce(
+    *table: str,
+    setup: Annotated[Setup | None, FLAT] = None,
+    out: Path = Path("runs/reproduce"),
+    on: str = HERE,
+    workers: int | None = None,
+    dry_run: Annotated[bool, Flag] = False,
+) -> None:
     """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference.
+
+    Settings that are not given are the paper's, its benchmarks with 500 questions each among them. What a table varies
+    is its own.
 
     Args:
         table: Tables by name, or Python files with your own; all if none is named.
         out: Folder of runs and tables; what is finished there is not repeated.
+        on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
+        workers: Processes at work at a time, on Ray; 2 by default, or what the cluster has.
+        dry_run: Only show what would run.
     """
     from secl_paper.reproduce import Reproduction, find
 
+    check_place(on, workers)
     reproduction = Reproduction.plan(find(table), setup or Setup(), out)
+    if dry_run:
+        _show_plan(reproduction)
+        return
     try:
+        if on != HERE and (missing := reproduction.missing):
+            perform(missing, on, workers)
         _show(reproduction)
     except KeyboardInterrupt:
         fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
 
 
+def _show_plan(reproduction: Reproduction) -> None:
+    """What would run, how far each run is, and what it would be compared with."""
+    from secl.reports.formatting import counted
+    from secl.runs.sweep import question_counts
+    from secl_paper.paper import read_paper
+
+    screen, missing, compared = console(), reproduction.missing, reproduction.compared
+    print_whole(overview(reproduction.runs), screen)
+    runs, tables = counted(len(reproduction.runs), "run"), counted(len(reproduction.tables), "table")
+    questions = counted(sum(question_counts(missing).values()), "question")
+    column = "no column of the paper" if compared.name is None else f"the paper's {read_paper().models[compared.name]}"
+    screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} to ask")
+    screen.print(f"beside {column}: {compared.why}", soft_wrap=True)
+
+
 def _show(reproduction: Reproduction) -> None:
     """Print every table when it is ready, under it what is being asked."""
-    screen, missing = console(), reproduction.missing()
+    from secl.reports.formatting import counted
+    from secl.runs.sweep import question_counts
+
+    screen, missing = console(), question_counts(reproduction.missing)
     with progress_bar(screen, hidden=not missing) as bar:
-        overall = bar.add_task(f"{len(missing)} runs", total=sum(missing.values()))
+        overall = bar.add_task(counted(len(missing), "run"), total=sum(missing.values()))
         current = bar.add_task("", total=None)
         done_of: dict[str, int] = {}
 
@@ -59,5 +97,5 @@ def _print(table: FilledTable, screen: Console) -> None:
     for part in screen_tables(table, screen.width):
         screen.print(part)
     for note in table.notes:
-        screen.print(note, style="dim")
+        screen.print(note, style="dim", soft_wrap=True)
     screen.print()

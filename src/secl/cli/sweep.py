@@ -39,26 +39,35 @@ def sweep(
     """
     from secl.runs.sweep import is_finished, plan, read_sweep
 
-    if on not in (HERE, RAY) and not on.startswith("ray://"):
-        raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
-    if on == HERE and workers is not None:
-        raise ParameterError("--workers is a setting of Ray; add --on ray or leave it away.")
+    check_place(on, workers)
     jobs = plan(read_sweep(recipe), out)
     screen = console()
-    _print(overview(jobs), screen)
+    print_whole(overview(jobs), screen)
     unfinished = [job for job in jobs if not is_finished(job)]
     screen.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished, in {out}", soft_wrap=True)
     if dry_run:
         return
     try:
         if unfinished:
-            _perform(unfinished, on, workers)
+            perform(unfinished, on, workers)
     except KeyboardInterrupt:
         done = sum(map(is_finished, jobs))
         afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
         fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on{afresh}.")
-    _print(comparison(jobs), screen)
+    print_whole(comparison(jobs), screen)
     screen.print(f"run folders: {out}/", soft_wrap=True)
+
+
+def check_place(on: str, workers: int | None) -> None:
+    """Check where runs are to be done.
+
+    Raises:
+        ParameterError: nowhere, or a number of workers without Ray.
+    """
+    if on not in (HERE, RAY) and not on.startswith("ray://"):
+        raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
+    if on == HERE and workers is not None:
+        raise ParameterError("--workers is a setting of Ray; add --on ray or leave it away.")
 
 
 def overview(jobs: Sequence[Job]) -> Table:
@@ -131,7 +140,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _print(table: Table, screen: Any) -> None:
+def print_whole(table: Table, screen: Any) -> None:
     """Print a table as wide as it is: a folder name in two pieces can be neither copied nor searched for."""
     from rich.measure import Measurement
 
@@ -139,7 +148,7 @@ def _print(table: Table, screen: Any) -> None:
     screen.print(table, soft_wrap=True)
 
 
-def _perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
+def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
     from secl.cli.progress import follow
     from secl.runs.ray_sweep import run_on_ray

@@ -1,0 +1,99 @@
+"""How many GPU-hours the tables of the paper take, from the tokens of two recorded runs over its four benchmarks.
+
+    STREAM="--benchmarks gsm8k,mmlu,arc,truthfulqa --per-domain 8 --data DIR"
+    secl run --method baselines $STREAM --out runs/baselines
+    secl run --method secl-paper --gate always $STREAM --out runs/always
+    python -m benchmarks.hours runs/baselines runs/always --data DIR [--flops 312e12] [--reached 0.1]
+
+A token costs 2 operations for each parameter of a model; a ledger counts a layer that it skips as nothing, and a
+backward pass as two forward ones. What a model's tokens are is taken from the recorded model: others cut texts a
+little otherwise, and adapt another share of their layers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from secl.records import Record
+from secl.runs.settings import RunSettings
+from secl.runs.store import Store
+from secl_paper.paper import read_paper
+from secl_paper.reproduce import Reproduction
+from secl_paper.setup import Setup
+from secl_paper.tables import TABLES
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens through the whole network for a question, on average.
+
+    Attributes:
+        answer: for the frozen and the adapted reply.
+        lesson: for P(True), its distractors and the update, inside a burst.
+        baselines: for everything that the method baselines asks.
+    """
+
+    answer: float
+    lesson: float
+    baselines: float
+
+    @classmethod
+    def of(cls, baselines: list[Record], always: list[Record]) -> Tokens:
+        """Those of a run of the method baselines and of one that may learn from every question."""
+        ledgers = [record.ledger for record in always]
+        answer = fmean(ledger.answering + ledger.adapting for ledger in ledgers)
+        return cls(
+            answer=answer,
+            lesson=fmean(ledger.total for ledger in ledgers) - answer,
+            baselines=fmean(record.ledger.total for record in baselines),
+        )
+
+    def spent(self, settings: RunSettings) -> tuple[float, float]:
+        """The least and the most tokens of a run: no question of it is in a burst, or all are."""
+        questions = sum(int(name.partition(":")[2]) for name in settings.stream.benchmarks)
+        if settings.method == "baselines":
+            return questions * self.baselines, questions * self.baselines
+        everywhere = questions * (self.answer + self.lesson)
+        always = settings.gate.name == "always" or settings.complete_loop.evidence_on == "always"
+        return (everywhere if always else questions * self.answer), everywhere
+
+
+def hours(tokens: float, parameters: float, speed: float) -> float:
+    """Hours of a device that does `speed` operations a second.
+
+    >>> round(hours(1e8, 3.2e9, 3e13), 1)
+    5.9
+    """
+    return 2 * parameters * tokens / speed / 3600
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("baselines", type=Path, help="a run of the method baselines")
+    parser.add_argument("always", type=Path, help="a run of the method secl-paper with the gate always")
+    parser.add_argument("--data", help="folder with the official benchmark files")
+    parser.add_argument("--flops", type=float, default=312e12, help="operations a second that the device is sold with")
+    parser.add_argument("--reached", type=float, default=0.1, help="share of them that is reached")
+    options = parser.parse_args()
+    records = []
+    for folder in (options.baselines, options.always):
+        with Store(folder) as store:
+            records.append(list(store.records()))
+    tokens = Tokens.of(*records)
+    print(f"tokens a question: {tokens.answer:.0f} to answer, {tokens.lesson:.0f} more in a burst, "
+          f"{tokens.baselines:.0f} for the baselines")  # fmt: skip
+    sizes = {name: row["LoRA"]["model_parameters"] for name, row in read_paper().tables["lora"].numbers.items()}
+    for name, parameters in sizes.items():
+        plan = Reproduction.plan(TABLES, Setup.of({"model": name, "data": options.data}), Path("nowhere"))
+        spent = [tokens.spent(job.settings) for job in plan.runs]
+        least, most = (sum(each) for each in zip(*spent, strict=True))
+        low, high = (hours(total, parameters, options.flops * options.reached) for total in (least, most))
+        print(f"{name:14} {len(spent)} runs, {least / 1e6:.0f} to {most / 1e6:.0f} million tokens, "
+              f"{low:.1f} to {high:.1f} hours, weights {2 * parameters / 2**30:.1f} GiB in bf16")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

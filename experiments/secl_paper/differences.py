@@ -1,0 +1,168 @@
+"""What about a table is not as in the paper: its column, questions, settings, judge and precision, in sentences.
+
+Settings are found by comparing those of every run with what the run has in the paper, so that none can be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from secl.data.benchmarks import QuizBenchmark, find_benchmark
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings, said
+from secl.setting_groups import FLAT_NAMES
+from secl_paper.compare import FinishedRun
+from secl_paper.layout import Row, Run, Table
+from secl_paper.paper import PaperTable, read_paper
+from secl_paper.recognition import Counterpart
+from secl_paper.runs import OPEN_FORM, benchmarks_of, settings_of
+from secl_paper.setup import STREAM, Setup
+
+APART = ("model", "benchmarks", "per_domain", "dtype", "tau", "nli", *MACHINE_SETTINGS)
+"""Settings that have sentences of their own, or say where a run happens."""
+
+DINCO = ("dinco", "dinco_greedy")
+"""Estimators that ask whether one answer implies or excludes another."""
+
+
+Settings = Mapping[Run, RunSettings]
+"""What the runs of a table were done with."""
+
+
+def differences(
+    table: Table, setup: Setup, compared: Counterpart, settings: Settings, runs: Mapping[Run, FinishedRun]
+) -> list[str]:
+    """Everything that a reader must know about a table before comparing it with the paper's.
+
+    Args:
+        table: of the paper, or ours.
+        setup: that it was made under.
+        compared: the paper's model whose column stands beside ours.
+        settings: of its runs.
+        runs: what they gave.
+    """
+    paper = read_paper().table(table)
+    return [
+        *_column(paper, setup, compared),
+        *_questions(table, paper, setup, compared),
+        *_settings(table, setup, compared, settings, runs),
+        *_kept(table, setup),
+        *_judge(table, settings),
+        *_precision(runs),
+    ]
+
+
+def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
+    """Which column of the paper is shown, and why."""
+    if paper is None:
+        return []
+    models = read_paper().models
+    if compared.name is not None and compared.name in paper.numbers:
+        return [f"The paper's column is {models[compared.name]}: {compared.why}."]
+    whom = f"{models[compared.name]} here" if compared.name else f"{_own_name(setup)} ({compared.why})"
+    return [
+        f"The paper has no column for {whom}, so none is shown; --against compares with one that it has "
+        f"({', '.join(paper.numbers)})."
+    ]
+
+
+def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
+    """How many questions there are of what, and in the paper."""
+    counts = _counts(benchmarks_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
+    ours, names = _own_name(setup), ", ".join(setup.names)
+    if paper is None or compared.name is None or compared.name not in paper.numbers:
+        return [f"These numbers are {ours} with {counts} questions per domain of {names}."] if table.runs else []
+    if paper.per_domain is None:
+        return []
+    notes = [
+        f"The paper ran {read_paper().models[compared.name]} with {paper.per_domain:,} questions per domain; "
+        f"these numbers are {ours} with {counts}."
+    ]
+    if setup.names != STREAM:
+        quiz = [name for name in setup.names if isinstance(find_benchmark(name), QuizBenchmark)]
+        built_in = f" ({', '.join(quiz)}: the built-in quiz)" if quiz else ""
+        notes.append(f"The stream is {names}{built_in} in place of the paper's {', '.join(STREAM)}.")
+    if any(run.open_ended for run in table.runs) and not set(setup.names) & set(OPEN_FORM):
+        notes.append("No benchmark of this stream has an open-ended form, so it is asked as it is.")
+    return notes
+
+
+def _settings(
+    table: Table, setup: Setup, compared: Counterpart, settings: Settings, runs: Mapping[Run, FinishedRun]
+) -> list[str]:
+    """Settings that the paper's run has otherwise."""
+    papers = Setup.of({name: value for name, value in setup.given().items() if name in APART})
+    found: dict[str, str] = {}
+    for run in table.runs:
+        theirs, ours = RunSettings.of(settings_of(run, papers)), settings[run]
+        found |= _unlike(theirs.flat(), ours.flat())
+    taus = {run.tau for run in runs.values()}
+    papers_tau = read_paper().tau.get(compared.name or "")
+    if taus - {papers_tau}:
+        own = " and ".join(f"{tau:g}" for tau in sorted(taus))
+        found["tau"] = f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})"
+    if not found:
+        return []
+    return [f"Settings that are not the paper's, with its own in brackets: {', '.join(found.values())}."]
+
+
+def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that differ, as "alpha 0.3 (0.5)"; of another gate its name, and what was set of it."""
+    left_out = set(APART)
+    if theirs["gate"] != ours["gate"]:
+        left_out |= {name for name, path in FLAT_NAMES.items() if path[0] == "gate" and ours[name] is None}
+    return {
+        name: f"{name} {said(name, ours[name])} ({said(name, theirs[name])})"
+        for name in ours
+        if name not in left_out and ours[name] != theirs[name]
+    }
+
+
+def _kept(table: Table, setup: Setup) -> list[str]:
+    """Given settings that some rows do not have, because they are about other values of them."""
+    kept = []
+    for name, value in setup.given().items():
+        rows = [row.name for row in table.rows if name not in APART[:3] and _names_another(row, name, value)]
+        if rows:
+            kept.append(f"{name} {said(name, value)} not in {', '.join(rows)}")
+    return [f"Given, but set by the table itself: {'; '.join(kept)}."] if kept else []
+
+
+def _names_another(row: Row, name: str, value: Any) -> bool:
+    own = row.tau if name == "tau" else row.formula if name == "formula" else None
+    values = [run.changes[name] for run in row.runs if name in run.changes]
+    return any(each != value for each in (*values, *([] if own is None else [own])))
+
+
+def _judge(table: Table, settings: Settings) -> list[str]:
+    """What told DINCO which answers imply or exclude each other."""
+    judges = {settings[run].evidence.nli for row in table.rows if row.estimator in DINCO for run in row.runs}
+    return [
+        "DINCO was judged by the answering model itself; the paper used an NLI model (--nli NAME)."
+        if judge is None
+        else f"DINCO was judged by the NLI model {judge}; the paper does not name its own."
+        for judge in judges
+    ]
+
+
+def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
+    """What the network computed in, about which the paper says nothing."""
+    environments = [run.environment for run in runs.values() if "dtype" in run.environment]
+    bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments)
+    return [f"The network computed in {' and in '.join(bodies)}; the paper does not say in what."] if bodies else []
+
+
+def _own_name(setup: Setup) -> str:
+    return Path(setup.model.name).name
+
+
+def _counts(stream: Sequence[str]) -> str:
+    """How many questions per domain, in words.
+
+    >>> _counts(("arc:20", "mmlu:20")), _counts(("arc:20", "truthfulqa:17"))
+    ('20', '20 (arc), 17 (truthfulqa)')
+    """
+    parts = [name.partition(":") for name in stream]
+    counts = {count for _, _, count in parts}
+    return f"{int(counts.pop()):,}" if len(counts) == 1 else ", ".join(f"{count} ({name})" for name, _, count in parts)

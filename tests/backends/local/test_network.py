@@ -104,13 +104,6 @@ def test_the_plain_path_also_computes_the_rows_of_interest_in_float32() -> None:
     assert torch.equal(network.head.rows(states, rows), states.float() @ model.lm_head.weight[rows].float().T)
 
 
-def test_a_prompt_longer_than_the_attention_window_is_refused() -> None:
-    model = tiny_model("gemma2", sliding_window=4)
-    network = SharedNetwork(model, Adapter(model, (2, 3), ("q_proj", "v_proj")), 2)
-    with pytest.raises(Exception, match="attention window"):
-        network.run([[5, 6, 7, 8, 9, 10]])
-
-
 def test_the_rows_of_interest_come_from_a_float32_head_also_for_a_bf16_body() -> None:
     model = tiny_model("llama").to(torch.bfloat16)
     network = SharedNetwork(model, Adapter(model, (3,), ("q_proj", "v_proj")), 3)

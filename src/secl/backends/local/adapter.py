@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from secl.backends.local.model_parts import layers_of
 from secl.backends.local.placement import weights_at_hand
 from secl.backends.local.quantisation import keep_gradients
+from secl.backends.local.text_model import decoder_of
 from secl.errors import ModelError, ParameterError
 
 FIRST_MOMENT, SECOND_MOMENT, STEP = "exp_avg", "exp_avg_sq", "step"
@@ -91,6 +92,7 @@ class Adapter:
             lora_alpha=alpha,
             target_modules=list(modules),
             layers_to_transform=list(layers),
+            exclude_modules=_elsewhere(model, modules),
             lora_dropout=0.0,
             bias="none",
             task_type="CAUSAL_LM",
@@ -223,6 +225,15 @@ class Adapter:
             tensor = tensors.get(name)
             if tensor is None or tensor.shape != parameter.shape:
                 raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+
+
+def _elsewhere(model: Any, modules: Sequence[str]) -> str | None:
+    """A pattern for all that is not in the text model of a multimodal one, where modules of these names are, too."""
+    text = decoder_of(model)
+    prefix = next(name for name, module in model.named_modules() if module is text)
+    inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
+    others = [name for name, _ in model.named_modules() if name.endswith(tuple(modules)) and not inside.match(name)]
+    return rf"(?!{inside.pattern}).*" if others else None
 
 
 def _adapted(model: Any, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:

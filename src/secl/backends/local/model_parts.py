@@ -9,6 +9,7 @@ import torch
 from accelerate.utils import align_module_device
 from torch import Tensor, nn
 
+from secl.backends.local.text_model import decoder_of, text_config
 from secl.errors import ModelError
 
 FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
@@ -36,10 +37,12 @@ class LinearHead:
     Attributes:
         module: hidden states to logits.
         softcap: the bound of a soft cap on the logits (Gemma 2), or None.
+        scale: what the logits are multiplied by before that (Granite, Cohere).
     """
 
     module: nn.Module
     softcap: float | None
+    scale: float = 1.0
 
     @classmethod
     def of(cls, model: Any) -> LinearHead:
@@ -51,7 +54,9 @@ class LinearHead:
         module = model.get_output_embeddings()
         if module is None:
             raise ModelError(f"{type(model).__name__} has no output embedding.")
-        return cls(module, getattr(model.config, "final_logit_softcapping", None))
+        config = text_config(model.config)
+        scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+        return cls(module, getattr(config, "final_logit_softcapping", None), scale)
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
         module: Any = self.module
@@ -60,14 +65,16 @@ class LinearHead:
             logits = hidden.to(ids.device).float() @ module.weight[ids].float().T
             if getattr(module, "bias", None) is not None:
                 logits = logits + module.bias[ids].float()
-        return self._cap(logits).to(hidden.device)
+        return self._finished(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        logits = self._cap(self.module(hidden).float()).to(hidden.device)
+        logits = self._finished(self.module(hidden).float()).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
 
-    def _cap(self, logits: Tensor) -> Tensor:
+    def _finished(self, logits: Tensor) -> Tensor:
+        if self.scale != 1:
+            logits = logits * self.scale
         return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
 
 
@@ -103,9 +110,8 @@ class Layout:
         Raises:
             ModelError: no list of layers or no final norm could be found.
         """
-        decoder: Any = getattr(model, model.base_model_prefix, None)
-        decoder = getattr(decoder, "decoder", decoder)
-        lists = [m for m in decoder.children() if isinstance(m, nn.ModuleList)] if decoder is not None else []
+        decoder = decoder_of(model)
+        lists = [m for m in decoder.children() if isinstance(m, nn.ModuleList)]
         norms = [getattr(decoder, name) for name in FINAL_NORMS if hasattr(decoder, name)]
         if not lists or not norms:
             raise ModelError(f"the layout of {type(model).__name__} is not known.")

@@ -15,7 +15,7 @@ from secl.errors import ModelError
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 """Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
 
-BLOCK_MASK = "block_mask"
+BLOCK_MASKS = "block_masks"
 """The layer argument that `secl.backends.local.fast.tree_attention` reads."""
 
 
@@ -50,7 +50,7 @@ def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     """The arguments of a layer for the tokens `rows` alone."""
     restricted: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASK not in arguments:
+        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASKS not in arguments:
             restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
         elif name in PER_TOKEN:
             restricted[name] = _each(partial(_rows_of, rows=rows), value)

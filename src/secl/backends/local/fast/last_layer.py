@@ -61,6 +61,8 @@ class LastLayerSlicer:
     def _put_back(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
         if self._rows is None:
             return None
+        if isinstance(out, tuple):  # a mixture of experts also says which of them it took
+            return (self._put_back(_module, _args, out[0]), *out[1:])
         if not isinstance(out, Tensor) or out.ndim != 3:
             raise ModelError("its last layer cannot be narrowed to some tokens.")
         # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that

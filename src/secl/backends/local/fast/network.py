@@ -13,9 +13,6 @@ from torch import Tensor
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.model_parts import Head
 
-UNLIMITED = 1 << 30
-"""Stands for no limit on the length of a sequence."""
-
 Nodes = NDArray[np.int64]
 """Numbers of nodes of a prefix tree, which are the rows of its hidden states."""
 
@@ -63,14 +60,10 @@ class Network(Protocol):
 
     Attributes:
         head: from hidden states to logits.
-        window: most tokens that a sequence may have.
     """
 
     @property
     def head(self) -> Head: ...
-
-    @property
-    def window(self) -> int: ...
 
     def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
         """One forward pass of the frozen model."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from secl.backends.local.fast.network import UNLIMITED, Nodes, Replay, Switch
+from secl.backends.local.fast.network import Nodes, Replay, Switch
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.model_parts import AsLogits, LinearHead
 from secl.backends.local.placement import compute_device
@@ -24,8 +24,6 @@ class PlainNetwork:
         switch: of its adapter.
         head: reads the hidden states, or logits where a model computes them in a way of its own.
     """
-
-    window = UNLIMITED
 
     def __init__(self, model: Any, switch: Switch, head: LinearHead | AsLogits) -> None:
         self.model = model

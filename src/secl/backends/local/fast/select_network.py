@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,10 @@ from torch import Tensor
 from secl.backends.local.fast.network import Network, Pass, Switch
 from secl.backends.local.fast.plain_network import PlainNetwork
 from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.windows import short_windows
 from secl.backends.local.model_parts import AsLogits, LinearHead
 from secl.backends.local.placement import compute_device
+from secl.backends.local.text_model import decoder_of
 from secl.errors import ModelError
 
 TOLERANCE = 0.05
@@ -30,10 +33,13 @@ class Trial:
         branches: two sequences of one length with a common first half: a mask or positions that mix them up change the
             logits of one of them.
         logits: behind each of their tokens, (2, length, vocabulary).
+        config: of the text model, whose windows are short in the trial: local layers must see as little of the tree as
+            of a text.
     """
 
     branches: list[list[int]]
     logits: Tensor
+    config: Any
 
     @classmethod
     @torch.no_grad()
@@ -41,8 +47,18 @@ class Trial:
         """Let a model read a sample of tokens."""
         half = list(sample[: len(sample) // 2])
         branches = [list(sample[: 2 * len(half)]), half * 2]
-        logits = model(input_ids=torch.tensor(branches, device=compute_device(model)), use_cache=False).logits
-        return cls(branches, logits)
+        config = decoder_of(model).config
+        with short_windows(config, _window(branches)):
+            logits = model(input_ids=torch.tensor(branches, device=compute_device(model)), use_cache=False).logits
+        return cls(branches, logits, config)
+
+    def windows(self) -> AbstractContextManager[None]:
+        """Within the block the model sees what it saw in the trial."""
+        return short_windows(self.config, _window(self.branches))
+
+
+def _window(branches: Sequence[Sequence[int]]) -> int:
+    return max(2, len(branches[0]) // 4)
 
 
 def check_usable(name: str, trial: Trial) -> None:
@@ -61,6 +77,11 @@ def check_usable(name: str, trial: Trial) -> None:
 
 def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
     """The fastest path that reproduces what the model computed in its trial; the plain path with a warning."""
+    with trial.windows():
+        return _fastest(model, switch, first, trial)
+
+
+def _fastest(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
     reason = ""
     # The fast path rests on how transformers builds its layers, which differs from family to family and changes from
     # release to release. So no list of families decides, but a comparison with the model itself, part by part.
@@ -73,13 +94,13 @@ def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
                 return network
             reason = f"replayed logits differ by {error:.2f} standard deviations."
         except (ModelError, TypeError, AttributeError, ValueError, RuntimeError, KeyError, IndexError) as problem:
-            reason = str(problem)
+            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
         if network is not None:
             network.close()
     warnings.warn(
         f"{type(model).__name__} runs on the slow plain path, every pass through the whole network: {reason}",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     plain = PlainNetwork(model, switch, LinearHead.of(model))
     return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, switch, AsLogits())

@@ -11,10 +11,10 @@ prompts keeps its keys and values, and grows: of the longer sequences only what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,14 +22,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Cache, DynamicCache
 
-from secl.backends.local.fast.captured import BLOCK_MASK, Captured
+from secl.backends.local.fast.captured import BLOCK_MASKS, Captured
 from secl.backends.local.fast.last_layer import LastLayerSlicer
-from secl.backends.local.fast.network import UNLIMITED, Nodes, Replay, Switch
+from secl.backends.local.fast.network import Nodes, Replay, Switch
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
+from secl.backends.local.fast.windows import layer_kinds, seen_in
 from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
+
+M = TypeVar("M")
 
 
 class SharedNetwork:
@@ -51,15 +54,17 @@ class SharedNetwork:
     def __init__(
         self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True, grows: bool = True
     ) -> None:
-        self.config = model.config
         self.layout = Layout.find(model)
+        self.config: Any = self.layout.decoder.config
+        if getattr(self.config, "attn_temperature_tuning", False):
+            raise ModelError("its layers without rotation count positions along the row, and a tree has branches.")
         self.head = LinearHead.of(model)
         self.switch = switch
         self.top = list(self.layout.layers)[first:]
         self.top_share = len(self.top) / len(self.layout.layers)
         self.device = compute_device(model)
         self.dtype = model.dtype
-        self.window = _sliding_window(model.config)
+        self.kinds = layer_kinds(self.config)
         self.sparse = sparse and self.device.type == "cpu"
         self.grows = grows and self.sparse
         self.last_layer = LastLayerSlicer(self.top[-1]) if narrow else None
@@ -135,11 +140,6 @@ class SharedNetwork:
         Returns:
             which nodes see which (T, T); and of the nodes that went through, final states (N, d) and what was captured.
         """
-        if int(trie.depths.max()) >= self.window:
-            raise ModelError(
-                f"a prompt of {int(trie.depths.max()) + 1} tokens is longer than the attention window of the model "
-                f"({self.window}); shorten the question."
-            )
         # The tree is a batch of one row. Neighbours in the row may be on different branches: the mask keeps them
         # apart, and a token's position is its depth, so that rotary embeddings see the sequence and not the row.
         tokens = torch.from_numpy(trie.tokens[known:])[None].to(self.device)
@@ -163,14 +163,38 @@ class SharedNetwork:
         """The arguments that tell attention which tokens see which."""
         if self.sparse:
             # A mask of four dimensions is passed on as it is; transformers would make a causal one in place of None.
-            return {"attention_mask": torch.zeros(1, 1, 1, 1), BLOCK_MASK: BlockMask(visible)}
+            masks = self.block_masks(visible, trie.depths)
+            return {"attention_mask": torch.zeros(1, 1, 1, 1), BLOCK_MASKS: masks}
         if trie.is_chain:
-            # A single sequence: the usual causal mask is right, and kernels are faster without an explicit one.
+            # A single sequence: the usual causal masks are right, and kernels are faster without an explicit one.
             return {"attention_mask": None}
-        hidden_from = torch.from_numpy(~visible).to(self.device)
+        dense = self._masks(self._dense, visible, trie.depths)
+        one = dense[self.kinds[0]]
+        # A model with layers of several kinds takes a mask for each.
+        return {"attention_mask": one if all(each is one for each in dense.values()) else dense}
+
+    def block_masks(
+        self, visible: NDArray[np.bool_], depths: NDArray[np.int64], asked: Nodes | None = None
+    ) -> list[BlockMask]:
+        """The mask of each layer; in the last one only the tokens `asked` have queries."""
+        of_kind = self._masks(BlockMask, visible, depths)
+        masks = [of_kind[kind] for kind in self.kinds]
+        return masks if asked is None else [*masks[:-1], BlockMask(masks[-1].visible, asked)]
+
+    def _masks(
+        self, make: Callable[[NDArray[np.bool_]], M], visible: NDArray[np.bool_], depths: NDArray[np.int64]
+    ) -> dict[str, M]:
+        """A mask for each kind of layer; kinds that see the same share one."""
+        seen = {kind: seen_in(kind, self.config, visible, depths) for kind in dict.fromkeys(self.kinds)}
+        made = {id(each): make(each) for each in seen.values()}
+        return {kind: made[id(each)] for kind, each in seen.items()}
+
+    def _dense(self, seen: NDArray[np.bool_]) -> Tensor:
+        """A mask (1, 1, N, T) to be added to scores."""
+        hidden_from = torch.from_numpy(~seen).to(self.device)
         mask = torch.zeros(hidden_from.shape, dtype=self.dtype, device=self.device)
         # The smallest number and not -inf, with which a row of nothing but hidden tokens would become nan.
-        return {"attention_mask": mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]}
+        return mask.masked_fill_(hidden_from, torch.finfo(self.dtype).min)[None, None]
 
     def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
@@ -250,19 +274,10 @@ class SharedPass:
         rows = torch.from_numpy(needed).to(self.states.device)
         hidden, arguments = self.captured.cut(rows)
         if self.network.sparse:
-            mask = BlockMask(self.visible[np.ix_(needed, needed)])
+            # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
+            asked = None if self.network.last_layer is None else requested
+            masks = self.network.block_masks(self.visible[np.ix_(needed, needed)], self.trie.depths[needed], asked)
             for kwargs in arguments:
-                kwargs[BLOCK_MASK] = mask
-            if self.network.last_layer is not None:
-                # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
-                arguments[-1][BLOCK_MASK] = BlockMask(mask.visible, requested)
+                kwargs[BLOCK_MASKS] = masks
         cost = len(needed) * self.network.top_share
         return Replay(cost, lambda: self.network.replay(hidden, arguments, requested_rows)[order_rows])
-
-
-def _sliding_window(config: Any) -> int:
-    """Tokens that every layer sees; beyond them the tree mask would show a windowed layer too much."""
-    kinds = getattr(config, "layer_types", None) or []
-    window = getattr(config, "sliding_window", None)
-    # Some configurations name a window that no layer uses.
-    return window if window is not None and (not kinds or "sliding_attention" in kinds) else UNLIMITED

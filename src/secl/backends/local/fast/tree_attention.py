@@ -7,7 +7,7 @@ is multiplied with the union of what its tokens can see. Scores and their softma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,13 @@ def _as_index(numbers: NDArray[np.int64]) -> Tensor | slice:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, scaling: float, softcap: float | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: BlockMask,
+    scaling: float,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Attention within one row of tokens.
 
@@ -82,6 +88,7 @@ def attend(
         mask: of the T tokens.
         scaling: of the scores.
         softcap: bound that the scores are squeezed under, where the model has one (Gemma 2).
+        sinks: (H,) score of a token of nothing that each head may look at as well (gpt-oss).
 
     Returns:
         (1, T, H, d).
@@ -99,8 +106,13 @@ def attend(
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         scores = scores.view(heads, count, -1) + block.bias
+        if sinks is None:
+            weights = scores.softmax(-1)
+        else:
+            sink = sinks.to(precise)[:, None, None].expand(heads, count, 1)
+            weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
         # Only the weighted sum of the values is computed in the precision of the body.
-        weights = scores.softmax(-1).to(values.dtype).view(groups, -1, scores.shape[-1])
+        weights = weights.to(values.dtype).reshape(groups, -1, scores.shape[-1])
         outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
     out = torch.cat(outputs)
     if not mask.complete:
@@ -111,19 +123,21 @@ def attend(
 
 
 def _interface(
-    _module: nn.Module,
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     _mask: Tensor | None,
     *,
     scaling: float,
-    block_mask: BlockMask,
+    block_masks: Sequence[BlockMask],
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **_unused: Any,
 ) -> tuple[Tensor, None]:
-    """How transformers calls an attention; what a token may see is in `block_mask`, so the dense mask is not needed."""
-    return attend(query, key, value, block_mask, scaling, softcap), None
+    """How transformers calls an attention; `block_masks`, one of each layer, say what a token may see."""
+    layer: Any = module
+    return attend(query, key, value, block_masks[layer.layer_idx], scaling, softcap, s_aux), None
 
 
 AttentionInterface.register(NAME, _interface)
@@ -131,7 +145,7 @@ AttentionInterface.register(NAME, _interface)
 
 @contextmanager
 def tree_attention(config: Any) -> Iterator[None]:
-    """Within the block a model with this configuration attends as `block_mask`, an argument of its decoder, says."""
+    """Within the block a model with this configuration attends as `block_masks`, an argument of its decoder, says."""
     # transformers looks the name up at every call of a layer, so it can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME

@@ -27,6 +27,7 @@ from secl.given import GivenAnswer
 from secl.grading import answer_key
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import as_written, is_brief, read_answer
+from secl.prompts.thoughts import answers_alone
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.settings import AnswerWeights, PromptSettings, PTrueKind
@@ -95,6 +96,11 @@ class ChatModel(Shown, Generic[B]):
     def environment(self) -> dict[str, str | int]:
         """Where and how the model computes: device, precision, threads."""
         return self.backend.environment
+
+    @property
+    def described(self) -> str:
+        """Where its settings come from, what is adapted, and which path passes take, for people."""
+        return self.backend.learner.described
 
     @property
     def adapter_config(self) -> dict[str, Any]:
@@ -185,7 +191,9 @@ class ChatModel(Shown, Generic[B]):
                 f"the conversation takes {len(prompt)} tokens{wanted}, more than the {len(prompt) + max(0, room)} that "
                 "the model can read beside the question for its confidence; shorten it, or ask for fewer tokens."
             )
-        return self.backend.write_texts(prompt, replace(writing, max_tokens=min(room, writing.max_tokens or room)))
+        writing = replace(writing, max_tokens=min(room, writing.max_tokens or room))
+        pieces = self.backend.write_texts(prompt, writing)
+        return pieces if question.form == "completion" else answers_alone(pieces)
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""

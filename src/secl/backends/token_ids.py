@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -26,6 +29,11 @@ from secl.question import LETTERS, Question
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question to try a model on."""
 _DAY = date(2024, 7, 26)
+_NO_THOUGHTS = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
+"""What templates call their switch for thoughts; one that has none does not look at it."""
+_TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_ANY_ANSWER = "\ue000"
+"""An answer that is found again in a conversation."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class TokenIds:
             answer = render(tokenizer, answer_prompt(SAMPLE))
             judge = render(tokenizer, p_true_prompt(SAMPLE, "yes"))
         except jinja2.TemplateError as problem:
-            raise ModelError(f"the chat template of the model {name!r} does not work: {problem}.") from problem
+            raise template_error(name, problem) from problem
         digits = _last_tokens(tokenizer, answer + choice_with_confidence("A"), [str(digit) for digit in range(10)])
         if None in digits:
             raise ModelError(f"the tokenizer of the model {name!r} has no single token for each digit.")
@@ -95,15 +103,43 @@ class TokenIds:
         return self.encode(text + word)[:-1]
 
 
+def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
+    """What to say of a model whose chat template does not work."""
+    return ModelError(f"the chat template of the model {name!r} does not work: {problem}.")
+
+
 def render(tokenizer: Any, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
     if not prompt.turns:
         return _start(tokenizer) + prompt.prefill
     turns = [{"role": turn.role, "content": turn.text} for turn in prompt.history]
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
-    if prompt.system:
-        return _with_system(tokenizer, turns, prompt.system) + prompt.prefill
-    return _chat(tokenizer, turns) + prompt.prefill
+    text = _conversation(tokenizer, turns, prompt.system)
+    if len(prompt.turns) > 1:
+        text = _as_answered(tokenizer, text, turns[:-2], prompt.system)
+    return text + prompt.prefill
+
+
+def _conversation(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
+    return _with_system(tokenizer, turns, system) if system else _chat(tokenizer, turns)
+
+
+def _as_answered(tokenizer: Any, text: str, asked: list[dict[str, str]], system: str) -> str:
+    """A conversation in which the model's answer stands behind what it was written behind.
+
+    A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
+    become an earlier turn. An answer is read with the very tokens before it that it was written with.
+
+    Args:
+        text: of the conversation.
+        asked: its turns up to the question.
+    """
+    begun = _conversation(tokenizer, asked, system)
+    if text.startswith(begun):
+        return text
+    later = _conversation(tokenizer, [*asked, {"role": "assistant", "content": _ANY_ANSWER}, *asked[-1:]], system)
+    before = later.partition(_ANY_ANSWER)[0]
+    return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
 
 
 def _start(tokenizer: Any) -> str:
@@ -124,15 +160,24 @@ def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> st
 
 
 def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
-    # Some templates put today's date in; a fixed one keeps records the same from day to day.
     text: str = tokenizer.apply_chat_template(
         turns,
+        chat_template=_dated(tokenizer.get_chat_template()),
         tokenize=False,
         add_generation_prompt=True,
+        **_NO_THOUGHTS,
         date_string=_DAY.strftime("%d %b %Y"),
-        strftime_now=_DAY.strftime,
     )
     return text
+
+
+@lru_cache(maxsize=8)
+def _dated(template: str) -> str:
+    """A template with a fixed date where it puts in today's, so that records are the same from day to day.
+
+    transformers gives templates a clock and lets nobody replace it.
+    """
+    return _TODAY.sub(lambda match: json.dumps(_DAY.strftime(match[2])), template)
 
 
 def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from secl.grading import parse_number, write_number
+from secl.prompts.thoughts import without_thought
 from secl.question import Form
 
 MAX_WORDS = 12
@@ -25,6 +26,7 @@ def is_complete(text: str, form: Form) -> bool:
     """
     if form in ("text", "completion"):
         return False
+    text = without_thought(text)
     if "Confidence:" in text:
         return True
     if form == "number":
@@ -41,12 +43,15 @@ def _repeats(text: str) -> bool:
 
 
 def trim_answer(text: str, form: Form) -> str:
-    """The answer as written, without the confidence line and all that follows.
+    """The answer as written, without a thought before it, the confidence line and all that follows.
 
     >>> trim_answer(" Paris\\nConfidence: 9", "short")
     ' Paris'
     """
-    if form in ("text", "completion"):
+    if form == "completion":
+        return text
+    text = without_thought(text)
+    if form == "text":
         return text
     text = text.split("Confidence:")[0]
     if form == "number":

@@ -83,7 +83,10 @@ def models() -> None:
         for name, p in PRESETS.items()
     ]
     console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
-    console().print("Any other chat model: a hub id, a folder, or a GGUF file.")
+    console().print(
+        "Any other chat model, by hub id, folder or GGUF file, is adapted by inspection (docs/models.md).",
+        soft_wrap=True,
+    )
 
 
 @app.command

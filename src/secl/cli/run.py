@@ -12,6 +12,7 @@ from secl.setting_groups import SettingGroups, merged
 from secl.settings import FLAT
 
 if TYPE_CHECKING:
+    from secl.model import Model
     from secl.question import Question
     from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
@@ -121,6 +122,7 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
             run: Run = open_run()
     except KeyboardInterrupt:
         fail("stopped before the first question.")
+    describe(run.model)
     for note in run.notes:
         echo(f"warning: {note}", error=True)
     name_skipped(run.manifest.skipped)
@@ -135,6 +137,13 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
                 f"stopped after {len(run.records)} of {len(run.questions)} questions, all of them recorded; "
                 f"go on with: secl run --resume {folder}"
             )
+
+
+def describe(model: Model) -> None:
+    """Say which settings a model was given and which path it takes; of one that is elsewhere nothing is known."""
+    described = getattr(model, "described", None)
+    if described is not None:
+        echo(f"model {model.name}: {described}")
 
 
 def _watch(run: Run) -> None:

@@ -148,6 +148,9 @@ def serve(
                 service.learner.pause("at the start, by --pause")
             logging.basicConfig(stream=sys.stderr, format=LOG_LINE, level=logging.WARNING)
             logging.getLogger("secl").setLevel(log_level.upper())
+            described = getattr(service.model, "described", None)
+            if described is not None:
+                logging.getLogger("secl").info("model %s: %s", service.model.name, described)
             says = f"secl serves {service.model.name} at {url(listener)} (state in {service.state.folder})"
             answer_until_stopped(service, api_keys, http or HttpSettings(), listener, lambda: echo(says))
 

@@ -14,20 +14,26 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import BundlePass, passes
-from secl.backends.local.fast.network import UNLIMITED, Nodes, Pass
+from secl.backends.local.fast.network import Nodes, Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.guard import as_model_error
 from secl.backends.local.loading import Loaded
 from secl.backends.local.model_parts import Head, layers_of
 from secl.backends.local.placement import compute_device, described_devices
 from secl.backends.local.prefill import Prefill
+from secl.backends.local.presets import name_of
 from secl.backends.local.quantisation import described_weights
+from secl.backends.local.text_model import text_config
 from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
 from secl.prompts.templates import answer_prompt
 from secl.settings import AdapterSettings
 from secl.writing import Piece, Writing
+
+UNLIMITED = 1 << 30
+"""Stands for no limit on the tokens of a question, where a configuration names none."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,7 @@ class LocalBackend:
 
     Attributes:
         device: its home (`secl.backends.local.placement`).
+        preset: where the settings of the model come from (`secl.backends.local.presets.name_of`).
         network: the fast path through the model, or the plain one.
         writer: writes texts.
         distiller: trains the adapter.
@@ -140,7 +147,7 @@ class LocalBackend:
     def __init__(
         self, loaded: Loaded, settings: AdapterSettings, *, seed: int, max_batch_tokens: int | None = None
     ) -> None:
-        model, preset = loaded.model, loaded.preset
+        model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.name = loaded.name
         self.tau = preset.tau
         self.fingerprint = loaded.fingerprint
@@ -148,7 +155,7 @@ class LocalBackend:
         self.device = compute_device(model)
         self.max_batch_tokens = max_batch_tokens
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
-        layers = parse_layers(settings.layers or preset.layers, model.config.num_hidden_layers)
+        layers = parse_layers(settings.layers or preset.layers, config.num_hidden_layers)
         self.adapter = Adapter(
             model,
             layers,
@@ -160,7 +167,8 @@ class LocalBackend:
         )
         self.distiller = Distiller(settings.epochs, settings.beta, settings.loss_over)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
-        trial = Trial.of(model, sample)
+        with as_model_error(loaded.name):
+            trial = Trial.of(model, sample)
         check_usable(loaded.name, trial)
         self.network = connect(model, self.adapter, min(layers), trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
@@ -170,7 +178,8 @@ class LocalBackend:
         self.prefill: Prefill | None = None
         if isinstance(network, SharedNetwork) and network.grows and max_batch_tokens is None:
             self.prefill = Prefill(model, network)
-        self.limit = min(self.network.window, int(getattr(model.config, "max_position_embeddings", None) or UNLIMITED))
+        self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
+        self.preset = name_of(preset)
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
         self._rows = _Rows(self.network.head, special, self.device)
@@ -178,6 +187,16 @@ class LocalBackend:
     @property
     def learner(self) -> LocalBackend:
         return self
+
+    @property
+    def described(self) -> str:
+        """Which settings a model of this shape got, and which path it takes."""
+        layers = self.adapter.config.layers_to_transform
+        path = "fast" if isinstance(self.network, SharedNetwork) else "plain"
+        return (
+            f"{self.preset}: LoRA on {', '.join(sorted(self.adapter.config.target_modules))} of layers "
+            f"{layers[0]} to {layers[-1]}, tau {self.tau:g} by default; {path} path"
+        )
 
     @property
     def environment(self) -> dict[str, str | int]:

@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.placement import Placement, check_tied, twin
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.quantisation import check_quantisable, quantisation
+from secl.backends.local.text_model import text_config
+from secl.backends.local.thinking import answering_at_once
 from secl.errors import ModelError, ParameterError
 from secl.settings import Device, Dtype, Quantize
 
@@ -102,13 +104,13 @@ def load(
     with as_model_error(name), quiet():
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         config = transformers.AutoConfig.from_pretrained(str(source))
-        # Gemma 2 caps attention scores, which only the eager implementation does.
-        attention = "eager" if getattr(config, "attn_logit_softcapping", None) is not None else "sdpa"
+        # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
+        attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
         # Weights in few bits are made where they compute, and stay there.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
         places = place.layers or ({"": str(place.device)} if in_bits else None)
-        model, report = AutoModelForCausalLM.from_pretrained(
+        model, report = text_class(name, config).from_pretrained(
             str(source),
             dtype=precision,
             device_map=places,
@@ -129,10 +131,31 @@ def load(
     return wrap(name, model, tokenizer, fingerprint=fingerprint)
 
 
-def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "") -> Loaded:
-    """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`."""
+def wrap(name: str, model: Any, tokenizer: Any, *, fingerprint: str = "in memory") -> Loaded:
+    """A model that is in memory already (a tiny random one in a test, say) as a `Loaded`.
+
+    Raises:
+        ModelError: it has no attention modules of a known name, or thinks before it answers.
+    """
     preset = preset_of(model.config) or rule_for(model)
-    return Loaded(name, model, tokenizer, preset, fingerprint or "in memory")
+    with as_model_error(name):
+        at_once = answering_at_once(name, model, tokenizer)
+    if at_once is not tokenizer:  # its prompts are others than the tokenizer's own
+        fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
+    return Loaded(name, model, at_once, preset, fingerprint)
+
+
+def text_class(name: str, config: Any) -> Any:
+    """What transformers loads a model with, so that it continues texts: of a multimodal one the whole, too.
+
+    Raises:
+        ModelError: it does not write texts.
+    """
+    if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return AutoModelForCausalLM
+    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return AutoModelForImageTextToText
+    raise ModelError(f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model.")
 
 
 def locate(name: str) -> Path | str:
@@ -195,7 +218,10 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
 def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
     """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
-    digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
+    template = str(getattr(tokenizer, "chat_template", None))
+    digest.update(template.encode())
+    if "enable_thinking" in template:
+        digest.update(b"answers at once")  # records of the days when it was left to think are another model's
     if isinstance(source, Path):
         for file in sorted(source.iterdir()):
             if file.suffix in {".safetensors", ".bin"} or file.name == "tokenizer.json":

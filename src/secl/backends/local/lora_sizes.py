@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.guard import as_model_error, quiet
-from secl.backends.local.loading import choose_dtype, locate
+from secl.backends.local.loading import choose_dtype, locate, text_class
 from secl.backends.local.placement import choose_device
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
+from secl.backends.local.text_model import text_config
 from secl.errors import ParameterError
 
 
@@ -47,9 +48,9 @@ def lora_sizes(name: str, *, layers: str | None = None, modules: tuple[str, ...]
         ModelError: its configuration cannot be read.
         ParameterError: layers that it does not have.
     """
-    model = _without_weights(_config(name))
+    model = _without_weights(name)
     known = _preset(name)
-    chosen = parse_layers(layers or known.layers, model.config.num_hidden_layers)
+    chosen = parse_layers(layers or known.layers, text_config(model.config).num_hidden_layers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     with torch.device("meta"):
         adapter = Adapter(model, chosen, modules or known.modules, rank=rank)
@@ -71,7 +72,7 @@ def concrete_layers(name: str, layers: str) -> str | None:
     ('12-15', None)
     """
     own = _preset(name)
-    count = own.shape[1]
+    count = own.shape.layers
     if match := re.fullmatch(r"middle:(\d+)", layers):
         size = int(match[1])
         if not 0 < size <= count:
@@ -85,8 +86,7 @@ def concrete_layers(name: str, layers: str) -> str | None:
 def _preset(name: str) -> Preset:
     if name in PRESETS:
         return PRESETS[name]
-    config = _config(name)
-    return preset_of(config) or rule_for(_without_weights(config))
+    return preset_of(_config(name)) or rule_for(_without_weights(name))
 
 
 @lru_cache(maxsize=8)
@@ -98,7 +98,8 @@ def _config(name: str) -> Any:
         return AutoConfig.from_pretrained(str(source))
 
 
-def _without_weights(config: Any) -> Any:
+def _without_weights(name: str) -> Any:
     """The network on the meta device, which has shapes and no memory."""
+    config = _config(name)
     with torch.device("meta"), quiet():
-        return AutoModelForCausalLM.from_config(config)
+        return text_class(name, config).from_config(config)

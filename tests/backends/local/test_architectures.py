@@ -1,0 +1,168 @@
+"""A tiny model of each architecture against plain transformers: answers, confidences, P(True), and one lesson."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.loading import load, wrap
+from secl.backends.local.model import LocalModel
+from secl.prompts.parsing import as_written, trim_answer
+from secl.question import Question
+from secl.writing import Writing, Written
+from tests.backends.local.architectures import ARCHITECTURES, PAGE, WINDOW, Architecture, page_with_table
+from tests.backends.local.conftest import tiny_local
+
+pytestmark = pytest.mark.heavy
+
+EACH = pytest.mark.parametrize("architecture", ARCHITECTURES, ids=[each.name for each in ARCHITECTURES])
+SENTENCE = "It was a dark and stormy night, and 17 ships lay in the harbour. "
+CHOICES = (
+    Question("Which is a metal?", options=("neon", "iron", "argon", "sulfur"), id="choice"),
+    Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), system="Be brief.", id="system"),
+)
+OPEN = (Question("Who wrote Hamlet?", id="short"), Question("Why is the sky blue?", form="sentence", id="sentence"))
+
+
+def local(architecture: Architecture, **settings: Any) -> LocalModel:
+    loaded = wrap(architecture.name, architecture.model(), architecture.tokenizer)
+    return tiny_local(loaded, **{"learning_rate": 0.05, **settings})
+
+
+@torch.no_grad()
+def log_p(model: Any, tokens: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities of what comes behind a text."""
+    found: torch.Tensor = model(input_ids=torch.tensor([list(tokens)])).logits[0, -1].double().log_softmax(-1)
+    return found
+
+
+def bins(model: Any, tokens: Sequence[int], digits: Sequence[int]) -> Any:
+    return pytest.approx(log_p(model, tokens)[list(digits)].softmax(-1).tolist(), abs=2e-5)
+
+
+def generated(by_itself: Any, model: LocalModel, question: Question) -> str:
+    """What plain `generate` writes in twenty tokens."""
+    begun, ends = torch.tensor([model.prompting.answer(question)]), sorted(model.backend.rules.end_ids)
+    how = {"attention_mask": torch.ones_like(begun), "max_new_tokens": 20, "do_sample": False}
+    ids = by_itself.generate(begun, eos_token_id=ends, **how)[0, begun.shape[1] :]
+    return str(model.backend.token_ids.tokenizer.decode(ids, skip_special_tokens=True))
+
+
+@EACH
+def test_answers_and_confidences_are_those_of_plain_transformers(architecture: Architecture, brief: None) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = local(architecture)
+    plainly = [str(each.message) for each in said if "plain path" in str(each.message)]
+    fast = isinstance(model.backend.network, SharedNetwork)
+    assert fast == (architecture.path == "fast"), plainly
+    assert f"{architecture.path} path" in model.described
+    assert [architecture.why in each for each in plainly] == [True] * (not fast)
+    by_itself, ids, prompting = architecture.model(), model.backend.token_ids, model.prompting
+
+    model.prefetch([*CHOICES, *OPEN], [["p_true"]] * 4, weights_fixed=True)
+    for question in CHOICES:
+        answer = model.answer(question, evidence=["p_true"])
+        prompt = prompting.confidence(question, "A")
+        letters = log_p(by_itself, prompt[: prompt.index(ids.letters[0], len(prompt) - 8)])[list(ids.letters)]
+        assert answer.reply.answer == "ABCD"[int(letters[: len(question.options)].argmax())]
+        assert answer.reply.bins == bins(by_itself, prompting.confidence(question, answer.reply.text), ids.digits)
+        scored = model.score_p_true(question, answer.reply)
+        assert scored is not None
+        for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
+            (verdict,) = prompting.verdicts(question, [candidate])
+            assert p == pytest.approx(log_p(by_itself, verdict)[list(ids.true)].exp().sum().item(), abs=2e-5)
+    for question in OPEN:
+        reply, item = model.answer(question).reply, model._latest
+        assert item is not None
+        assert reply.text == trim_answer(generated(by_itself, model, question), question.form).strip()
+        behind = prompting.confidence(question, item.frozen.text or "")
+        assert reply.bins == bins(by_itself, behind, ids.digits)
+
+
+@EACH
+def test_a_chat_is_written_as_by_generate_and_read_on_from_there(architecture: Architecture, brief: None) -> None:
+    question = Question(SENTENCE * 4 + "What of it?", form="text")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = local(architecture)
+    by_itself = architecture.model()
+    (written,) = Written.of(model.write(question, Writing(max_tokens=20)))
+    assert written.text == generated(by_itself, model, question)
+    reply = model.answer(question, written=written.text).reply
+    behind = model.prompting.confidence(question, as_written(written.text, "text"))
+    assert len(behind) > 2 * WINDOW
+    assert reply.bins == bins(by_itself, behind, model.backend.token_ids.digits)
+
+
+@EACH
+def test_a_lesson_moves_the_confidence_to_what_the_adapted_network_says(
+    architecture: Architecture, brief: None
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = local(architecture)
+    for question in (CHOICES[0], OPEN[0]):
+        before = model.answer(question).reply
+        update = model.learn(question, before, 0.05)
+        assert update.after < before.confidence
+        reply, item = model.answer(question).reply, model._latest
+        assert item is not None
+        said = reply.text if question.options else item.answer(model.version).text or ""
+        with model.adapter.on():
+            expected = bins(
+                model.backend.model, model.prompting.confidence(question, said), model.backend.token_ids.digits
+            )
+        assert reply.bins == expected
+        assert reply.bins != pytest.approx(before.bins, abs=1e-4)
+
+
+@EACH
+def test_a_question_much_longer_than_any_window_is_read_to_its_end(architecture: Architecture, brief: None) -> None:
+    passage = SENTENCE * (1400 // len(architecture.tokenizer(SENTENCE)["input_ids"]) + 1)
+    question = Question("How many ships lay there?", options=("16", "17", "18"), context=passage, id="long")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = local(architecture)
+    model.check(question)
+    sequence = model.prompting.confidence(question, model.answer(question).reply.text)
+    assert 1400 < len(sequence) < model.backend.limit == 2048
+    reply = model.answer(question).reply
+    digits = model.backend.token_ids.digits
+    assert reply.bins == bins(architecture.model(), sequence, digits)
+    model.learn(question, reply, 0.05)
+    again = model.answer(question).reply
+    with model.adapter.on():
+        assert again.bins == bins(model.backend.model, model.prompting.confidence(question, again.text), digits)
+
+
+MULTIMODAL = [each for each in ARCHITECTURES if each.images is not None]
+
+
+@pytest.mark.parametrize("architecture", MULTIMODAL, ids=[each.name for each in MULTIMODAL])
+def test_a_multimodal_folder_is_loaded_for_its_text_model(
+    architecture: Architecture, tmp_path: Path, brief: None
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = load(str(architecture.save(tmp_path)), dtype="fp32")
+        model = tiny_local(loaded)
+    assert loaded.preset.shape.layers == 4
+    assert all("vision" not in name and "visual" not in name for name in model.adapter.parameters)
+    assert len(model.adapter.parameters) == 2 * 2 * 2  # two layers, two modules, two matrices
+    reply = model.answer(CHOICES[0]).reply
+    sequence = model.prompting.confidence(CHOICES[0], reply.text)
+    whole = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path)
+    assert reply.bins == bins(whole, sequence, model.backend.token_ids.digits)
+
+
+def test_the_page_has_the_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert page_with_table(text) == text, "write it with: python -m tests.backends.local.architectures"

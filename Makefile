@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
+.PHONY: help demo lint check test coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -25,7 +25,7 @@ $(VENV)/product: constraints.txt pyproject.toml
 	touch $@
 
 $(VENV)/developer: $(VENV)/product
-	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > $(VENV)/dev.txt
+	$(BIN)/python -c 'import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*groups["dev"], *groups["docs"], sep="\n")' > $(VENV)/dev.txt
 	$(INSTALL) --requirement $(VENV)/dev.txt
 	touch $@
 
@@ -48,6 +48,9 @@ test: lint coverage  ## everything: check, the coverage of the fast tests, and t
 
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
 	$(PYTEST) -m "not slow and not heavy" --cov=
+
+docs: $(VENV)/developer  ## build the documentation into site/, to be read without a network; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 format: $(VENV)/developer  ## rewrite the code in the project's format
 	$(BIN)/ruff format .
@@ -83,4 +86,4 @@ bench: $(VENV)/product  ## time the library against other ways of doing the same
 	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) dist runs .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist runs site .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

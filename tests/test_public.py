@@ -11,6 +11,7 @@ import pytest
 import secl
 from secl.errors import QuestionError, SeclError
 from secl.testing import toy_stream
+from tests.conftest import ROOT
 
 
 def test_every_public_name_is_there_and_documented() -> None:
@@ -31,6 +32,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_that_of_the_distribution() -> None:
     assert secl.__version__ == version("secl")
+    assert f"\nversion: {secl.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_tab_completion_shows_public_names_alone() -> None:

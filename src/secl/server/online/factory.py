@@ -70,7 +70,8 @@ def open_service(
         keep_text: what is stored of texts.
         endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
-        limits, bounds: of load and of learning.
+        limits: of load.
+        bounds: of learning.
         retention: what is kept; everything unless given.
         load: loads a model, once to answer and once to learn; any object that satisfies `secl.model.Model` will do.
 

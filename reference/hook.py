@@ -1,0 +1,37 @@
+"""The hook of MkDocs (`hooks` in mkdocs.yml): adds the pages that no file in docs/ holds, and mends links to them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+from reference import outside
+from reference.pages import MADE
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+_CODE = re.compile(r"`[^`\n]+`")
+ICON = "src/secl/server/http/dashboard/assets/icon.svg"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made from the code, and those of files outside of docs/."""
+    docs = [(f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()]
+    made = [(place, make()) for place, make in MADE.items()]
+    for place, text in (*made, *outside.pages(docs)):
+        files.append(File.generated(config, place, content=text))
+    files.append(File.generated(config, "icon.svg", abs_src_path=str(outside.ROOT / ICON)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
+    """Lead links to files outside of docs/ to their pages, and show a bar in code inside a table as such."""
+    written = Path(page.file.abs_src_path or "").is_relative_to(config.docs_dir)
+    text = outside.relinked(markdown, f"docs/{page.file.src_uri}") if written else markdown
+    return _CODE.sub(lambda match: match[0].replace(r"\|", "|"), text)

@@ -1,0 +1,132 @@
+"""The page of the HTTP API, from the description that the server gives of itself (`/openapi.json`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from reference.tables import code, prose, table
+from secl.calibrator import Calibrator
+from secl.server.http.app import create_app
+from secl.server.online.factory import open_state, serving_settings
+from secl.server.online.service import Service
+from secl.testing import ScriptedModel
+
+Schema = dict[str, Any]
+
+INTRODUCTION = """# HTTP reference
+
+Made from the description that a server gives of itself at `/openapi.json`. [HTTP API](../http.md) says what the
+fields do and where the server differs from OpenAI's. An error has OpenAI's shape ([ErrorReply](#errorreply)): 400 for
+a request that cannot be taken as it is, 401 and 403 without a key or its role, 404, 413 for a body or a text that is
+too large, 429 while too many wait, 500 for a failure in answering, 503 while nothing can be answered.
+"""
+
+
+def page() -> str:
+    """The page in Markdown."""
+    described = description()
+    routes = [
+        _route(method, path, route) for path, methods in described["paths"].items() for method, route in methods.items()
+    ]
+    schemas = [_schema(name, schema) for name, schema in sorted(described["components"]["schemas"].items())]
+    parts = [INTRODUCTION, "## Routes", *routes, "## Bodies and replies", *schemas]
+    return "\n\n".join(parts) + "\n"
+
+
+def description() -> Schema:
+    """The OpenAPI description of a server, of which no model is loaded and no thread is started."""
+    model, settings = ScriptedModel(), serving_settings()
+    manifest = {
+        "settings": settings.to_json(),
+        "model": model.fingerprint,
+        "tau": model.tau,
+        "keep_text": "full",
+        "total": 0,
+        "environment": {},
+    }
+    with TemporaryDirectory() as folder, open_state(Path(folder) / "state", manifest) as state:
+        return create_app(Service(Calibrator(model), Calibrator(ScriptedModel()), state)).openapi()
+
+
+def _route(method: str, path: str, route: Schema) -> str:
+    parts = [f"### `{method.upper()} {path}`", prose(route.get("description") or route.get("summary", ""))]
+    if "parameters" in route:
+        rows = [
+            (code(each["name"]), _type(each["schema"]), _default(each["schema"]), each.get("description", ""))
+            for each in route["parameters"]
+        ]
+        parts.append(table(("parameter", "type", "default", "meaning"), rows))
+    body = _json(route.get("requestBody", {}))
+    if body:
+        parts.append(f"Body: {_type(body)}.")
+    reply = _json(route.get("responses", {}).get("200", {}))
+    if reply:
+        parts.append(f"Reply: {_type(reply)}.")
+    return "\n\n".join(parts)
+
+
+def _json(message: Schema) -> Schema:
+    """The schema of a body or a reply that is sent as JSON; empty where there is none."""
+    schema: Schema = message.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
+
+
+def _schema(name: str, schema: Schema) -> str:
+    parts = [f"### {name}", prose(schema.get("description", ""))]
+    needed = schema.get("required", ())
+    rows = [
+        (code(key), _type(field), "required" if key in needed else _default(field), field.get("description", ""))
+        for key, field in schema.get("properties", {}).items()
+    ]
+    if any(row[-1] for row in rows):
+        parts.append(table(("field", "type", "default", "meaning"), rows))
+    elif rows:
+        parts.append(table(("field", "type", "default"), [row[:-1] for row in rows]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _type(schema: Schema) -> str:
+    """What a value may be, in words; a schema of its own is a link to it."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{_anchor(name)})"
+    if "anyOf" in schema:
+        return " or ".join(_type(each) for each in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(code(str(each)) for each in schema.get("enum", [schema.get("const")]))
+    kind = str(schema.get("type", "anything"))
+    if kind == "array":
+        words = f"list of {_type(schema.get('items', {}))}"
+    else:
+        words = {"object": "object", "integer": "whole number", "null": "null", "boolean": "true or false"}.get(
+            kind, kind
+        )
+    return " ".join([words, *_bounds(schema)])
+
+
+def _bounds(schema: Schema) -> Iterator[str]:
+    """The limits of a value in words."""
+    words = {
+        "minimum": "from {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "up to {}",
+        "exclusiveMaximum": "below {}",
+        "minLength": "of at least {} characters",
+        "maxLength": "of up to {} characters",
+        "maxItems": "of up to {}",
+    }
+    for key, sentence in words.items():
+        if key in schema:
+            yield sentence.format(f"{schema[key]:.15g}")
+
+
+def _default(schema: Schema) -> str:
+    return code("null" if schema["default"] is None else str(schema["default"])) if "default" in schema else ""
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]", "", name.lower())

@@ -1,0 +1,103 @@
+"""Files outside of docs/ that its pages link to: each becomes a page of the site, so that every link works offline."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+    "benchmarks/RESULTS.md": "results.md",
+}
+"""Where a page of its own stands in the site. README.md has none: the site begins with docs/index.md."""
+
+LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yml": "yaml", ".csv": "text"}
+
+_LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(?=\))")
+
+
+def linked(text: str, source: str) -> set[str]:
+    """The files that a text links to, from the root of the repository.
+
+    >>> sorted(linked("[a](b.md#c) [d](../e.py)", "docs/x.md"))
+    ['docs/b.md', 'e.py']
+    """
+    return {posixpath.normpath(posixpath.join(posixpath.dirname(source), link[0])) for link in _LINK.findall(text)}
+
+
+def relinked(text: str, source: str) -> str:
+    """A text with its links as they are in the site.
+
+    Args:
+        text: in Markdown.
+        source: the file that it comes from, from the root of the repository.
+
+    >>> relinked("[a](docs/b.md#c) [d](CHANGELOG.md)", "README.md")
+    '[a](b.md#c) [d](changelog.md)'
+    """
+    here = posixpath.dirname(place(source))
+
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[1]))
+        return posixpath.relpath(place(target), here or ".") + (match[2] or "")
+
+    return _LINK.sub(link, text)
+
+
+def place(source: str) -> str:
+    """Where a file of the repository stands in the site.
+
+    >>> place("docs/log.md"), place("CHANGELOG.md"), place("examples/route.py")
+    ('log.md', 'changelog.md', 'source/examples/route.py.md')
+    """
+    if source.startswith("docs/"):
+        return source.removeprefix("docs/")
+    return PAGES.get(source) or f"source/{source.removesuffix('.md')}.md"
+
+
+def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The pages that stand for files outside of docs/: place in the site, and text.
+
+    Args:
+        docs: files of docs/, from the root of the repository, and their texts.
+    """
+    texts = {source: (ROOT / source).read_text(encoding="utf-8") for source in PAGES if source != "README.md"}
+    targets = set().union(*(linked(text, source) for source, text in [*docs, *texts.items()]))
+    for source in sorted({*texts, *(target for target in targets if not target.startswith("docs/")), *examples()}):
+        path = ROOT / source
+        if place(source) == "index.md" or not path.is_file():
+            continue  # a link to nothing is a warning of the site's own
+        text = path.read_text(encoding="utf-8")
+        yield place(source), relinked(text, source) if path.suffix == ".md" else _listing(source, text)
+
+
+def examples() -> list[str]:
+    """The example scripts."""
+    paths = sorted((ROOT / "examples").glob("*.py"))
+    return [path.relative_to(ROOT).as_posix() for path in paths if path.stem != "__init__"]
+
+
+def _listing(source: str, text: str) -> str:
+    """A file of code as a page, which the search leaves out."""
+    language = LANGUAGES.get(posixpath.splitext(source)[1], "text")
+    return f"---\nsearch:\n  exclude: true\n---\n\n# {source}\n\n~~~~~~{language}\n{text.rstrip()}\n~~~~~~\n"
+
+
+def examples_page() -> str:
+    """A list of the example scripts, from their docstrings."""
+    parts = [
+        "# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run every one of them."
+    ]
+    for source in examples():
+        docstring = ast.get_docstring(ast.parse((ROOT / source).read_text(encoding="utf-8"))) or ""
+        about = " ".join(docstring.split("\n\n")[0].split())
+        parts.append(f"* [`{posixpath.basename(source)}`]({place(source)}): {about}")
+    return parts[0] + "\n\n" + "\n".join(parts[1:]) + "\n"

@@ -1,0 +1,102 @@
+"""The site of the documentation: whole, built without a warning, and readable without a network."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import secl
+from reference import http_api, outside, python_api, records, settings
+from secl.setting_groups import FLAT_NAMES
+from tests.conftest import ROOT
+from tests.server.pages import browser
+
+__all__ = ["browser"]
+
+LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("use", "href")}
+"""What a browser fetches by itself."""
+
+
+def test_the_python_page_has_every_public_name_once() -> None:
+    names = [name for group in python_api.GROUPS.values() for name in group]
+    assert sorted(names) == secl.__all__
+
+
+def test_the_page_of_settings_has_every_setting() -> None:
+    page = settings.page()
+    missing = [path[-1] for path in FLAT_NAMES.values() if f"\n| <code>{path[-1]}</code>" not in page]
+    assert missing == []
+    assert "| <code>tau</code> | a finite number above 0 |" in page
+    assert "| <code>name</code>, <code>--gate</code> | one of entropy-shift, " in page
+
+
+def test_every_field_of_a_record_has_its_meaning() -> None:
+    fields = [line for line in records.page().splitlines() if line.startswith("| <code>")]
+    assert len(fields) > 80
+    assert [line for line in fields if line.endswith("|  |")] == []
+
+
+def test_the_http_page_has_every_route() -> None:
+    page = http_api.page()
+    for path in http_api.description()["paths"]:
+        assert f" {path}`\n" in page
+    assert "| <code>question</code> | string | required |" in page
+
+
+def test_links_between_the_repository_and_the_site_are_what_the_docstrings_say() -> None:
+    assert doctest.testmod(outside).failed == 0
+    assert doctest.testmod(sys.modules["reference.tables"]).failed == 0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Loaded(HTMLParser):
+    """The addresses that a page has a browser fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value for name, value in attrs if value and (tag, name) in LOADS]
+
+
+@pytest.mark.slow
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 35
+    for page in pages:
+        loaded = Loaded()
+        loaded.feed(page.read_text(encoding="utf-8"))
+        assert [address for address in loaded.addresses if re.match(r"(https?:)?//", address)] == [], page
+    for style in site.rglob("*.css"):
+        assert re.findall(r"url\(\s*[\"']?(?:https?:)?//|@import", style.read_text(encoding="utf-8")) == [], style
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_page_without_a_server(site: Path, browser: Any) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto((site / "index.html").as_uri())
+    tab.get_by_role("textbox").first.fill("Clopper")
+    tab.locator(".md-search-result__item a").first.wait_for(timeout=60_000)
+    found = tab.locator(".md-search-result__item a").first.get_attribute("href")
+    context.close()
+    assert Path(found.partition("?")[0]).name in ("thresholds.html", "page.html")
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import writing
 from benchmarks.peers.__main__ import main
-from benchmarks.peers.dinco import agreement, ours_on, save_stand_in
+from benchmarks.peers.dinco import agreement, difference_of_nvc, ours_on, save_stand_in
 from benchmarks.peers.dinco_ours import rated
 from benchmarks.peers.dinco_published import program
 from secl.backends.local.model import LocalModel
@@ -34,11 +34,12 @@ NVC = 0.8 / (0.8 + 0.6 * 0.6 / (1 + 0.25) + 0.3 * 0.3 / (1 + 0.5))
 
 def test_our_formula_reads_the_evidence_of_the_script() -> None:
     assert ours_on(QUESTION, ROW) == pytest.approx((NVC + 3 / 6) / 2)
+    assert difference_of_nvc({**ROW, "nvc": NVC + 0.25}) == pytest.approx(0.25)
 
 
 def test_agreement_is_of_the_formula_on_the_same_evidence_and_of_the_whole_procedures() -> None:
     theirs = [{**ROW, "confidence": (NVC + 0.5) / 2 + shift} for shift in (0.0, 0.01, 0.02)]
-    ours = [{"answer": "Lima.", "confidence": 0.1}, {"answer": "Quito", "confidence": 0.3}]
+    ours = [{"answer": "lima", "confidence": 0.1}, {"answer": "Quito", "confidence": 0.3}]
     found = agreement([QUESTION] * 3, theirs, [*ours, {"answer": None, "confidence": None}])
     assert found["largest_difference_on_their_evidence"] == pytest.approx(0.02)
     assert (found["questions"], found["rank_correlation"], found["answers_alike"]) == (3, pytest.approx(1.0), 0.5)
@@ -93,6 +94,7 @@ def test_the_published_script_and_our_formula_agree_to_a_millionth(tmp_path: Pat
     files = ["--out", str(out), "--page", str(page)]
     main(["--dinco", os.environ["SECL_DINCO"], "--model", smollm2, "--questions", "4", "--rounds", "1", *files])
     results = json.loads(out.read_text(encoding="utf-8"))
-    assert results["agreement"]["dinco_published"]["largest_difference_on_their_evidence"] < 1e-6
+    for evidence in ("their", "drawn"):
+        assert results["agreement"]["dinco_published"][f"largest_difference_on_{evidence}_evidence"] < 1e-6
     assert results["ratios"]["dinco_published_vs_ours"] > 0
     assert "dinco published vs ours" in page.read_text(encoding="utf-8")

@@ -20,7 +20,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from benchmarks.peers.dinco_ours import UNANSWERED
 from benchmarks.peers.turns import in_turns
 from secl.evidence import DincoEvidence, Evidence
-from secl.grading import answer_key
+from secl.grading import grade
+from secl.metrics.dinco import normalised_verbalised_confidence
 from secl.question import Question
 from secl.signals import DincoSignal
 
@@ -50,11 +51,16 @@ def measure(published: Path, model: str, nli: str | None, questions: Sequence[Qu
         }
         outputs = in_turns(commands, rounds)
     seconds = {name: statistics.median(one["seconds"] for one in all_of) for name, all_of in outputs.items()}
-    theirs, ours = outputs["published"][0]["questions"], outputs["library"][0]["questions"]
+    theirs, ours = outputs["published"][0], outputs["library"][0]["questions"]
     return {
         "ratios": {"dinco_published_vs_ours": seconds["published"] / seconds["library"]},
         "peers": {"dinco_seconds": seconds},
-        "agreement": {"dinco_published": agreement(questions, theirs, ours)},
+        "agreement": {
+            "dinco_published": {
+                **agreement(questions, theirs["questions"], ours),
+                "largest_difference_on_drawn_evidence": max(map(difference_of_nvc, theirs["drawn"])),
+            }
+        },
     }
 
 
@@ -85,11 +91,12 @@ def agreement(
 ) -> dict[str, Any]:
     """How far our formula on their evidence is from their confidence, and the two whole procedures from each other.
 
-    Questions that one of ours has no answer to count in neither of the last two.
+    Questions to which ours has no answer count for the formula alone. Answers are alike where theirs would be graded
+    right if ours were.
     """
     same = [abs(ours_on(question, row) - row["confidence"]) for question, row in zip(questions, theirs, strict=True)]
     pairs = [(one, other) for one, other in zip(theirs, ours, strict=True) if other["confidence"] is not None]
-    alike = [answer_key(one["candidates"][0], "short") == answer_key(other["answer"], "short") for one, other in pairs]
+    alike = [bool(grade(Question("?", reference=other["answer"]), one["candidates"][0])) for one, other in pairs]
     confidences = [(one["confidence"], other["confidence"]) for one, other in pairs]
     return {
         "questions": len(questions),
@@ -118,3 +125,9 @@ def ours_on(question: Question, row: Mapping[str, Any]) -> float:
     if confidence is None:
         raise ValueError(f"the script has no candidate for {question.text!r}.")
     return confidence
+
+
+def difference_of_nvc(row: Mapping[str, Any]) -> float:
+    """How far our NVC of drawn evidence is from the script's."""
+    ours = normalised_verbalised_confidence(row["p_yes"], row["entails"], row["contradicts"])
+    return abs(ours - float(row["nvc"]))

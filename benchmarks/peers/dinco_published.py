@@ -4,7 +4,8 @@
 
 SCRIPT is `dinco_triviaqa.py` of its authors. It names its models, its data set and how many questions it takes of it;
 what loads them is replaced, and the rest runs as published. QUESTIONS.json is a list of texts. One JSON object is
-printed: seconds a question, and for each question the evidence that was gathered and the confidence.
+printed: seconds a question; for each question the evidence that was gathered and the confidence; and what the script's
+formula makes of evidence that is drawn at random.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 COUNT = "n_qst"
 """Name of the script's variable with the number of questions."""
+
+FORMULA = "get_normalized_verbalized_confidence"
+"""Name of its function of P(Yes) (questions, n) and entailment (questions, n, n, 3), which gives NVC (questions)."""
+
+DRAWN, CANDIDATES = 200, 5
+"""Sizes of the evidence that is drawn."""
 
 ENTAILS, CONTRADICTS = 0, 2
 """Columns of its entailment model."""
@@ -90,6 +97,25 @@ def run(script: Path, texts: list[str]) -> float:
     return time.perf_counter() - start
 
 
+def drawn(script: Path) -> list[dict[str, Any]]:
+    """Evidence in which every distractor counts, unlike that of a model that doubts all it is asked, and its NVC."""
+    names: dict[str, Any] = {"__name__": "published"}
+    exec(program(script, DRAWN), names)
+    generator = torch.Generator().manual_seed(0)
+    p_yes = torch.rand(DRAWN, CANDIDATES, generator=generator)
+    nli = torch.randn(DRAWN, CANDIDATES, CANDIDATES, 3, generator=generator).softmax(-1)
+    itself = torch.eye(CANDIDATES, dtype=torch.bool)
+    nli[:, itself] = -1.0  # as the script has it
+    nvc = names[FORMULA](p_yes, nli)
+    return [{**as_row(p_yes[i], nli[i]), "nvc": nvc[i].item()} for i in range(DRAWN)]
+
+
+def as_row(p_yes: torch.Tensor, nli: torch.Tensor) -> dict[str, Any]:
+    """P(Yes) (n) and entailment (n, n, 3) as lists."""
+    entails, contradicts = nli[..., ENTAILS], nli[..., CONTRADICTS]
+    return {"p_yes": p_yes.tolist(), "entails": entails.tolist(), "contradicts": contradicts.tolist()}
+
+
 def results(count: int) -> list[dict[str, Any]]:
     """What the script left behind in the present folder, a question each."""
     (folder,) = Path("results").glob("*/*")
@@ -104,9 +130,7 @@ def results(count: int) -> list[dict[str, Any]]:
         rows.append(
             {
                 "candidates": candidates[i],
-                "p_yes": p_yes[i, :n].tolist(),
-                "entails": nli[i, :n, :n, ENTAILS].tolist(),
-                "contradicts": nli[i, :n, :n, CONTRADICTS].tolist(),
+                **as_row(p_yes[i, :n], nli[i, :n, :n]),
                 "agreement": agreement[i].tolist(),
                 "confidence": confidence[i].item(),
             }
@@ -123,7 +147,8 @@ def main() -> None:
         os.chdir(folder)  # where it writes
         run(published, texts[:1])
         seconds = run(published, texts)
-        print(json.dumps({"seconds": seconds / len(texts), "questions": results(len(texts))}))
+        rows = results(len(texts))
+    print(json.dumps({"seconds": seconds / len(texts), "questions": rows, "drawn": drawn(published)}))
 
 
 if __name__ == "__main__":

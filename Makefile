@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-neighbours test-container bench clean
+.PHONY: help demo lint check test coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-neighbours test-container bench release-check clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist
 	--durations 20
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # PyTorch is installed first, by the pinned version.
 $(VENV)/product: constraints.txt pyproject.toml
@@ -87,6 +87,11 @@ test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp se
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)
+
+release-check: $(VENV)/developer  ## is this fit for a release? wheel and sdist in empty environments of every Python there is
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python tools/release_check.py dist/*.whl dist/*.tar.gz
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) dist runs site .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

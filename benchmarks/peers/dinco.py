@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from benchmarks.peers.dinco_ours import UNANSWERED
 from benchmarks.peers.turns import in_turns
 from secl.evidence import DincoEvidence, Evidence
-from secl.grading import grade
+from secl.grading import answer_key
 from secl.metrics.dinco import normalised_verbalised_confidence
 from secl.question import Question
 from secl.signals import DincoSignal
@@ -91,18 +91,19 @@ def agreement(
 ) -> dict[str, Any]:
     """How far our formula on their evidence is from their confidence, and the two whole procedures from each other.
 
-    Questions to which ours has no answer count for the formula alone. Answers are alike where theirs would be graded
-    right if ours were.
+    Questions to which ours has no answer count for the formula alone.
     """
     same = [abs(ours_on(question, row) - row["confidence"]) for question, row in zip(questions, theirs, strict=True)]
     pairs = [(one, other) for one, other in zip(theirs, ours, strict=True) if other["confidence"] is not None]
-    alike = [bool(grade(Question("?", reference=other["answer"]), one["candidates"][0])) for one, other in pairs]
+    same_answer = [
+        answer_key(one["candidates"][0], "short") == answer_key(other["answer"], "short") for one, other in pairs
+    ]
     confidences = [(one["confidence"], other["confidence"]) for one, other in pairs]
     return {
         "questions": len(questions),
         "largest_difference_on_their_evidence": max(same),
         "rank_correlation": float(spearmanr(confidences).statistic),
-        "answers_alike": statistics.mean(alike),
+        "same_answer": statistics.mean(same_answer),
         "mean_confidence_published": statistics.mean(one for one, _ in confidences),
         "mean_confidence_library": statistics.mean(other for _, other in confidences),
     }

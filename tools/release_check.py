@@ -3,8 +3,8 @@
     python tools/release_check.py dist/secl-*.whl dist/secl-*.tar.gz
 
 Each file is installed into an empty environment of every Python from 3.11 on that is to be had, with pinned versions.
-There it must import without loading PyTorch, say its version, and answer a question. What was installed is listed with its
-size and licence. One Markdown page is printed; the exit code is 1 if anything failed.
+There it must import without loading PyTorch, say its version, and answer a question. What was installed is listed with
+its size and licence. One Markdown page is printed; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations

@@ -13,11 +13,13 @@ little otherwise, and adapt another share of their layers.
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from secl.records import Record
+from secl.records import Ledger, Record
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl_paper.paper import read_paper
@@ -28,7 +30,7 @@ from secl_paper.tables import TABLES
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens through the whole network for a question, on average.
+    """Tokens through the whole network for a question, on average over domains.
 
     Attributes:
         answer: for the frozen and the adapted reply.
@@ -43,13 +45,9 @@ class Tokens:
     @classmethod
     def of(cls, baselines: list[Record], always: list[Record]) -> Tokens:
         """Those of a run of the method baselines and of one that may learn from every question."""
-        ledgers = [record.ledger for record in always]
-        answer = fmean(ledger.answering + ledger.adapting for ledger in ledgers)
-        return cls(
-            answer=answer,
-            lesson=fmean(ledger.total for ledger in ledgers) - answer,
-            baselines=fmean(record.ledger.total for record in baselines),
-        )
+        answer = _mean(always, lambda ledger: ledger.answering + ledger.adapting)
+        lesson = _mean(always, lambda ledger: ledger.scoring + ledger.learning)
+        return cls(answer, lesson, _mean(baselines, lambda ledger: ledger.total))
 
     def spent(self, settings: RunSettings) -> tuple[float, float]:
         """The least and the most tokens of a run: no question of it is in a burst, or all are."""
@@ -59,6 +57,14 @@ class Tokens:
         everywhere = questions * (self.answer + self.lesson)
         always = settings.gate.name == "always" or settings.complete_loop.evidence_on == "always"
         return (everywhere if always else questions * self.answer), everywhere
+
+
+def _mean(records: list[Record], part: Callable[[Ledger], float]) -> float:
+    """The mean of the means of the domains, which all have as many questions in the paper."""
+    domains: defaultdict[str, list[float]] = defaultdict(list)
+    for record in records:
+        domains[record.question.domain].append(part(record.ledger))
+    return fmean(map(fmean, domains.values()))
 
 
 def hours(tokens: float, parameters: float, speed: float) -> float:

@@ -70,9 +70,10 @@ def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> li
 def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
     """How many questions there are of what, and in the paper."""
     counts = _counts(benchmarks_of(min(table.runs, key=lambda run: run.scale, default=Run("none")), setup))
-    ours, names = _own_name(setup), ", ".join(setup.names)
+    ours, quiz = _own_name(setup), [name for name in setup.names if isinstance(find_benchmark(name), QuizBenchmark)]
+    stream = ", ".join(setup.names) + (f" ({', '.join(quiz)}: the built-in quiz)" if quiz else "")
     if paper is None or compared.name is None or compared.name not in paper.numbers:
-        return [f"These numbers are {ours} with {counts} questions per domain of {names}."] if table.runs else []
+        return [f"These numbers are {ours} with {counts} questions per domain of {stream}."] if table.runs else []
     if paper.per_domain is None:
         return []
     notes = [
@@ -80,9 +81,7 @@ def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: C
         f"these numbers are {ours} with {counts}."
     ]
     if setup.names != STREAM:
-        quiz = [name for name in setup.names if isinstance(find_benchmark(name), QuizBenchmark)]
-        built_in = f" ({', '.join(quiz)}: the built-in quiz)" if quiz else ""
-        notes.append(f"The stream is {names}{built_in} in place of the paper's {', '.join(STREAM)}.")
+        notes.append(f"The stream is {stream} in place of the paper's {', '.join(STREAM)}.")
     if any(run.open_ended for run in table.runs) and not set(setup.names) & set(OPEN_FORM):
         notes.append("No benchmark of this stream has an open-ended form, so it is asked as it is.")
     return notes

@@ -1,9 +1,9 @@
-"""How many GPU-hours the tables of the paper take, from the tokens of two recorded runs over its four benchmarks.
+"""How many GPU-hours the tables of the paper take, from the tokens of runs over a few questions of its benchmarks.
 
     STREAM="--benchmarks gsm8k,mmlu,arc,truthfulqa --per-domain 8 --data DIR"
     secl run --method baselines $STREAM --out runs/baselines
     secl run --method secl-paper --gate always $STREAM --out runs/always
-    python -m benchmarks.hours runs/baselines runs/always --data DIR [--flops 312e12] [--reached 0.1]
+    python -m benchmarks.hours --baselines runs/baselines --always runs/always --data DIR [--reached 0.1]
 
 A token costs 2 operations for each parameter of a model; a ledger counts a layer that it skips as nothing, and a
 backward pass as two forward ones. What a model's tokens are is taken from the recorded model: others cut texts a
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -43,8 +43,8 @@ class Tokens:
     baselines: float
 
     @classmethod
-    def of(cls, baselines: list[Record], always: list[Record]) -> Tokens:
-        """Those of a run of the method baselines and of one that may learn from every question."""
+    def of(cls, baselines: Sequence[Record], always: Sequence[Record]) -> Tokens:
+        """Those of records of the method baselines, and of a method that may learn from every question."""
         answer = _mean(always, lambda ledger: ledger.answering + ledger.adapting)
         lesson = _mean(always, lambda ledger: ledger.scoring + ledger.learning)
         return cls(answer, lesson, _mean(baselines, lambda ledger: ledger.total))
@@ -59,7 +59,7 @@ class Tokens:
         return (everywhere if always else questions * self.answer), everywhere
 
 
-def _mean(records: list[Record], part: Callable[[Ledger], float]) -> float:
+def _mean(records: Sequence[Record], part: Callable[[Ledger], float]) -> float:
     """The mean of the means of the domains, which all have as many questions in the paper."""
     domains: defaultdict[str, list[float]] = defaultdict(list)
     for record in records:
@@ -76,19 +76,24 @@ def hours(tokens: float, parameters: float, speed: float) -> float:
     return 2 * parameters * tokens / speed / 3600
 
 
+def read(folders: Sequence[Path]) -> list[Record]:
+    """The records of runs, finished or not."""
+    records = []
+    for folder in folders:
+        with Store(folder) as store:
+            records += store.records()
+    return records
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("baselines", type=Path, help="a run of the method baselines")
-    parser.add_argument("always", type=Path, help="a run of the method secl-paper with the gate always")
+    parser.add_argument("--baselines", type=Path, nargs="+", required=True, help="runs of the method baselines")
+    parser.add_argument("--always", type=Path, nargs="+", required=True, help="runs of secl-paper, always learning")
     parser.add_argument("--data", help="folder with the official benchmark files")
     parser.add_argument("--flops", type=float, default=312e12, help="operations a second that the device is sold with")
     parser.add_argument("--reached", type=float, default=0.1, help="share of them that is reached")
     options = parser.parse_args()
-    records = []
-    for folder in (options.baselines, options.always):
-        with Store(folder) as store:
-            records.append(list(store.records()))
-    tokens = Tokens.of(*records)
+    tokens = Tokens.of(read(options.baselines), read(options.always))
     print(f"tokens a question: {tokens.answer:.0f} to answer, {tokens.lesson:.0f} more in a burst, "
           f"{tokens.baselines:.0f} for the baselines")  # fmt: skip
     sizes = {name: row["LoRA"]["model_parameters"] for name, row in read_paper().tables["lora"].numbers.items()}

@@ -16,7 +16,7 @@ from secl_paper.setup import Setup
 def test_a_run_costs_its_questions_times_their_tokens(
     learned: FinishedRun, baseline: FinishedRun, tmp_path: Path
 ) -> None:
-    tokens = Tokens.of(list(baseline.records), list(learned.records))
+    tokens = Tokens.of(baseline.records, learned.records)
     ledgers = [record.ledger for record in learned.records]
     assert tokens.baselines == pytest.approx(fmean(record.ledger.total for record in baseline.records))
     assert tokens.answer == pytest.approx(fmean(ledger.answering + ledger.adapting for ledger in ledgers))

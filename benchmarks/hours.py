@@ -78,7 +78,7 @@ def hours(tokens: float, parameters: float, speed: float) -> float:
 
 def read(folders: Sequence[Path]) -> list[Record]:
     """The records of runs, finished or not."""
-    records = []
+    records: list[Record] = []
     for folder in folders:
         with Store(folder) as store:
             records += store.records()

@@ -47,11 +47,12 @@ Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
 PTrueKind = Literal["vocabulary", "pair", "token"]
+"""P("True") over the full vocabulary, against "False" alone, or of the one token "True"."""
+
 PTruePrompt = Literal["plain", "paper"]
 SignalBins = Literal["exact", "centre"]
 OpenConfidence = Literal["behind", "alongside"]
 LossOver = Literal["digits", "vocabulary"]
-"""P("True") over the full vocabulary, or against "False" alone."""
 
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]

@@ -68,7 +68,7 @@ PRESETS: dict[str, Preset] = {
         QUERY_VALUE,
         0.7,
         Shape("llama", 30, 576, 49152, 3, 1536, 8192),
-        "the default, 135M, in a Python package",
+        "the default, 135M, a 4-bit file in a Python package",
     ),
     "llama-3.2-3b": Preset(
         "meta-llama/Llama-3.2-3B-Instruct",

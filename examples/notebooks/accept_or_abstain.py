@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Accept or abstain, with twenty labels
-# A hundred answers, twenty of them rated by a person (here: by the right answers, which nothing else sees), and the
+# Forty answers, twenty of them rated by a person (here: by the right answers, which nothing else sees), and the
 # threshold that is cheapest if a wrong answer costs as much as two people who look.
 
 # %%
@@ -10,7 +10,7 @@ from secl.labels.draw import review_queue
 from secl.labels.relabel import relabelled
 from secl.reports.acceptance_report import cost_sentence
 
-questions = secl.load_stream(["capitals"], 100)
+questions = secl.load_stream(["capitals"], 40)
 calibrator = secl.Calibrator.load(
     "smollm2",
     evidence=["candidates"],

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Calibrate a model on my own questions
-# Stated confidence beside the posterior's, on forty questions about capitals. With right answers the last cell says
+# Stated confidence beside the posterior's, on some questions about capitals. With right answers the last cell says
 # which of the two may be believed; without them, leave `reference` out. Put your own in place of the quiz: `questions
 # = secl.read_questions("mine.csv")`.
 
 # %%
 import secl
 
-questions = secl.load_stream(["capitals"], 40)
+questions = secl.load_stream(["capitals"], 24)
 calibrator = secl.Calibrator.load(
     "smollm2", evidence=["candidates"], learns=False, loop=secl.LoopSettings(evidence_on="always")
 )

@@ -6,8 +6,8 @@
 # %%
 import secl
 
-questions = secl.load_stream(["capitals", "misconceptions"], 40)
-calibrator = secl.Calibrator.load("smollm2", gate=secl.EntropyShift(burst=30), answer_weights="adapted")
+questions = secl.load_stream(["capitals", "misconceptions"], 16)
+calibrator = secl.Calibrator.load("smollm2", gate=secl.EntropyShift(burst=12), answer_weights="adapted")
 records = []
 for record in calibrator.run(questions):
     records.append(record)
@@ -21,7 +21,7 @@ print(f"{len(updates)} of {len(records)} questions taught something; the weights
 print(f"the latest lesson: {update.before:.2f} towards {update.target:.2f}, afterwards {update.after:.2f}")
 
 # %%
-for half, part in (("first half", records[:40]), ("second half", records[40:])):
+for half, part in (("first half", records[:16]), ("second half", records[16:])):
     frozen = sum(record.frozen.confidence for record in part) / len(part)
     now = sum(record.reply.confidence for record in part) / len(part)
     right = sum(bool(record.correct) for record in part) / len(part)

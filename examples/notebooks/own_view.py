@@ -31,7 +31,7 @@ records = secl.ask_all(
         loop=secl.LoopSettings(evidence_on="always"),
         posterior=secl.PosteriorRule(secl.PosteriorSettings().model_copy(update={"views": ("letters", CENTRAL)})),
     ),
-    secl.load_stream(["misconceptions"], 30),
+    secl.load_stream(["misconceptions"], 16),
 )
 posterior = records[-1].posterior
 print(posterior.weights if posterior is not None else None)

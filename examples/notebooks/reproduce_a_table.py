@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Reproduce a table of the paper
-# The table of normalised P(True) over its temperature, on twelve questions of the built-in quiz, so that it takes a
+# The table of normalised P(True) over its temperature, on six questions of the built-in quiz, so that it takes a
 # minute. Take the paper's benchmarks and 500 questions of each for the real thing; docs/reproduction.md has all of
 # it.
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.setup import Setup
 
-setup = Setup.of({"model": "smollm2", "benchmarks": ["capitals", "science"], "per_domain": 6})
+setup = Setup.of({"model": "smollm2", "benchmarks": ["capitals", "science"], "per_domain": 3})
 reproduction = Reproduction.plan(find(["tau"]), setup, Path("runs/one-table"))
 print("to be done:", [job.name for job in reproduction.missing])
 

@@ -104,7 +104,8 @@ def _first_cell(text: str) -> str:
 def examples_page() -> str:
     """A list of the example scripts, from their docstrings or first cells."""
     parts = [
-        "# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run every one of them."
+        "# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run them; those "
+        "for other libraries where these are installed."
     ]
     for source in examples():
         text = (ROOT / source).read_text(encoding="utf-8")

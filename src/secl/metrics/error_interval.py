@@ -39,7 +39,7 @@ def ece_interval(
     than that by a number of standard errors; and such in which all bins have the same gap, for chance makes observed
     gaps more uneven than true ones. In each, grades are drawn anew (binomial in every bin) and their errors
     measured. A world agrees unless the observed error lies among the outer `1 - level` of its draws. The interval goes
-    from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/method.md has its
+    from the smallest true error that agrees to the largest, and reaches up to the observed one. docs/log.md has its
     coverage.
 
     Args:

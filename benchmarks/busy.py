@@ -1,7 +1,8 @@
 """Beside other work: the same questions on a quiet machine and while another process keeps its cores busy.
 
 Every measurement is a process of its own, because threads and waiting are settled when torch is imported: as `secl`
-starts it, as torch comes, and with a single thread. The other process multiplies matrices with torch's own settings.
+starts it, with threads that sleep at once, as torch comes, and with a single thread. The other process multiplies
+matrices with torch's own settings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from benchmarks.timing import Timings, Work, alternate, medians
 from secl.cli.machine import DEFAULTS
 
 AS_SECL = "as_secl_starts"
-WAYS: dict[str, dict[str, str]] = {AS_SECL: DEFAULTS, "as_torch_comes": {}, "one_thread": {"OMP_NUM_THREADS": "1"}}
+WAYS: dict[str, dict[str, str]] = {
+    AS_SECL: DEFAULTS,
+    "asleep_at_once": {**DEFAULTS, "GOMP_SPINCOUNT": "0"},
+    "as_torch_comes": {},
+    "one_thread": {"OMP_NUM_THREADS": "1"},
+}
 """What is set in the environment of each process."""
 
 SETTLING = 2.0
@@ -41,6 +47,7 @@ ask(model, questions, KINDS["both"])
 print(time.perf_counter() - began)
 """
 OTHER = """
+import torch
 a = torch.randn(1024, 1024)
 while True:
     a = torch.nn.functional.normalize(a @ a)
@@ -83,12 +90,18 @@ def answer(setting: Setting, way: dict[str, str], taken: list[float]) -> None:
 
 @contextmanager
 def other_work() -> Iterator[None]:
-    """Context in which another process keeps the machine busy."""
+    """Context in which another process keeps the machine busy; it must still be at work at the end.
+
+    Raises:
+        RuntimeError: it stopped by itself, so nothing was measured beside other work.
+    """
     environment = {name: value for name, value in os.environ.items() if name not in DEFAULTS}
     other = subprocess.Popen([sys.executable, "-c", OTHER], env=environment)
     try:
         time.sleep(SETTLING)
         yield
+        if other.poll() is not None:
+            raise RuntimeError(f"the other process ended by itself with code {other.returncode}.")
     finally:
         other.kill()
         other.wait()

@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import pytest
 
+from tests import intervals
 from tests.pictures import sketch
 
 ROOT = Path(__file__).parent.parent
@@ -24,11 +25,14 @@ hypothesis.settings.load_profile("secl")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the README's examples as slow (they run on the embedded model), and begin with files that hold slow tests.
 
-    The last file of several that are run side by side should be a short one.
+    The last file of several that are run side by side should be a short one. Of slow and heavy tests no lines are
+    counted (docs/decisions.md).
     """
     for item in items:
         if item.path.name == "README.md":
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") or item.get_closest_marker("heavy"):
+            item.add_marker(pytest.mark.no_cover)
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
 
@@ -37,6 +41,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures are not drawn: that takes most of the time of a report."""
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", sketch)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A random model never comes to an end by itself: what it does in 20 tokens, it does in 256."""
+    from secl.backends import generation
+    from secl.prompts import templates
+
+    for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
+        for form, limit in limits.items():
+            monkeypatch.setitem(limits, form, min(limit, 20))
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals are rough: their draws take most of the time of a summary."""
+    intervals.few_draws(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.intervals import few_draws
 from tests.pictures import sketch
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -43,7 +44,9 @@ def start(
     of: signal.Signals = signal.SIGKILL,
     listener: socket.socket | None = None,
 ) -> BaseProcess:
-    """Start `secl` with arguments and one thread; what it prints goes to `log`, and its pictures are sketches.
+    """Start `secl` with arguments and one thread; what it prints goes to `log`.
+
+    Its pictures are sketches, and its intervals rough.
 
     Args:
         log: file for both of its outputs.
@@ -104,6 +107,7 @@ def _main(
     from secl import cli
 
     Figure.savefig = sketch  # type: ignore[assignment]
+    few_draws()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["secl", *arguments, *(() if listener is None else ("--fd", str(listener.detach())))]
     with open(log, "a", encoding="utf-8") as stream:

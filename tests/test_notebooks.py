@@ -1,12 +1,14 @@
-"""The notebook-like examples run from the first cell to the last."""
+"""The notebook-like examples run from the first cell to the last, on a tiny model in the place of the embedded one."""
 
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from secl.backends.local.presets import PRESETS
 from tests.conftest import ROOT
 
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
@@ -21,11 +23,17 @@ def test_a_notebook_is_cells_of_text_and_code(notebook: Path) -> None:
     compile(notebook.read_text(encoding="utf-8"), str(notebook), "exec")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=[each.stem for each in NOTEBOOKS])
 def test_a_notebook_runs(
-    notebook: Path, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    notebook: Path,
+    tiny_llama: Path,
+    few_draws: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setitem(PRESETS, "smollm2", replace(PRESETS["smollm2"], source=str(tiny_llama)))
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(notebook), run_name="__main__")
     assert capsys.readouterr().out.strip()

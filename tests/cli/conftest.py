@@ -70,6 +70,11 @@ def _sketches(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _few_draws(few_draws: None) -> None:
+    """However rough an interval is, commands do the same with it."""
+
+
+@pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """A tiny model is much faster without threads that wait for each other."""
     before = torch.get_num_threads()

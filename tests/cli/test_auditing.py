@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import threading
 import time
@@ -27,6 +28,7 @@ from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
+from tests.server.waiting import close
 
 pytestmark = pytest.mark.heavy
 
@@ -51,16 +53,21 @@ def settle(service: Service) -> None:
         time.sleep(0.001)
 
 
-def close(service: Service) -> Path:
-    service.stop()
-    service.state.close()
-    return service.state.folder
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the folder of the server is kept that the first test has asked."""
+    return tmp_path_factory.mktemp("answered") / "state"
 
 
 @pytest.fixture
-def state(make_service: serving.MakeService) -> Path:
-    """The folder of a server that has stopped."""
-    return close(serve(make_service))
+def state(make_service: serving.MakeService, answered: Path, tmp_path: Path) -> Path:
+    """The folder of a server that has stopped; each test has a copy of its own."""
+    folder = tmp_path / "state"
+    if answered.exists():
+        return shutil.copytree(answered, folder)
+    close(serve(make_service))
+    shutil.copytree(folder, answered)
+    return folder
 
 
 @pytest.fixture

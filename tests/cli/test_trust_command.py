@@ -14,8 +14,9 @@ import pytest
 from secl.server.audit.store import ServerStore
 from secl.testing import toy_stream
 from tests.cli.conftest import Shell
-from tests.cli.test_auditing import close, make_service
+from tests.cli.test_auditing import make_service
 from tests.server import conftest as serving
+from tests.server.waiting import close
 
 __all__ = ["make_service"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tests.backends.openai.fake import FakeServer, running
 pytestmark = pytest.mark.heavy
 
 WITHOUT = """
-import sys
+import contextlib, io, json, sys
 from importlib.machinery import PathFinder
 
 class Without(PathFinder):
@@ -26,20 +27,40 @@ class Without(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 from secl.cli import main
-main()
+
+ended = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["secl", *arguments]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as end:
+            ended.append((end.code or 0, said.getvalue()))
+print(json.dumps(ended))
 """
-"""The command line where the packages of the extra cannot be found."""
+"""Commands one after the other where the packages of the extra cannot be found: their exit codes and errors."""
 
 
-def secl(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def secl(*commands: tuple[object, ...]) -> list[tuple[int, str]]:
+    """Exit code and error of each command, all of them in one process without the extra."""
+    arguments = json.dumps([list(map(str, command)) for command in commands])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [(code, said) for code, said in json.loads(done.stdout)]
 
 
 def test_a_run_can_be_reported_compared_labelled_and_exported(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
-    for arguments in (
+    commands: list[tuple[object, ...]] = [
         ("report", folder),
         ("compare", folder, folder, "--estimator", "stated:secl"),
         ("threshold", folder, "--risk", 0.5),
@@ -48,36 +69,30 @@ def test_a_run_can_be_reported_compared_labelled_and_exported(run: Path, tmp_pat
         ("methods",),
         ("benchmarks",),
         ("run", "--help"),
-    ):
-        done = secl(*arguments)
-        assert done.returncode == 0, (arguments, done.stderr)
+    ]
+    for command, (code, said) in zip(commands, secl(*commands), strict=True):
+        assert code == 0, (command, said)
     assert (folder / "report.html").is_file()
 
 
 def test_a_server_elsewhere_can_answer(tmp_path: Path) -> None:
     with running(FakeServer()) as server:
         endpoint = ("--engine", "openai", "--endpoint", server.url)
-        done = secl("run", *endpoint, "--benchmarks", "capitals:3", "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+        ((code, said),) = secl(("run", *endpoint, "--benchmarks", "capitals:3", "--out", tmp_path / "run"))
+    assert code == 0, said
     with Store(tmp_path / "run") as store:
         assert len(list(store.records())) == 3
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_commands_that_need_a_model_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands: list[tuple[object, ...]] = [
         ("ask", "Who wrote Hamlet?"),
         ("run", "--benchmarks", "capitals:2", "--out", "out"),
         ("check", "--benchmarks", "capitals:2"),
         ("models",),
         ("serve", "--state", "state", "--port", 0),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_command_that_needs_a_model_says_what_to_install(
-    arguments: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = secl(*arguments)
-    assert done.returncode == 2
-    assert done.stderr == 'secl: a model in this process needs torch; install it with: pip install "secl[local]".\n'
+    ]
+    sentence = 'secl: a model in this process needs torch; install it with: pip install "secl[local]".\n'
+    for command, ended in zip(commands, secl(*commands), strict=True):
+        assert ended == (2, sentence), command

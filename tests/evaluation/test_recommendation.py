@@ -18,6 +18,8 @@ from secl.reports.recommendation_report import recommendation, recommendation_js
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 class Texts(ScriptedModel):
     """Letters know nothing; the right text is likelier by `knows` nats, beside noise of a few."""

@@ -36,7 +36,7 @@ from secl_paper.runs import benchmarks_of, settings_of
 from secl_paper.setup import STREAM, PaperModel, Setup
 from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
 
 LLAMA = {"model": "llama-3.2-3b"}
 SHORT = {"benchmarks": ("capitals", "science"), "per_domain": 8}

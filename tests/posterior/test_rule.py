@@ -51,11 +51,6 @@ def steps(
     return states, posteriors
 
 
-def weights_along(rule: PosteriorRule, questions: Sequence[Views | None]) -> list[tuple[float, ...]]:
-    _, posteriors = steps(rule, questions)
-    return [tuple(weight for _, weight in each.weights) for each in posteriors if each is not None]
-
-
 def test_without_views_there_is_no_posterior_and_nothing_is_learned() -> None:
     state = SMALL.start()
     assert SMALL.step(state, None) == (state, None)

@@ -34,6 +34,7 @@ from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
+from tests.server.waiting import close
 
 
 def ask_all(service: Service, questions: Sequence[Question]) -> None:
@@ -48,12 +49,6 @@ def settle(service: Service) -> None:
     while service.learner.waiting or service.state.waiting():
         assert time.monotonic() < until
         time.sleep(0.001)
-
-
-def close(service: Service) -> Path:
-    service.stop()
-    service.state.close()
-    return service.state.folder
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 
 def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: MakeService, tmp_path: Path) -> None:

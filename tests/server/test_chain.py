@@ -15,7 +15,7 @@ from secl.server.audit.replay import verify
 from secl.server.audit.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 
 @pytest.fixture

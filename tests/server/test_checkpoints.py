@@ -6,7 +6,6 @@ import math
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,23 +19,17 @@ from secl.server.audit import checkpoint
 from secl.server.audit.integrity import examine
 from secl.server.audit.redaction import Keep
 from secl.server.audit.store import ServerStore
-from secl.server.online.service import Service
 from secl.stream_state import StreamState
 from secl.testing import toy_stream
 from tests.server.conftest import MakePosterior
 from tests.server.test_posterior import Mixed, mixed_stream
+from tests.server.waiting import close
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint every five records."""
     monkeypatch.setattr(checkpoint, "EVERY", 5)
-
-
-def close(service: Service) -> Path:
-    service.stop()
-    service.state.close()
-    return service.state.folder
 
 
 def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:

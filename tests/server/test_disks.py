@@ -20,8 +20,8 @@ from secl.server.audit.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.folders import filled
-from tests.server.test_service import settled
 from tests.server.test_state_upgrade import OLD
+from tests.server.waiting import settled
 
 Mount = Callable[..., None]
 

@@ -21,7 +21,7 @@ from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled, until
+from tests.server.waiting import settled, until
 
 SECRET = "My secret is 4711."
 

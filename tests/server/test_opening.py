@@ -14,7 +14,7 @@ from secl.question import Question
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 pytestmark = pytest.mark.heavy
 

@@ -29,13 +29,7 @@ from secl.server.online.service import Service
 from secl.signals import NormalisedPTrue, PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
-from tests.server.test_service import settled
-
-
-def close(service: Service) -> Path:
-    service.stop()
-    service.state.close()
-    return service.state.folder
+from tests.server.waiting import close, settled
 
 
 def mixed_stream(count: int) -> list[Question]:

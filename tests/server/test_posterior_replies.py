@@ -22,7 +22,7 @@ from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
-from tests.server.test_posterior import close
+from tests.server.waiting import close
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
 UNINFORMED = "in the latest 20 questions like this one the model shows no sign of knowing the answers"

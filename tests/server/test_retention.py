@@ -27,7 +27,7 @@ from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.test_service import settled
+from tests.server.waiting import close, settled
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +41,6 @@ def ask_all(service: Service, count: int, first: int = 0) -> None:
     for question in toy_stream(first + count)[first:]:
         service.ask(question, 10)
         settled(service)
-
-
-def close(service: Service) -> Path:
-    service.stop()
-    service.state.close()
-    return service.state.folder
 
 
 @pytest.mark.parametrize(

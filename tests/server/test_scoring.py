@@ -27,7 +27,7 @@ from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.doors import opened
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 ASKED = [{"role": "user", "content": "What is the capital of Peru?"}]
 CHOICE = {"messages": [{"role": "user", "content": "Capital of France?"}], "options": ["Rome", "Paris", "Bern"]}

@@ -23,8 +23,7 @@ from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled as settled
-from tests.server.waiting import until as until
+from tests.server.waiting import settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
 

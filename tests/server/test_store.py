@@ -18,7 +18,7 @@ from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled
+from tests.server.waiting import settled
 
 
 def mode(path: Path) -> int:

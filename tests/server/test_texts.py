@@ -16,7 +16,7 @@ from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
 from tests.server.conftest import MakeService
-from tests.server.test_service import settled, until
+from tests.server.waiting import settled, until
 
 WHY = Question("Why is the sky blue?", form="text")
 DRAWN = Writing(temperature=1.0, seed=3, n=3)

@@ -1,8 +1,9 @@
-"""Waiting for what another thread is about to do."""
+"""Waiting for what another thread is about to do, or for its end."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from secl.server.online.service import Service
@@ -19,3 +20,10 @@ def until(condition: Any, seconds: float = 120) -> None:
 def settled(service: Service) -> None:
     """Wait for all lessons."""
     until(lambda: service.learner.waiting == 0 and "waiting" not in service.state.counts())
+
+
+def close(service: Service) -> Path:
+    """Stop a service; its folder."""
+    service.stop()
+    service.state.close()
+    return service.state.folder

@@ -49,6 +49,18 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     assert again.out == first.out[first.out.index("main: ") :].split("2 runs ")[0] + again.out.splitlines()[-1] + "\n"
 
 
+def test_without_a_terminal_lines_say_how_far_it_is(
+    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secl.cli.progress.FIRST", 0.0)
+    monkeypatch.setattr("secl.cli.progress.TICK", 0.001)
+    command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", tmp_path / "out")
+    lines = shell(*command).err.splitlines()
+    assert lines[0].startswith("0 of 6 questions, 0:00:0")
+    assert lines[-1].startswith("6 of 6 questions, ")
+    assert shell(*command).err == ""  # nothing is missing, so there is nothing to wait for
+
+
 def test_a_folder_stands_beside_the_column_of_the_model_that_it_is(
     shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -243,9 +244,12 @@ def test_without_the_package_datasets_the_error_names_the_extra(monkeypatch: pyt
 
 @pytest.mark.parametrize("failure", [ConnectionError("no route\nto host"), RuntimeError(""), ValueError("no cache")])
 def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    client = logging.getLogger("huggingface_hub.utils._http")
+
     def load_dataset(*_: object, **__: object) -> None:
+        client.warning("Retrying in 1s [Retry 1/5].")
         raise failure
 
     monkeypatch.delenv("SECL_DATA", raising=False)
@@ -253,6 +257,9 @@ def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
     with pytest.raises(DataError, match=r"'mmlu' \(cais/mmlu\) cannot be fetched.*--data or SECL_DATA") as caught:
         load("mmlu", 1)
     assert "\n" not in str(caught.value)
+    assert caplog.messages == []
+    client.warning("Something else.")
+    assert caplog.messages == ["Something else."]
 
 
 def test_a_hub_row_of_another_shape_names_the_row(

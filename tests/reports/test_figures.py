@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -113,6 +114,23 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
     assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
+
+
+def test_every_domain_of_a_timeline_has_its_name_however_short_it_is(make_record: MakeRecord) -> None:
+    domains = ["mmlu"] * 190 + ["quiz/misconceptions"] * 4 + ["quiz/arithmetic"] * 6
+    records = [make_record(index, domain=domain) for index, domain in enumerate(domains)]
+    figure = timeline_figure(records)
+    figure.canvas.draw()
+    top = figure.axes[0]
+    assert [text.get_text() for text in top.texts] == ["mmlu", "quiz/misconceptions", "quiz/arithmetic"]
+    boxes = [text.get_window_extent() for text in top.texts]
+    assert all(top.bbox.x0 - 1 <= box.x0 and box.x1 <= top.bbox.x1 + 1 for box in boxes)
+    assert not any(box.overlaps(other) for index, box in enumerate(boxes) for other in boxes[:index])
+
+
+def test_borders_of_domains_look_unlike_the_frozen_model(tmp_path: Path, make_stream: MakeStream) -> None:
+    svg = write_picture(timeline_figure(make_stream(40)), tmp_path / "figure")
+    assert len(set(re.findall(r"stroke-dasharray: ([^;\"]+)", svg))) == 2
 
 
 def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_stream: MakeStream) -> None:

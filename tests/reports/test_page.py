@@ -20,7 +20,7 @@ from secl.records import Record
 from secl.reports.folder import write_report
 from secl.reports.headline import verdict
 from secl.reports.page import render
-from secl.reports.provenance import ledger
+from secl.reports.provenance import ledger, provenance
 from secl.reports.run_report import RunReport, alternatives, best_alternative, panels
 from secl.reports.run_rows import overview
 from secl.reports.summary_table import COLUMNS
@@ -121,7 +121,7 @@ def test_identifiers_are_unique_and_everything_referred_to_is_there(
     records = make_stream(60)
     page = written(tmp_path, make_report(records, name="a"), make_report(records, name="b"))
     identifiers = [element.get("id") for element in page.iter() if element.get("id")]
-    assert len(identifiers) == len(set(identifiers)) == 4
+    assert len(identifiers) == len(set(identifiers)) == 5
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert set(re.findall(r"href=\"#([^\"]+)\"", text)) == set(identifiers)
 
@@ -143,6 +143,7 @@ def test_sections_come_in_order_and_pictures_describe_themselves(
         "Most confident wrong answers",
         "Every question",
         "How the run was made",
+        "The words of this page",
     ]
     pictures = list(page.iter(f"{XHTML}img"))
     assert len(pictures) == 5
@@ -280,6 +281,7 @@ def test_a_page_without_right_answers_has_answers_and_an_estimate_and_no_empty_t
         "Which answers may be accepted?",
         "Along the stream",
         "How the run was made",
+        "The words of this page",
     ]
     text = text_of(page)
     assert "About 55% of 3 answers are right, if the confidences mean what they say (0 to 100%)" in text
@@ -333,6 +335,11 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
     for words in ("ffffffffffff", "eeeeeeeeeeee", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3"):
         assert words in text
     assert "f" * 13 not in text
+    folder = "/somewhere/SmolLM2-135M-Instruct.Q4_1-7000ef98f0f5e9b7-bfloat16"
+    for weights, shown in ((folder, folder.removeprefix("/somewhere/")), ("owner/model", "owner/model")):
+        made = make_report(records)
+        adapter = {**made.manifest["adapter"], "base_model_name_or_path": weights}
+        assert ("Weights", shown) in provenance(replace(made, manifest={**made.manifest, "adapter": adapter}))
     assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW"
     assert ledger(records) == [
         ("answering, frozen model", "2,000", "100.0", "100.0%"),
@@ -351,6 +358,7 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
         "Cost against Brier score",
         "one *",
         "two",
+        "The words of this page",
     ]
     lines = [text_of(row) for row in next(page.iter(f"{XHTML}tbody")).iter(f"{XHTML}tr")]
     for line, run in zip(lines, runs, strict=True):
@@ -362,6 +370,31 @@ def test_several_runs_share_a_table_and_a_cost_chart_and_have_a_section_each(
     assert {"1-timeline.png", "2-timeline.svg", "cost.png", "summary.csv"} <= names
     assert "timeline.png" not in names
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("## one \\*\n")
+
+
+def test_a_page_explains_the_words_that_it_has_and_no_others(make_record: MakeRecord, make_report: MakeReport) -> None:
+    def words(*runs: RunReport) -> list[str]:
+        page = without_pictures(*runs)
+        (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("id") == "words")
+        assert any(link.get("href") == "#words" for link in page.iter(f"{XHTML}a"))
+        return [text_of(word) for word in section.iter(f"{XHTML}dt")]
+
+    plain = make_report([make_record(n, correct=None, frozen_correct=None) for n in range(4)], learned=False)
+    learned = make_report([make_record(n, outcome="trained", p_true=(0.7, 0.2), signal=0.6) for n in range(4)])
+    assert words(plain)[0] == "Stated, frozen"
+    assert not {"Adapted", "AUROC", "Gate, alarm, burst"} & {*words(plain)}
+    assert {"Adapted", "AUROC", "P(True), normalised P(True)"} <= {*words(learned)}
+    assert words(plain, replace(learned, name="other")) == words(learned)
+
+
+def test_runs_over_different_questions_are_not_put_side_by_side_without_a_word(
+    make_stream: MakeStream, make_report: MakeReport
+) -> None:
+    said = "The runs have not answered the same questions"
+    one, same, longer = (make_report(make_stream(n), name=name) for n, name in ((40, "a"), (40, "b"), (50, "c")))
+    assert said not in text_of(without_pictures(one, same))
+    page = text_of(ET.fromstring(render([one, longer], [{}, {}], "<svg></svg>")))
+    assert page.count(said) == 2  # below the table, and below the picture of what they cost
 
 
 def test_the_same_records_make_the_same_report_to_the_last_byte(

@@ -10,6 +10,7 @@ import torch
 
 from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
+from secl.model import Model
 from secl.question import Question
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_settings
@@ -90,10 +91,15 @@ def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Pa
     service.stop()
     service.state.close()
     recipe = serving_settings(model=str(tiny_llama), **SETTINGS)
+    other = serving_settings(model=str(tiny_llama), **SETTINGS, alpha=0.25)
+
+    def no_model(_: object) -> Model:
+        raise AssertionError("a model was loaded for nothing")
+
     with pytest.raises(RunError, match=r"begun with other settings \(alpha: 0.5 there, 0.25 here\)"):
-        open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS, alpha=0.25))
+        open_service(tmp_path / "state", other, load=no_model)
     with pytest.raises(RunError, match="keep_text: full there, hash here"):
-        open_service(tmp_path / "state", recipe, keep_text="hash")
+        open_service(tmp_path / "state", recipe, keep_text="hash", load=no_model)
     with pytest.raises(ParameterError, match="keep-text is 'some'"):
         open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="accumulate is 'burst'"):

@@ -30,7 +30,7 @@ app = App(
 )
 app.register_install_completion_command(help="Install tab completion for this shell.")
 
-RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
 Flag = Parameter(negative=())
 """A switch without an opposite."""
@@ -80,9 +80,7 @@ def console(*, stderr: bool = False) -> Console:
     return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets
 
 
-def progress_bar(
-    screen: Console, *, hidden: bool = False, transient: bool = False, remaining: bool = False
-) -> Progress:
+def progress_bar(screen: Console, *, transient: bool = False, remaining: bool = False) -> Progress:
     """A bar with a description, a count and a clock; `remaining` adds the time to go."""
     from rich.progress import (
         BarColumn,
@@ -95,4 +93,4 @@ def progress_bar(
 
     columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     columns += [TimeRemainingColumn()] if remaining else []
-    return Progress(*columns, console=screen, transient=transient, disable=hidden)
+    return Progress(*columns, console=screen, transient=transient)

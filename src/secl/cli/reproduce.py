@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,7 @@ from secl_paper.setup import Setup
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from secl.runs.sweep import Job
+    from secl.runs.sweep import Job, OnProgress
     from secl_paper.compare import FilledTable
     from secl_paper.reproduce import Reproduction
 
@@ -70,24 +72,50 @@ def _show_plan(reproduction: Reproduction) -> None:
 
 
 def _show(reproduction: Reproduction) -> None:
-    """Print every table when it is ready, under it what is being asked."""
-    from secl.reports.formatting import counted
+    """Print every table when it is ready, and say meanwhile how far it is."""
     from secl.runs.sweep import question_counts
 
-    screen, missing = console(), question_counts(reproduction.missing)
-    with progress_bar(screen, hidden=not missing) as bar:
+    screen = console()
+    with _watched(question_counts(reproduction.missing), screen) as watch:
+        for table in reproduction.fill(watch):
+            _print(table, screen)
+    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
+
+
+@contextmanager
+def _watched(missing: Mapping[str, int], screen: Console) -> Iterator[OnProgress]:
+    """Show how far the missing runs are: bars below the tables, or lines on standard error where no terminal is.
+
+    Args:
+        missing: number of questions of each run, by its name.
+        screen: where the tables are printed.
+    """
+    from secl.cli.progress import Lines
+    from secl.reports.formatting import counted
+
+    if not missing:
+        yield lambda _job, _done, _total: None
+        return
+    done_of: dict[str, int] = {}
+    if not screen.is_terminal:
+        with Lines(0, sum(missing.values())) as lines:
+
+            def note(job: Job, done: int, _total: int) -> None:
+                done_of[job.name] = done
+                lines.show(sum(done_of.values()), sum(missing.values()), "")
+
+            yield note
+        return
+    with progress_bar(screen) as bar:
         overall = bar.add_task(counted(len(missing), "run"), total=sum(missing.values()))
         current = bar.add_task("", total=None)
-        done_of: dict[str, int] = {}
 
-        def watch(job: Job, done: int, total: int) -> None:
+        def show(job: Job, done: int, total: int) -> None:
             done_of[job.name] = done
             bar.update(overall, completed=sum(done_of.values()))
             bar.update(current, completed=done, total=total, description=job.name[:48])
 
-        for table in reproduction.fill(watch):
-            _print(table, screen)
-    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
+        yield show
 
 
 def _print(table: FilledTable, screen: Console) -> None:

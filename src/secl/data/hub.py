@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from secl.data.rows import LocatedRow
 from secl.errors import DataError
@@ -26,7 +28,8 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
             "or name a folder with its official files by --data or SECL_DATA."
         ) from error
     try:
-        dataset = datasets.load_dataset(repository, configuration, split=split)
+        with silent_retries():
+            dataset = datasets.load_dataset(repository, configuration, split=split)
     except Exception as error:  # network failures have too many classes to list: requests, httpx, hub, cache, disk
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise DataError(
@@ -36,3 +39,15 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
         ) from error
     for index, row in enumerate(dataset):
         yield f"{repository} ({configuration}, {split}), row {index}", row
+
+
+@contextmanager
+def silent_retries() -> Iterator[None]:
+    """Without the two lines that the hub's client logs for each of its attempts: the last one raises what is wrong."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -24,9 +24,10 @@ from secl.reports.question_table import page_rows, questions_context, script_jso
 from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
 from secl.reports.run_rows import domain_rows, overview
 from secl.reports.side_by_side import TITLE as SIDE_BY_SIDE
-from secl.reports.side_by_side import side_by_side
+from secl.reports.side_by_side import alike, side_by_side
 from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
 from secl.reports.trust_section import trust_html
+from secl.reports.words import words_of
 from secl.reports.wrong_answers import wrong_answers
 
 
@@ -92,6 +93,8 @@ def render(runs: Sequence[RunReport], pictures: Sequence[Mapping[str, str]], cos
         "pairs_title": SIDE_BY_SIDE,
         "sections": sections,
         "cost": cost,
+        "alike": alike(runs),
+        "words": words_of(runs),
         "script": Markup(script),
         "policy": policy(script),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from secl.records import Record
@@ -28,8 +29,10 @@ def provenance(run: RunReport) -> list[tuple[str, str]]:
     manifest, recipe = run.manifest, settings_of(run)
     environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
     settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
+    weights = str(adapter.get("base_model_name_or_path") or "")
     facts = {
         "Model": recipe.get("model"),
+        "Weights": Path(weights).name if Path(weights).is_absolute() else weights,
         "Fingerprint of the model": str(manifest.get("model", ""))[:12],
         "Stream": _joined(recipe.get("benchmarks") or recipe.get("questions") or ""),
         "Fingerprint of the stream": str(manifest.get("stream", ""))[:12],

@@ -42,6 +42,12 @@ class Pair:
     changed: Table | None
 
 
+def alike(runs: Sequence[RunReport]) -> bool:
+    """Whether all runs have answered the same questions, so that their numbers can be compared as they stand."""
+    asked = [{(record.question.id, record.question.text) for record in run.records} for run in runs]
+    return all(each == asked[0] for each in asked)
+
+
 def side_by_side(runs: Sequence[RunReport]) -> list[Pair]:
     """Every run but the first beside the first."""
     return [_pair(runs[0], run) for run in runs[1:]]

@@ -16,6 +16,7 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 
 from secl.backends.local.presets import PRESETS
+from secl.data.hub import silent_retries
 from secl.errors import ModelError
 
 _LOADING_ERRORS = (
@@ -78,7 +79,7 @@ def quiet() -> Iterator[None]:
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
+        with silent_retries(), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
         transformers.logging.set_verbosity(verbosity)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DASHES = (0, (4, 4))
+DASHES, DOTS = (0, (4, 4)), (0, (1, 2))
+"""Lines of the frozen model, and of the borders between domains."""
 
 
 def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: bool = True) -> Figure:
@@ -29,7 +30,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     Top: entropy of every reply, its running mean, and the gate's statistic. Middle: stated confidence of the frozen
     model and of the adapted one, and the posterior of its answers (running means), with signal and target where there
     were any. Bottom: running accuracy, also of the posterior's best answers; left out where nothing is graded.
-    Bursts are shaded, alarms are vertical lines, domain borders are dashed. Of a long stream no more is drawn than can
+    Bursts are shaded, alarms are vertical lines, domain borders are dotted. Of a long stream no more is drawn than can
     be told apart (`secl.reports.figures.drawing.spread`), and bursts closer than that are one.
 
     Args:
@@ -48,13 +49,17 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     heights = [1.15, 1.25, 0.8] if graded else [1.15, 1.25]
     figure = new_figure(10.0, 0.6 + 2.06 * sum(heights))
     panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    domains = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
+    domains = domains if len(domains) <= MOST_DOMAINS else []
+    rows = _name_domains(panels[0], domains)
     for axes in panels:
         _mark_learning(axes, records, named=axes is panels[0])
-    _entropy_panel(panels[0], records, window)
+        for _, run in domains[1:]:
+            axes.axvline(run[0].position - 0.5, color=BLACK, linewidth=0.9, linestyle=DOTS)
+    _entropy_panel(panels[0], records, window, rows)
     _confidence_panel(panels[1], records, window, adapted)
     if graded:
         _accuracy_panel(panels[2], records, window, adapted)
-    _mark_domains(panels, records)
     first, last = records[0].position, records[-1].position
     panels[-1].set_xlim(first - 0.5, max(last, first + 1) + 0.5)
     panels[-1].set_xlabel("question of the stream")
@@ -118,7 +123,8 @@ LEGEND = 90
 """Characters that a line of a legend has room for, beside five or six marks."""
 
 
-def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
+def _entropy_panel(axes: Axes, records: Sequence[Record], window: int, rows: int) -> None:
+    """Entropies and the gate's statistic, below so many rows of names."""
     shown = spread(len(records))
     positions = np.array([record.position for record in records])
     entropies = np.array([record.reply.entropy for record in records])
@@ -138,7 +144,8 @@ def _entropy_panel(axes: Axes, records: Sequence[Record], window: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
     tested = not np.isnan(statistic).all()
     # The statistic has the lower third of the panel to itself, so neither hides the other.
-    _scale(axes, entropies.min(), entropies.max(), below=0.6 if tested else 0.05, above=0.2)
+    above = 0.1 + 0.1 * rows
+    _scale(axes, entropies.min(), entropies.max(), below=0.6 if tested else 0.05, above=above)
     if tested:
         right = axes.twinx()
         peaks = np.fmax.reduceat(statistic, shown)  # what makes the gate fire is not thinned away
@@ -220,25 +227,50 @@ def _legend(axes: Axes, handles: Sequence[Artist], labels: Sequence[str]) -> Non
     axes.legend(handles, labels, ncols=columns, frameon=False, fontsize=8.5, markerscale=1.8, **anchor)
 
 
-def _mark_domains(panels: Sequence[Axes], records: Sequence[Record]) -> None:
-    """Dashed borders and, in the first panel, names. A stream that mixes its domains has too many borders to draw."""
-    runs = [(name, list(run)) for name, run in groupby(records, key=lambda record: record.question.domain)]
-    if len(runs) > 12:
-        return
-    for name, run in runs:
-        start, end = run[0].position - 0.5, run[-1].position + 0.5
-        if run[0] is not records[0]:
-            for axes in panels:
-                axes.axvline(start, color=BLACK, linewidth=0.9, linestyle=DASHES)
-        if len(run) * 100 > len(name) * len(records):
-            panels[0].text(
-                (start + end) / 2,
-                0.97,
-                name,
-                transform=panels[0].get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=8.5,
-                fontweight="bold",
-                parse_math=False,
-            )
+MOST_DOMAINS, MOST_ROWS = 12, 3
+"""Most stretches of one domain whose borders can be drawn (a stream that mixes its domains has more), and most rows of
+names."""
+
+ACROSS = 100
+"""Characters of a name that fit across the picture."""
+
+
+def _name_domains(axes: Axes, domains: Sequence[tuple[str, Sequence[Record]]]) -> int:
+    """Write the names of domains at the top of a panel; returns how many rows they take."""
+    if not domains:
+        return 1
+    first, last = domains[0][1][0].position, domains[-1][1][-1].position
+    width = max(last - first, 1) + 1
+    names = [name if len(name) <= ACROSS // 2 else f"{name[: ACROSS // 2]}…" for name, _ in domains]
+    middles = [((run[0].position + run[-1].position) / 2 - first + 0.5) / width for _, run in domains]
+    places = name_places(list(zip(names, middles, strict=True)))
+    for name, (share, row) in zip(names, places, strict=True):
+        if row < MOST_ROWS:
+            style: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 8.5, "fontweight": "bold"}
+            axes.text(share, 0.97 - 0.07 * row, name, transform=axes.transAxes, parse_math=False, **style)
+    return min(1 + max(row for _, row in places), MOST_ROWS)
+
+
+def name_places(names: Sequence[tuple[str, float]]) -> list[tuple[float, int]]:
+    """Where names stand along a line: one that would leave it is moved inside, one that would cover another goes below.
+
+    Args:
+        names: each with where its middle belongs, as a share of the line, in order.
+
+    Returns:
+        for each its middle and its row, from 0.
+
+    >>> name_places([("mmlu", 0.4), ("quiz/arithmetic", 0.98)])
+    [(0.4, 0), (0.925, 0)]
+    >>> name_places([("quiz/capitals", 0.5), ("quiz/arithmetic", 0.55)])
+    [(0.5, 0), (0.55, 1)]
+    """
+    ends: list[float] = []
+    places = []
+    for name, middle in names:
+        half = len(name) / ACROSS / 2
+        share = max(min(middle, 1 - half), half)
+        row = next((row for row, end in enumerate(ends) if end <= share - half), len(ends))
+        ends[row : row + 1] = [share + half + 1 / ACROSS]  # and a blank
+        places.append((share, row))
+    return places

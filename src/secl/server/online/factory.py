@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,8 +84,8 @@ def open_service(
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
     if versions is not None and not endpoints:
         raise ParameterError("--versions is for vLLM servers; name them with --engine vllm --endpoint URL.")
-    check_folder(folder)  # before a large model is loaded for nothing
     settings = named(settings)
+    check_folder(folder, settings, keep_text)  # before a large model is loaded for nothing
     model, twin = fleet(settings, endpoints, versions, folder) if endpoints else load_twice(settings, load)
     manifest: dict[str, Any] = {
         "settings": settings.to_json(),
@@ -152,14 +152,15 @@ def _described(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def check_folder(folder: Path) -> None:
-    """Check that a folder is free, or the state of a server that has stopped.
+def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> None:
+    """Check that a folder is free, or the state of a server that has stopped and was begun with these settings.
 
     Raises:
-        RunError: it is something else, or is in use.
+        RunError: it is something else, is in use, or was begun with others; the message names them.
     """
     if (folder / FILE).exists():
-        ServerStore(folder, writable=True).close()
+        with ServerStore(folder, writable=True) as state:
+            check_settings(state, settings, {"keep_text": keep_text})
     else:
         check_free(folder)
 
@@ -174,19 +175,32 @@ def open_state(folder: Path, manifest: dict[str, Any]) -> ServerStore:
         return ServerStore.create(folder, manifest)
     state = ServerStore(folder, writable=True)
     try:
-        begun, now = state.manifest, manifest
-        differences = Manifest.of(state).settings.differences(RunSettings.of(now["settings"]))
-        differences += [
-            f"{name}: {begun.get(name)} there, {now[name]} here"
-            for name in ("model", "keep_text")
-            if begun.get(name) != now[name]
-        ]
-        if differences:
-            raise RunError(
-                f"{folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name "
-                "another folder with --state."
-            )
+        others = {name: manifest[name] for name in ("model", "keep_text")}
+        check_settings(state, RunSettings.of(manifest["settings"]), others)
     except BaseException:
         state.close()
         raise
     return state
+
+
+def check_settings(state: ServerStore, settings: RunSettings, others: Mapping[str, str]) -> None:
+    """Check that a server goes on as it began.
+
+    Args:
+        state: the open state folder.
+        settings: of the server that starts.
+        others: further entries of its manifest, by their names.
+
+    Raises:
+        RunError: something differs; the message names it.
+    """
+    begun = state.manifest
+    differences = Manifest.of(state).settings.differences(settings)
+    differences += [
+        f"{name}: {begun.get(name)} there, {now} here" for name, now in others.items() if begun.get(name) != now
+    ]
+    if differences:
+        raise RunError(
+            f"{state.folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name "
+            "another folder with --state."
+        )

@@ -41,7 +41,8 @@ class Calibrator(Shown, Scoring):
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         share: of the questions, whose candidates are compared; all of them unless given.
         labels: moves confidences by what people say of answers; the default rule unless given.
-        evidence: kinds of evidence to gather beyond the one that the signal needs.
+        evidence: kinds of evidence to gather beyond the one that the signal needs, inside bursts, or always with
+            `loop=LoopSettings(evidence_on="always")`.
         learns: False leaves the weights alone.
         loop: the learning rule.
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from secl.errors import QuestionError
-from secl.question import Question
+from secl.question import Question, has_half_character
 
 _LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:\)[.:]|[).:])\s*(?P<text>.*)", re.DOTALL)
 """An option as models name it: "B.", "(B)", "B) Paris", "B: Paris"."""
@@ -37,21 +37,16 @@ class GivenAnswer:
     correct: bool | None = None
 
     def __post_init__(self) -> None:
-        name = named(self.question)
+        name = self.question.mention
         for text in (self.answer, *self.rivals):
             if not text.strip():
                 raise QuestionError(f"{name} has an empty answer or rival to rate; fill it in or leave it out.")
-            if any("\ud800" <= character <= "\udfff" for character in text):
+            if has_half_character(text):
                 raise QuestionError(f"{name} has half a character in an answer; save it as UTF-8 again.")
         if self.question.options:
             if self.rivals:
                 raise QuestionError(f"{name} has options, which are the rivals of an answer; give no others.")
             object.__setattr__(self, "answer", letter_of(self.question, self.answer))
-
-
-def named(question: Question) -> str:
-    """A question in the words of an error."""
-    return f"question {question.id!r}" if question.id else f"question {question.text[:40]!r}"
 
 
 def letter_of(question: Question, answer: str) -> str:
@@ -70,7 +65,7 @@ def letter_of(question: Question, answer: str) -> str:
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
         if by_text is not None and by_letter is not None and by_text != by_letter:
             raise QuestionError(
-                f"the answer {wanted!r} to {named(question)} is the letter of one option and the text of another; "
+                f"the answer {wanted!r} to {question.mention} is the letter of one option and the text of another; "
                 f"write '{_option(question, by_text)}' or '{_option(question, by_letter)}'."
             )
         number = by_letter if by_text is None else by_text
@@ -78,8 +73,8 @@ def letter_of(question: Question, answer: str) -> str:
             return question.letters[number]
     options = ", ".join(_option(question, number) for number in range(len(question.options)))
     raise QuestionError(
-        f"the answer {_short(wanted)!r} to {named(question)} is none of its options ({_short(options, 300)}); give the "
-        "letter or the text of one."
+        f"the answer {_short(wanted)!r} to {question.mention} is none of its options ({_short(options, 300)}); give "
+        "the letter or the text of one."
     )
 
 

@@ -93,7 +93,7 @@ class Question:
     history: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
-        name = f"question {self.id!r}" if self.id else f"question {self.text[:40]!r}"
+        name = self.mention
         options: object = self.options
         if isinstance(options, list):
             object.__setattr__(self, "options", tuple(options))
@@ -103,7 +103,7 @@ class Question:
             raise QuestionError(f"{name} has no text; give it at least one word.")
         said = (turn.text for turn in self.history)
         texts = (self.text, self.context, self.system, *self.options, *said, *chain.from_iterable(self.extra))
-        if any(map(_half_characters, texts)):
+        if any(map(has_half_character, texts)):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
@@ -141,6 +141,15 @@ class Question:
             )
 
     @property
+    def mention(self) -> str:
+        """How a sentence names it: by its id, or else by how it begins.
+
+        >>> Question("Capital of Peru?").mention, Question("Capital of Peru?", id="peru").mention
+        ("question 'Capital of Peru?'", "question 'peru'")
+        """
+        return f"question {self.id or self.text[:40]!r}"
+
+    @property
     def letters(self) -> tuple[str, ...]:
         """The letters of its options, in order; empty for an open question."""
         return tuple(LETTERS[: len(self.options)])
@@ -155,8 +164,8 @@ class Question:
         return self.options[LETTERS.index(letter)]
 
 
-def _half_characters(text: str) -> bool:
-    """Whether a text has lone surrogates: what is left of bytes that were no UTF-8."""
+def has_half_character(text: str) -> bool:
+    """Whether a text has a lone surrogate, which is what is left of bytes that were no UTF-8."""
     return not text.isascii() and _HALF.search(text) is not None
 
 

@@ -15,7 +15,7 @@ from secl.data.question_files import QuestionFile
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.evidence_plan import EvidencePlan
-from secl.given import GivenAnswer, named
+from secl.given import GivenAnswer
 from secl.grading import grade
 from secl.labels import LabelRule
 from secl.lookahead import WINDOW
@@ -198,7 +198,7 @@ def given_of(each: Scorable) -> GivenAnswer:
         question, answer = each
         return GivenAnswer(Question(question) if isinstance(question, str) else question, answer)
     if each.answer is None:
-        raise QuestionError(f"{named(each.question)} has no answer to rate; give one.")
+        raise QuestionError(f"{each.question.mention} has no answer to rate; give one.")
     return GivenAnswer(each.question, each.answer, tuple(getattr(each, "rivals", ())), each.correct)
 
 

@@ -316,7 +316,7 @@ class ChatModel(Shown, Generic[B]):
         """
         item = self._latest_item(question)
         if item is None:
-            raise QuestionError(f"question {question.id!r} is not the latest one answered; answer it again first.")
+            raise QuestionError(f"{question.mention} is not the latest one answered; answer it again first.")
         reading = item.answer(self.version).reading
         training = self.backend.train(reading, item.digit_position(reading, reply), target)
         self.meter.spend("learning", training.tokens)

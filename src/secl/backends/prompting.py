@@ -138,7 +138,7 @@ class Prompting:
         letters = len(self.token_ids.letters)
         if len(question.options) > letters:
             raise QuestionError(
-                f"question {question.id!r} has {len(question.options)} options, but this model has single tokens for "
+                f"{question.mention} has {len(question.options)} options, but this model has single tokens for "
                 f"{letters} letters only."
             )
         if question.free and given is not None:
@@ -152,7 +152,7 @@ class Prompting:
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], MAX_LIST_TOKENS[question.form]) + MARGIN
         if needed > limit:
             raise TooLongError(
-                f"question {question.id!r} takes {needed} tokens with its answer, more than the {limit} that the model "
+                f"{question.mention} takes {needed} tokens with its answer, more than the {limit} that the model "
                 "can read; shorten it."
             )
 

@@ -82,16 +82,15 @@ def check_grader(question: Question) -> None:
     if question.reference is None or question.options:
         return
     grader, references = grader_of(question), _correct(question)
-    name = repr(question.id or question.text[:40])
     if grader == "overlap" and not (isinstance(question.reference, References) and question.reference.incorrect):
         raise QuestionError(
-            f"question {name} is graded by overlap but has no wrong answers to compare with; give some in 'references' "
-            "or take another grader."
+            f"{question.mention} is graded by overlap but has no wrong answers to compare with; give some in "
+            "'references' or take another grader."
         )
     for reference in references:
         if grader == "number" and parse_number(reference) is None:
             raise QuestionError(
-                f"question {name} asks for a number but its reference {reference!r} holds none; "
+                f"{question.mention} asks for a number but its reference {reference!r} holds none; "
                 "give a number or use the form 'short'."
             )
         if grader == "regex":
@@ -99,7 +98,7 @@ def check_grader(question: Question) -> None:
                 re.compile(reference)
             except re.error as problem:
                 raise QuestionError(
-                    f"question {name} has the reference {reference!r}, which is no regular expression ({problem}); "
+                    f"{question.mention} has the reference {reference!r}, which is no regular expression ({problem}); "
                     "correct it or take another grader."
                 ) from None
 

@@ -51,8 +51,7 @@ def to_request_error(error: SeclError) -> RequestError:
     >>> to_request_error(BusyError("256 questions are waiting already; ask again in a moment.")).status
     429
     """
-    # A question that came over HTTP has no id.
-    message = str(error).replace("question ''", "the question", 1)
+    message = str(error)
     match error:
         case RequestError():
             return error

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from secl.question import Form
+from secl.question import Form, has_half_character
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
 from secl.server.http.confidence import Secl, secl_of
@@ -14,7 +14,7 @@ from secl.server.online.requests import Answer
 
 
 def _encodable(text: str) -> str:
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if has_half_character(text):
         raise ValueError("it contains an unpaired surrogate, which is invalid Unicode")
     return text
 

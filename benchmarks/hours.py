@@ -45,7 +45,7 @@ class Tokens:
     @classmethod
     def of(cls, baselines: Sequence[Record], always: Sequence[Record]) -> Tokens:
         """Those of records of the method baselines, and of a method that may learn from every question."""
-        answer = _mean(always, lambda ledger: ledger.answering + ledger.adapting)
+        answer = _mean(always, lambda ledger: ledger.replies)
         lesson = _mean(always, lambda ledger: ledger.scoring + ledger.learning)
         return cls(answer, lesson, _mean(baselines, lambda ledger: ledger.total))
 

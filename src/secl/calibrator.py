@@ -322,8 +322,7 @@ class Calibrator(Shown, Scoring):
                 self.model.reset()
         cost = self.model.meter.take()
         if not latest:
-            again = cost.answering + cost.adapting
-            cost = replace(cost, answering=0.0, adapting=0.0, learning=round(again + cost.learning, 6))
+            cost = replace(cost, answering=0.0, adapting=0.0, learning=round(cost.replies + cost.learning, 6))
         learned = replace(
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )

@@ -99,6 +99,11 @@ class Ledger:
             + self.learning
         )
 
+    @property
+    def replies(self) -> float:
+        """Those of both replies, the frozen model's and the adapted one's."""
+        return self.answering + self.adapting
+
     def __add__(self, other: Ledger) -> Ledger:
         """Both together, purpose by purpose."""
         return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})

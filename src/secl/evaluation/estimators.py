@@ -86,7 +86,7 @@ def _of_evidence(
     def estimate(records: Sequence[Record]) -> Series:
         rated = ((record, _rate(signal, record, record.reply)) for record in records)
         return Series.of(
-            Estimate(record.position, confidence, _correct(signal, record), _answering(record) + tokens(record))
+            Estimate(record.position, confidence, _correct(signal, record), record.ledger.replies + tokens(record))
             for record, confidence in rated
             if confidence is not None
         )
@@ -105,10 +105,6 @@ def _correct(signal: Signal, record: Record) -> bool | None:
     """Whether the answer that the signal is about is right."""
     answer = signal.answer(record.question, record.reply, record.evidence)
     return correctness(record, answer)
-
-
-def _answering(record: Record) -> float:
-    return record.ledger.answering + record.ledger.adapting
 
 
 def _tokens_of_one_p_true(record: Record) -> float:
@@ -142,7 +138,7 @@ def _reported(records: Sequence[Record]) -> Series:
         if record.decision.in_burst:
             return ledger.total
         # P(True) without evidence was prefetched for a burst that did not come.
-        return _answering(record) + (ledger.scoring if record.evidence.p_true is None else 0.0)
+        return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
     return Series.of(Estimate(r.position, r.reply.confidence, r.correct, tokens(r)) for r in records)
 

@@ -60,7 +60,7 @@ def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
     def estimate(records: Sequence[Record]) -> Series:
         rated = ((record, confidence(record)) for record in records)
         return Series.of(
-            Estimate(record.position, value, record.correct, _answering(record) + record.ledger.reordering)
+            Estimate(record.position, value, record.correct, record.ledger.replies + record.ledger.reordering)
             for record, value in rated
             if value is not None
         )
@@ -72,7 +72,7 @@ def _alone(name: ViewName, title: str) -> Estimator:
     """The posterior from a single view, weighed along the stream like any other; of a long one refitted more rarely."""
 
     def tokens(record: Record) -> float:
-        return _answering(record) + record.ledger.likelihood
+        return record.ledger.replies + record.ledger.likelihood
 
     def posteriors(records: Sequence[Record]) -> list[Posterior | None]:
         usual = PosteriorSettings(views=(name,), guard=False)
@@ -92,7 +92,7 @@ def _combined(name: str, title: str, *, best: bool) -> Estimator:
     def tokens(record: Record) -> float:
         scored = any(view == "p_true" for view, _ in record.posterior.weights) if record.posterior else False
         ledger = record.ledger
-        return _answering(record) + ledger.reordering + ledger.likelihood + (ledger.scoring if scored else 0.0)
+        return ledger.replies + ledger.reordering + ledger.likelihood + (ledger.scoring if scored else 0.0)
 
     return _series_of(name, title, lambda records: [record.posterior for record in records], tokens, best=best)
 
@@ -129,10 +129,6 @@ def replayed(rule: PosteriorRule, records: Sequence[Record], share: ScoreShare |
         share_state, posterior = share.step(share_state, letters, posterior)
         posteriors.append(posterior)
     return posteriors
-
-
-def _answering(record: Record) -> float:
-    return record.ledger.answering + record.ledger.adapting
 
 
 def _paper_passes(record: Record) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from secl.errors import ParameterError
-from secl.metrics.probability import bin_edges, bin_index, directional_target, expected_confidence, normalised_p_true
+from secl.metrics.probability import bin_edges, bin_index, directional_target, normalised_p_true
 from secl.records import Reply
 
 PROBABILITY = st.floats(0.0, 1.0)
@@ -66,18 +66,11 @@ def test_bins_are_counted_in_whole_numbers(bins: int) -> None:
 
 
 @given(st.lists(st.floats(1e-6, 1.0), min_size=10, max_size=10))
-def test_the_soft_confidence_is_the_one_of_a_reply(weights: list[float]) -> None:
+def test_the_stated_confidence_is_the_expected_centre_of_the_bins(weights: list[float]) -> None:
     bins = tuple(float(p) for p in np.array(weights) / math.fsum(weights))
-    actual = expected_confidence(bins)
-    assert actual == Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
+    actual = Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).confidence
     assert actual == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
     assert 0.05 - 1e-12 <= actual <= 0.95 + 1e-12
-
-
-@pytest.mark.parametrize("bins", [[], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])
-def test_a_read_out_needs_probabilities_that_sum_to_one(bins: list[float]) -> None:
-    with pytest.raises(ParameterError, match="sum to 1"):
-        expected_confidence(bins)
 
 
 @given(st.lists(st.floats(1e-300, 1.0), min_size=2, max_size=26), st.floats(0.05, 20.0))

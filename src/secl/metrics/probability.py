@@ -1,4 +1,4 @@
-"""Bins, soft read-out, normalised P(True), and the training target."""
+"""Bins, normalised P(True), and the training target."""
 
 from __future__ import annotations
 
@@ -59,27 +59,6 @@ def bin_edges(bins: int = 10) -> npt.NDArray[np.float64]:
     """
     check_whole("number of bins", bins, least=1)
     return np.arange(bins + 1) / bins
-
-
-def expected_confidence(bins: Sequence[float]) -> float:
-    """Soft confidence read-out (Eq. soft_conf): the expected bin centre, sum of P(bin_k) (k + 0.5) / K.
-
-    Args:
-        bins: probabilities of the K equal-width bins, lowest first (K = 10 in the paper), that sum to 1.
-
-    Returns:
-        A number between the lowest and the highest bin centre; [0.05, 0.95] for ten bins.
-
-    Raises:
-        ParameterError: no bins, a negative or undefined probability, or a sum that misses 1 by more than 1e-4.
-
-    >>> round(expected_confidence([0, 0, 0, 0, 0, 0, 0, 0.5, 0.5, 0]), 3)
-    0.8
-    """
-    total = math.fsum(bins)
-    if any(not p >= 0.0 for p in bins) or not abs(total - 1.0) <= 1e-4:
-        raise ParameterError(f"the bin probabilities must be 0 or more and sum to 1; they sum to {total}.")
-    return float(sum(p * (k + 0.5) / len(bins) for k, p in enumerate(bins)))
 
 
 def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "log") -> float:

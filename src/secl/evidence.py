@@ -164,8 +164,9 @@ class Posterior:
     def best(self) -> int:
         """Number of the most probable answer among the candidates; of a tie the model's own, else the first."""
         high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
-        own = self.own is not None and self.probabilities[self.own] == high
-        return self.own if own and self.own is not None else self.probabilities.index(high)
+        if self.own is not None and self.probabilities[self.own] == high:
+            return self.own
+        return self.probabilities.index(high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

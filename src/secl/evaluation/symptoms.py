@@ -53,15 +53,14 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     if not asked:
         return None
     (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
-    chances = [letter in record.question.letters and 1 / len(record.question.options) for record in asked]
+    sizes = [len(each.question.options) for each in asked]
+    chances = tuple(
+        1 / size if letter in each.question.letters else 0.0 for each, size in zip(asked, sizes, strict=True)
+    )
     right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in asked)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
-    if (
-        share < 0.5
-        or max(len(each.question.options) for each in asked) * chance_of_count(tuple(map(float, chances)), count)
-        >= RARE
-    ):
+    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter, not of this one alone
         return None
     text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
     if sum(map(stated_alone, asked)) < len(asked) / 2:

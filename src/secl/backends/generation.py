@@ -19,8 +19,12 @@ MAX_LIST_TOKENS: dict[Form, int] = {
     "text": 140,
     "completion": 140,
 }
+
 LISTED = COUNT + 1
 """Answers that a list is asked for: one of them may be the answer itself."""
+
+TOP_P = 0.95
+"""Samples come from the most probable tokens that together have this probability."""
 
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-TOP_P = 0.95
-"""Samples come from the most probable tokens that together have this probability."""
+from secl.backends.generation import TOP_P
 
 FIRST_LOOK = 1024
 """Most probable tokens that are looked at first; sorting a whole vocabulary for every token takes longer."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
 
+from secl.backends.generation import TOP_P
 from secl.backends.openai.abilities import Abilities, find_out, only_model
 from secl.backends.openai.client import SILENCE, Endpoint
-from secl.backends.openai.questions import TOP_P, Asking, Findings
+from secl.backends.openai.questions import Asking, Findings
 from secl.backends.openai.texts import Texts
 from secl.backends.seeds import question_seed
 from secl.cost import Meter

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from secl.backends.distractors import Distractors, choose_distractors
-from secl.backends.generation import MAX_LIST_TOKENS, items_of
+from secl.backends.generation import MAX_LIST_TOKENS, TOP_P, items_of
 from secl.backends.openai.abilities import WORD_TOKENS, Abilities
 from secl.backends.openai.client import Endpoint
 from secl.backends.openai.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, read_completion, said
@@ -45,9 +45,6 @@ Kinds = AbstractSet[EvidenceKind]
 
 COMPARING: Kinds = frozenset({"p_true", "candidates"})
 """Evidence that needs candidates."""
-
-TOP_P = 0.95
-"""Nucleus of what is drawn."""
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training, distinct_tokens
 from secl.backends.entropy import entropy_of
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import TOP_P, Draft, TextRules
 from secl.backends.vllm.client import CompletionRequest, Step
 from secl.backends.vllm.servers import Servers
 from secl.backends.vllm.texts import write_texts
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
-
-TOP_P = 0.95
-"""Samples come from the most probable tokens that together have this probability."""
 
 NEGLIGIBLE = math.log(1e-7)
 """Where the last of the most probable tokens has less, nobody needs to know exactly how much the others have."""

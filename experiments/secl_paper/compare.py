@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from secl import Record
 from secl.evaluation.estimators import make_estimators
+from secl.evaluation.json_values import defined
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.summary import Evaluation, Summary, evaluate
 from secl.metrics.bootstrap import MEASURES
@@ -195,7 +196,7 @@ def _line(name: str, summary: Summary) -> Line:
     counts = {
         "questions": questions,
         "trained": trained,
-        "trained_share": _defined(summary.trained_share),
+        "trained_share": defined(summary.trained_share),
         "skipped": questions - trained,
         "secl_cost": 15 * trained + (questions - trained),
         "p_true_cost": 6 * questions,
@@ -203,7 +204,7 @@ def _line(name: str, summary: Summary) -> Line:
     row = summary.estimators.get(ROW)
     if row is None:
         return Line(name, ours=counts)
-    costs = {"cost": row.cost_paper, "cost_measured": _defined(row.cost_measured)}
+    costs = {"cost": row.cost_paper, "cost_measured": defined(row.cost_measured)}
     intervals = {measure: getattr(row.intervals, measure) for measure in MEASURES} if row.intervals else {}
     spans = {measure: (each.low, each.high) for measure, each in intervals.items() if not math.isnan(each.low)}
     return Line(name, ours={**_measures(summary), **costs, **counts}, intervals=spans)
@@ -211,11 +212,7 @@ def _line(name: str, summary: Summary) -> Line:
 
 def _measures(summary: Summary) -> dict[str, float | None]:
     row = summary.estimators.get(ROW)
-    return {name: _defined(getattr(row, name)) for name in ("n", *MEASURES)} if row else {}
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return {name: defined(getattr(row, name)) for name in ("n", *MEASURES)} if row else {}
 
 
 def _after_own_update(series: Series, records: Sequence[Record]) -> Series:

@@ -14,6 +14,15 @@ HIDDEN = "hidden from JSON"
 """Key in the metadata of a dataclass field that JSON leaves out."""
 
 
+def defined(value: float | None) -> float | None:
+    """A number that JSON has, or None for nan and infinity.
+
+    >>> defined(0.5), defined(math.nan), defined(None)
+    (0.5, None, None)
+    """
+    return value if value is not None and math.isfinite(value) else None
+
+
 def json_value(value: object) -> Any:
     """A result as JSON values: fields by name, intervals as [low, high], and None for whatever is undefined.
 
@@ -26,7 +35,7 @@ def json_value(value: object) -> Any:
         parts = {"a": value.a, "b": value.b, "difference": value.difference, "interval": value.interval}
         return json_value(parts)
     if isinstance(value, float):
-        return None if math.isnan(value) else value
+        return defined(value)
     if isinstance(value, Mapping):
         return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from secl.errors import (
     StorageError,
     TooLongError,
 )
+from secl.evaluation.json_values import json_value
 
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""
@@ -26,12 +27,12 @@ RETRY_SOON = {"retry-after": "1"}
 
 
 class AsciiJson(Response):
-    """A JSON response in ASCII, so that an unpaired surrogate in a quoted text cannot break its encoding."""
+    """A JSON response: undefined numbers are null, and an unpaired surrogate in a quoted text breaks no encoding."""
 
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        return json.dumps(content, allow_nan=False).encode("ascii")
+        return json.dumps(json_value(content), allow_nan=False).encode("ascii")
 
 
 def error_response(error: RequestError) -> AsciiJson:

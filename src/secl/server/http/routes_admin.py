@@ -15,7 +15,6 @@ from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.view import view
 from secl.server.http.errors import AsciiJson
-from secl.server.http.json_values import finite
 from secl.server.http.routes_chat import ERROR_RESPONSES
 from secl.server.http.schemas import PauseRequest, PruneRequest, RollbackRequest, event_json
 from secl.server.online.service import Service
@@ -61,12 +60,12 @@ def _add_reading(router: APIRouter, service: Service) -> None:
                 "bursts": [asdict(burst) for burst in bursts(reader, RECENT)[-count:]],
                 "events": [event_json(event) for event in reader.events(count)],
             }
-        return AsciiJson(finite({**past, "adapter_version": learner.model.version, "paused": learner.paused}))
+        return AsciiJson({**past, "adapter_version": learner.model.version, "paused": learner.paused})
 
     @router.get("/v1/state")
     def now(count: Count = 300) -> AsciiJson:
         """What the page shows."""
-        return AsciiJson(finite(view(service, count)))
+        return AsciiJson(view(service, count))
 
 
 def _add_control(router: APIRouter, service: Service) -> None:

@@ -18,7 +18,6 @@ from secl.server.audit.search import search
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.listing import listed
 from secl.server.http.errors import AsciiJson
-from secl.server.http.json_values import finite
 from secl.server.http.metrics import Metrics
 from secl.server.http.record_search import Search, position_named
 from secl.server.http.routes_chat import ERROR_RESPONSES
@@ -59,7 +58,7 @@ def _add_lists(router: APIRouter, service: Service) -> None:
             found = search(reader, wanted.filter, wanted.count, before)
             rows = listed(reader, found.positions)
         further = None if found.before is None else record_id(found.before)
-        return AsciiJson(finite({"records": rows, "before": further}))
+        return AsciiJson({"records": rows, "before": further})
 
     @router.get("/v1/review")
     def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
@@ -68,7 +67,7 @@ def _add_lists(router: APIRouter, service: Service) -> None:
             queue = review_queue(reader, order, after=position_named(after), accept=service.calibrator.loop.accept)
             rows = listed(reader, queue.positions[:NEXT])
         counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
-        return AsciiJson(finite({"records": rows, "chance": queue.chance, **counts}))
+        return AsciiJson({"records": rows, "chance": queue.chance, **counts})
 
 
 def _add_one(router: APIRouter, state: ServerStore) -> None:
@@ -77,7 +76,7 @@ def _add_one(router: APIRouter, state: ServerStore) -> None:
     @router.get("/v1/records/{record_id}")
     def record(record_id: str) -> AsciiJson:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
-        return AsciiJson(finite(served_json(served(state, record_id))))
+        return AsciiJson(served_json(served(state, record_id)))
 
     as_text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 

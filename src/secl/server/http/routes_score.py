@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from secl.errors import RequestError
+from secl.evaluation.json_values import defined
 from secl.given import GivenAnswer
 from secl.posterior.views import pmi_of
 from secl.prompts.parsing import MAX_WORDS
@@ -122,11 +122,7 @@ def score_reply(result: Answer) -> ScoreReply:
         answer=reply.text,
         option_text=question.option(reply.text) if question.options else None,
         p_true=None if p_true is None else p_true.probabilities[0],
-        log_probability=_finite(reply.log_probability),
-        pmi=_finite(pmi_of(question, reply, record.evidence)),
+        log_probability=defined(reply.log_probability),
+        pmi=defined(pmi_of(question, reply, record.evidence)),
         secl=secl_of(result),
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

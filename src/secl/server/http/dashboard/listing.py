@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from secl.evaluation.json_values import defined
 from secl.server.audit.entries import record_id
 from secl.server.audit.search import Answered, answered
 from secl.server.audit.store import ServerStore
@@ -13,15 +13,6 @@ from secl.server.http.dashboard.shapes import Listed, Point
 
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
-
-
-def defined(value: float | None) -> float | None:
-    """A number, or None where it is not finite.
-
-    >>> defined(0.5), defined(float("nan")), defined(None)
-    (0.5, None, None)
-    """
-    return value if value is not None and math.isfinite(value) else None
 
 
 def point(row: Answered) -> Point:

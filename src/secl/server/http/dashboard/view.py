@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from secl.evaluation.json_values import defined
 from secl.evaluation.trust import Verdict
 from secl.metrics.calibration import Bin, brier, ece, reliability
 from secl.metrics.risk_control import risk_bound, risk_coverage
@@ -13,7 +14,7 @@ from secl.metrics.shares import wilson
 from secl.server.audit.search import Filter, at_one_moment, kept_versions, latest_answered, latest_labelled, search
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import uninformed, weights_in_words
-from secl.server.http.dashboard.listing import defined, listed, point
+from secl.server.http.dashboard.listing import listed, point
 from secl.server.http.dashboard.shapes import (
     EventView,
     FeedbackView,

@@ -1,9 +1,9 @@
 """SECL in one flat file: plain transformers and PEFT, nothing of the library.
 
 The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
-normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, and the KL term. The
-tests hold the library to these numbers and the benchmarks to this speed. Prompts are padded into batches; every pass
-goes through the whole network.
+normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, the KL term, and
+models that think aloud although their chat template is told not to. The tests hold the library to these numbers and the
+benchmarks to this speed. Prompts are padded into batches; every pass goes through the whole network.
 
     python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate page-hinkley|always|never] [--tau 0.7] [--limit 20]
 
@@ -58,7 +58,7 @@ class ByHand:
     def chat(self, user: str) -> str:
         turns = [{"role": "user", "content": user}]
         text: str = self.tokenizer.apply_chat_template(
-            turns, tokenize=False, add_generation_prompt=True, date_string=DATE
+            turns, tokenize=False, add_generation_prompt=True, date_string=DATE, enable_thinking=False
         )
         return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import runpy
 import sys
@@ -16,16 +17,18 @@ from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
 from secl.backends.local.loading import load
 from secl.backends.local.model import LocalModel
+from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.gates import Always, Never
+from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.records import Record
 from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
 from tests.conftest import ROOT
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -86,6 +89,17 @@ def test_without_learning_both_are_the_frozen_model(make_model: MakeModel) -> No
     hand = ByHand(tiny_model(), tiny_tokenizer(), (2, 3), FAMILIES["llama"])
     records = list(Calibrator(make_model(), gate=Never()).run(questions))
     agree(list(secl(hand, as_rows(questions), gate="never")), records, 1e-5)
+
+
+def test_a_model_that_can_think_is_asked_for_its_answer_at_once() -> None:
+    tokenizer = copy.deepcopy(tiny_tokenizer())
+    at_once = "{% if add_generation_prompt and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}"
+    tokenizer.chat_template = TEMPLATE + at_once
+    hand = ByHand(tiny_model(), tokenizer, (2, 3), FAMILIES["llama"])
+    (question,) = quiz("capitals", 1, 5)
+    prompt = hand.prompt(as_rows([question])[0])
+    assert prompt.endswith("<think>\n\n</think>\n\nAnswer:")
+    assert prompt == render(tokenizer, answer_prompt(question))
 
 
 @pytest.mark.slow

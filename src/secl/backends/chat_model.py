@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from secl.backends.answers import Answering, Prefetched
-from secl.backends.base import Bundle, TokenBackend
+from secl.backends.base import TokenBackend
 from secl.backends.candidates import CandidateProbe
 from secl.backends.dinco import BEAMS, DincoProbe
 from secl.backends.distractors import DistractorProbe, Distractors
 from secl.backends.entailment import Entailment, SelfEntailment
 from secl.backends.generation import Draft
 from secl.backends.local.adapter import Adapter, plain_config
+from secl.backends.p_true import PTrueProbe
 from secl.backends.prompting import Prompting
 from secl.backends.rating import Rater
-from secl.backends.readout import Readout, Verdicts, shares
+from secl.backends.readout import Readout, shares
 from secl.backends.sampling import draw_many
 from secl.backends.seeds import question_seed
 from secl.cost import Meter, Purpose
@@ -24,7 +25,6 @@ from secl.display import Shown
 from secl.errors import QuestionError, TooLongError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.given import GivenAnswer
-from secl.grading import answer_key
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.prompts.thoughts import answers_alone
@@ -78,6 +78,7 @@ class ChatModel(Shown, Generic[B]):
         self.answering = Answering(backend, self.prompting, self.readout, orders, rewrites=rewrites)
         entailment = entailment or SelfEntailment(backend, self.prompting, self.readout, self.meter)
         self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
+        self.p_true_probe = PTrueProbe(backend, self.prompting, self.readout, self.meter)
         self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(backend, self.prompting, self.readout, entailment, self.meter)
         self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
@@ -135,7 +136,7 @@ class ChatModel(Shown, Generic[B]):
         # A question that comes twice in a window is looked at once, and each of its turns pays its part.
         turns: dict[tuple[Question, str | None], list[Collection[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
-            self._check(question, text)
+            self.prompting.check_length(question, self.backend.limit, text)
             turns.setdefault((question, _as_written(question, text)), []).append(kinds)
         window = self.answering.prefetch(
             [question for question, _ in turns],
@@ -159,7 +160,7 @@ class ChatModel(Shown, Generic[B]):
         version, turn = self.version, (question, _as_written(question, written))
         item = self._window.get(turn)
         if item is None:
-            self._check(question, written)
+            self.prompting.check_length(question, self.backend.limit, written)
             (item,) = self.answering.prefetch([question], [evidence], version, [turn[1]])
         if version and item.version != version:
             self.answering.adapt([item], version)
@@ -177,9 +178,6 @@ class ChatModel(Shown, Generic[B]):
             frozen=item.frozen.reply,
             plain_tokens=float(len(item.frozen.reading.bundle.answers[0])),
         )
-
-    def _check(self, question: Question, written: str | None) -> None:
-        self.prompting.check_length(question, self.backend.limit, written)
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights; see `secl.model.Model.write`."""
@@ -210,32 +208,11 @@ class ChatModel(Shown, Generic[B]):
         """P(True) of the answer and of its distractors from the frozen model; None without a readable answer."""
         if reply.answer is None:
             return None
-        item = self._latest_item(question)
         if not question.options:
             distractors = self._distractors(question, reply.answer)
-            candidates = (reply.answer, *distractors.answers)
-            verdicts = self._verdicts(question, candidates)
-            return PTrue(
-                candidates=candidates,
-                probabilities=verdicts.true,
-                false_probabilities=verdicts.false,
-                distractor_source=distractors.source,
-            )
-        verdicts = (item.verdicts if item is not None else None) or self._verdicts(question, question.options)
-        first = question.letters.index(reply.answer)
-        order = [first, *(i for i in range(len(question.options)) if i != first)]
-        return PTrue(
-            candidates=tuple(question.options[i] for i in order),
-            probabilities=tuple(verdicts.true[i] for i in order),
-            false_probabilities=tuple(verdicts.false[i] for i in order),
-            distractor_source="options",
-        )
-
-    def _verdicts(self, question: Question, candidates: Sequence[str]) -> Verdicts:
-        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
-        verdicts = self.readout.verdicts(reading)
-        self.meter.spend("scoring", reading.tokens)
-        return verdicts
+            return self.p_true_probe.of_open(question, (reply.answer, *distractors.answers), distractors.source)
+        item = self._latest_item(question)
+        return self.p_true_probe.of_options(question, reply.answer, None if item is None else item.verdicts)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """Letters under further orders and likelihoods of the candidates.
@@ -268,7 +245,8 @@ class ChatModel(Shown, Generic[B]):
         prompt = self.prompting.answer(question)
         seeds = [self._seed_for(question, f"sample {i}") for i in range(count)]
         drafts = [Draft.answer(prompt, question.form, seed=seed) for seed in seeds]
-        self._write(drafts, "sampling")
+        self.backend.write([drafts])
+        self.meter.spend("sampling", sum(draft.tokens for draft in drafts))
         return tuple(read_answer(self.backend.rules.answer(draft), question.form) for draft in drafts)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
@@ -278,17 +256,7 @@ class ChatModel(Shown, Generic[B]):
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[:BEAMS]]
         else:
             answers = self.dinco_probe.beams(question)
-        beams = len(answers)
-        if not beams:
-            return None
-        keys = [answer_key(answer, question.form) for answer in answers]
-        rated = [0]
-        if reply.answer is not None:
-            own = answer_key(reply.answer, question.form)
-            if own not in keys:
-                answers, keys = [*answers, reply.answer], [*keys, own]
-            rated = sorted({0, keys.index(own)})
-        return self.dinco_probe.compare(question, answers, beams, rated, samples)
+        return self.dinco_probe.of(question, answers, reply.answer, samples) if answers else None
 
     def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
         """The frozen model's probabilities of the option letters."""
@@ -297,10 +265,6 @@ class ChatModel(Shown, Generic[B]):
             (item,) = self.answering.prefetch([question], [()], 0, [])
             self.meter.spend(purpose, item.tokens)
         return shares(item.frozen.reply.option_log_p)
-
-    def _write(self, drafts: Sequence[Draft], purpose: Purpose) -> None:
-        self.backend.write([drafts])
-        self.meter.spend(purpose, sum(draft.tokens for draft in drafts))
 
     def _seed_for(self, question: Question, purpose: object) -> int:
         return question_seed(self.seed, question, purpose)

@@ -48,6 +48,26 @@ class DincoProbe:
         answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
         return list(first_by_key(answers, question.form).values())
 
+    def of(
+        self, question: Question, beams: Sequence[str], own: str | None, samples: Sequence[str | None]
+    ) -> DincoEvidence:
+        """The evidence about some beams, the most probable first, and the model's own answer.
+
+        Args:
+            question: what they answer.
+            beams: one or more, all different, as `Reply.answer` has them.
+            own: the model's own answer, which may be a beam; None if it could not be read.
+            samples: more answers.
+        """
+        answers, rated = [*beams], [0]
+        if own is not None:
+            keys = [answer_key(answer, question.form) for answer in beams]
+            key = answer_key(own, question.form)
+            if key not in keys:
+                answers, keys = [*answers, own], [*keys, key]
+            rated = sorted({0, keys.index(key)})
+        return self.compare(question, answers, len(beams), rated, samples)
+
     def compare(
         self,
         question: Question,

@@ -11,10 +11,11 @@ from secl.backends.base import Bundle, Reading, TokenBackend
 from secl.backends.candidates import CandidateProbe, Comparison
 from secl.backends.distractors import DistractorProbe, Distractors, SeedFor
 from secl.backends.generation import Draft
+from secl.backends.p_true import p_true_of
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
-from secl.evidence import Evidence, EvidenceKind, PTrue
+from secl.evidence import Evidence, EvidenceKind
 from secl.given import GivenAnswer
 from secl.model import Rating
 from secl.prompts.distractors import distinct
@@ -142,15 +143,8 @@ class Rater:
             case.reply = self.readout.choice(question, reading, 0, given)
         else:
             case.reply = self.readout.open(question, as_written(given, question.form), reading, 0)
-        p_true = None
-        if case.candidates:
-            verdicts = self.readout.verdicts(reading)
-            p_true = PTrue(
-                candidates=tuple(case.candidates),
-                probabilities=verdicts.true,
-                false_probabilities=verdicts.false,
-                distractor_source=case.source,
-            )
+        asked = bool(case.candidates)
+        p_true = p_true_of(case.candidates, self.readout.verdicts(reading), case.source) if asked else None
         compared = None if case.comparison is None else case.comparison.read(reading, self.readout)
         case.evidence = Evidence(p_true=p_true, candidates=compared)
 

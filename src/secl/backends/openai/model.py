@@ -13,6 +13,7 @@ from secl.backends.generation import TOP_P
 from secl.backends.openai.abilities import Abilities, find_out, only_model
 from secl.backends.openai.client import SILENCE, Endpoint
 from secl.backends.openai.questions import Asking, Findings
+from secl.backends.openai.requests import Requests
 from secl.backends.openai.texts import Texts
 from secl.backends.seeds import question_seed
 from secl.cost import Meter
@@ -93,15 +94,8 @@ class EndpointModel(Shown):
         self.fingerprint = f"openai:{self.name}"
         self.seed = seed
         self.meter = Meter()
-        self.asking = Asking(
-            self.endpoint,
-            self.abilities,
-            p_true=p_true,
-            p_true_prompt=p_true_prompt,
-            orders=orders,
-            seed=seed,
-            workers=workers,
-        )
+        self.requests = Requests(self.endpoint, self.abilities, workers)
+        self.asking = Asking(self.requests, p_true=p_true, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
         self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
@@ -146,7 +140,7 @@ class EndpointModel(Shown):
         try:
             return list(self._questions.map(ask, asked))
         except BaseException:
-            self.asking.abandon()
+            self.requests.abandon()
             raise
 
     def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
@@ -255,7 +249,7 @@ class EndpointModel(Shown):
     def close(self) -> None:
         """Close the connections, once the requests under way have ended."""
         self._questions.shutdown(cancel_futures=True)
-        self.asking.close()
+        self.requests.close()
         self.endpoint.close()
 
 

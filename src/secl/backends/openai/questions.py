@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from secl.backends.distractors import Distractors, choose_distractors
-from secl.backends.generation import MAX_LIST_TOKENS, TOP_P, items_of
-from secl.backends.openai.abilities import WORD_TOKENS, Abilities
-from secl.backends.openai.client import Endpoint
-from secl.backends.openai.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, read_completion, said
+from secl.backends.generation import MAX_LIST_TOKENS, items_of
+from secl.backends.openai.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, said
+from secl.backends.openai.requests import Pending, Requests
 from secl.backends.seeds import question_seed
 from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
@@ -27,7 +25,6 @@ from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     NONE_OF_THESE,
-    Prompt,
     answer_prompt,
     asked_prompt,
     digit_prompt,
@@ -40,7 +37,6 @@ from secl.records import Reply
 from secl.settings import PTrueKind, PTruePrompt
 from secl.writing import Token, Written
 
-Pending = Future[Completion]
 Kinds = AbstractSet[EvidenceKind]
 
 COMPARING: Kinds = frozenset({"p_true", "candidates"})
@@ -108,39 +104,18 @@ class Asking:
     answer now.
 
     Args:
-        endpoint: the server.
-        abilities: what it can do.
+        requests: to the server.
         p_true: the probability of True, or against False alone ("pair").
         p_true_prompt: the question that P(True) is asked by.
         orders: further orders of the options.
         seed: of what is drawn.
-        workers: requests that are under way together.
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        abilities: Abilities,
-        *,
-        p_true: PTrueKind,
-        p_true_prompt: PTruePrompt,
-        orders: int,
-        seed: int,
-        workers: int,
+        self, requests: Requests, *, p_true: PTrueKind, p_true_prompt: PTruePrompt, orders: int, seed: int
     ) -> None:
-        self.endpoint, self.abilities = endpoint, abilities
+        self._ask = requests.send
         self.kind, self.p_true_prompt, self.orders, self.seed = p_true, p_true_prompt, orders, seed
-        self._workers = workers
-        self._requests = ThreadPoolExecutor(workers, thread_name_prefix="secl-requests")
-
-    def abandon(self) -> None:
-        """Send no more of the requests that wait; whoever waits for one of them gets a `CancelledError`."""
-        self._requests.shutdown(wait=False, cancel_futures=True)
-        self._requests = ThreadPoolExecutor(self._workers, thread_name_prefix="secl-requests")
-
-    def close(self) -> None:
-        """Drop what is not under way yet, and wait for the rest."""
-        self._requests.shutdown(cancel_futures=True)
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
@@ -298,13 +273,6 @@ class Asking:
             false_probabilities=tuple(read[text][1] for text in texts),
             distractor_source=probe.source,
         )
-
-    def _ask(self, prompt: Prompt, tokens: int = WORD_TOKENS, *, seed: int | None = None) -> Pending:
-        """Send a request: greedy, or a draw at temperature 1 with top-p 0.95."""
-        body = self.abilities.chat(prompt, tokens)
-        if seed is not None:
-            body |= {"temperature": 1, "top_p": TOP_P, "seed": seed % 2**31}
-        return self._requests.submit(lambda: read_completion(self.endpoint.post("/chat/completions", body)))
 
 
 def _own(found: Findings) -> str:

@@ -5,15 +5,11 @@
 # right one.
 
 # %%
-from typing import cast
-
 import secl
 from secl.evidence import CandidateEvidence, Evidence
-from secl.posterior.fit import PRIOR
-from secl.posterior.views import VIEWS
-from secl.settings import ViewName
+from secl.posterior.views import VIEWS, View
 
-CENTRAL = cast(ViewName, "central")
+CENTRAL = "central"
 
 
 def central(candidates: CandidateEvidence, _evidence: Evidence) -> tuple[float, ...]:
@@ -21,7 +17,8 @@ def central(candidates: CandidateEvidence, _evidence: Evidence) -> tuple[float, 
     return tuple(float(sum(len(own & other) for other in words) - len(own)) for own in words)
 
 
-VIEWS[CENTRAL], PRIOR[CENTRAL] = central, 0.1  # what it is worth, in nats for each shared word, before anything is seen
+# The prior is what a shared word is worth before anything is seen.
+VIEWS[CENTRAL] = View("words shared with the others", prior=0.1, read=central)
 
 # %%
 records = secl.ask_all(

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from secl.posterior.fit import PRIOR, Fit, Stack, fit, prior_fit
-from secl.posterior.views import Views, centred
+from secl.posterior.fit import Fit, Stack, fit, prior_fit
+from secl.posterior.views import VIEWS, Views, centred
 from secl.settings import ViewName
 from tests.posterior.synthetic import drawn, lettered, texts_of, together, view
 
@@ -43,7 +43,7 @@ def test_with_these_weights_probabilities_are_how_often_candidates_are_right(cou
 def test_the_prior_alone_by_hand() -> None:
     views = view([[2.0, 0.0, -2.0], [0.0, 3.0, -3.0]], TWO)
     found = prior_fit(views)
-    assert found.weights == (PRIOR["likelihood"], PRIOR["pmi"]) == (0.4, 0.1)
+    assert found.weights == (VIEWS["likelihood"].prior, VIEWS["pmi"].prior) == (0.4, 0.1)
     exp = [math.exp(score) for score in (0.8, 0.3, -1.1)]
     assert found.probabilities(views) == pytest.approx([each / sum(exp) for each in exp])
     assert (found.questions, found.informed, found.places) == (0, True, {})
@@ -59,7 +59,7 @@ def test_the_prior_of_letters_grows_with_their_orders(further: int, weight: floa
 
 
 def test_few_questions_move_the_prior_little_and_many_move_it_far() -> None:
-    start = np.array([PRIOR[name] for name in TWO])
+    start = np.array([VIEWS[name].prior for name in TWO])
     far = [
         np.abs(np.array(fit(stream(2, count, (4,)), prior=20, level=False).weights) - start).sum()
         for count in (1, 10, 100, 1000)
@@ -78,7 +78,7 @@ def test_a_prior_of_many_questions_keeps_its_weights_however_far_views_spread(
         for views in stream(2, 100, sizes)
     ]
     held = fit(questions, prior=1e9, level=False)
-    assert held.weights == pytest.approx([PRIOR[name] for name in TWO], rel=1e-4)
+    assert held.weights == pytest.approx([VIEWS[name].prior for name in TWO], rel=1e-4)
 
 
 def test_letters_that_spread_far_are_not_trusted_the_more_for_it() -> None:
@@ -237,7 +237,7 @@ def test_letters_weigh_at_most_their_reliability(preference: float, count: int) 
         other, _ = drawn(rng, 4, [1.5], [[1.0]], ("likelihood",))
         questions.append(together(lettered(rng, 4, preference=preference, noise=0.5), other))
     found = fit(questions, prior=20, level=False)
-    assert 0 <= found.weights[0] <= found.reliability * PRIOR["letters"] + 1e-9
+    assert 0 <= found.weights[0] <= found.reliability * VIEWS["letters"].prior + 1e-9
     assert found.reliability <= 1
 
 

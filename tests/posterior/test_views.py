@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
-from secl.posterior.views import VIEWS, Views, centred, read_views
+from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Reply
@@ -158,9 +158,15 @@ def test_equal_texts_share_what_is_said_of_them() -> None:
         assert each.log_p[0] == each.log_p[2]
 
 
+def test_the_table_has_every_view_that_can_be_named() -> None:
+    assert set(get_args(ViewName)) <= set(VIEWS)
+    assert view_title("pmi") == "PMI of text and question"
+    assert view_title("a view of an earlier version") == "a view of an earlier version"
+
+
 def test_p_true_of_0_is_far_and_finite() -> None:
     certain = replace(P_TRUE, probabilities=(1.0, 0.0, 0.0), false_probabilities=(0.0, 1.0, 1.0))
-    found = VIEWS["p_true"](CANDIDATES, Evidence(p_true=certain))
+    found = p_true(CANDIDATES, Evidence(p_true=certain))
     assert found == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))
 
 

@@ -28,7 +28,7 @@ from secl.posterior.letters import (
     place_effects,
     reliability,
 )
-from secl.posterior.views import LETTERS, Views
+from secl.posterior.views import LETTERS, VIEWS, Views
 from secl.settings import ViewName
 
 Array = npt.NDArray[np.float64]
@@ -36,9 +36,6 @@ Array = npt.NDArray[np.float64]
 ITERATIONS = 50
 TOLERANCE = 1e-4
 """The fit ends when no weight moves by more, relative to the largest."""
-
-PRIOR: dict[ViewName, float] = {LETTERS: 1.0, "pmi": 0.1, "likelihood": 0.4, "p_true": 0.3}
-"""Weights before anything is seen, per nat. Letters say what the model believes (1), as far as they are reliable."""
 
 TEXTS: tuple[ViewName, ...] = ("likelihood", "pmi")
 """Views that read candidates as texts and not as options."""
@@ -126,7 +123,7 @@ def fit(questions: Sequence[Views], *, prior: float, use_reliability: bool = Tru
 
 def _prior(names: Sequence[ViewName], trust: float) -> Array:
     letters = RELIABILITY if math.isnan(trust) else trust
-    return np.array([PRIOR[name] * (letters if name == LETTERS else 1.0) for name in names])
+    return np.array([VIEWS[name].prior * (letters if name == LETTERS else 1.0) for name in names])
 
 
 @dataclass(frozen=True)

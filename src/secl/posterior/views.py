@@ -1,8 +1,7 @@
 """Views: what one kind of evidence says about every candidate answer to a question, one number each.
 
 A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question; only their
-differences between candidates mean anything. A new view is one function and one line in `VIEWS`; the letters are a view
-of their own kind, because they are asked in several orders.
+differences between candidates mean anything. A new view is one function and one entry in `VIEWS`.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ Key = tuple[str | int, ...]
 
 Values = tuple[float | None, ...]
 """One number for each candidate; None where the view has none."""
-
-View = Callable[[CandidateEvidence, Evidence], Values | None]
-"""Maps evidence to values; None where the view has none at all."""
 
 TINY = 1e-12
 """Probabilities are kept this far from 0 before the logarithm."""
@@ -57,11 +53,38 @@ def p_true(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of all candidates.
+
+    Attributes:
+        title: what people call it.
+        prior: its weight before anything is seen, 0 or more, per nat.
+        read: maps evidence to values, or to None where there are none at all; None for the letters, which are read in
+            several orders.
+    """
+
+    title: str
+    prior: float
+    read: Callable[[CandidateEvidence, Evidence], Values | None] | None
+
+
 LETTERS: ViewName = "letters"
 """The view of the option letters, the mean over all orders in which the options were shown."""
 
-VIEWS: dict[ViewName, View] = {"pmi": pmi, "likelihood": likelihood, "p_true": p_true}
-"""All other views by name."""
+VIEWS: dict[str, View] = {
+    # Letters say what the model believes (1), as far as they are reliable.
+    LETTERS: View("option letters, mean over orders", 1.0, None),
+    "likelihood": View("likelihood of the text, per token", 0.4, likelihood),
+    "pmi": View("PMI of text and question", 0.1, pmi),
+    "p_true": View("P(True) against P(False)", 0.3, p_true),
+}
+"""Every view by its name (`secl.settings.ViewName`)."""
+
+
+def view_title(name: str) -> str:
+    """What people call a view; its name if it is not one of `VIEWS`, as it may be in a record."""
+    return VIEWS[name].title if name in VIEWS else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +130,7 @@ def read_views(
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
-    found = {name: VIEWS[name](candidates, evidence) for name in names if name != LETTERS}
+    found = {name: read(candidates, evidence) for name in names if (read := VIEWS[name].read) is not None}
     values = {name: centred(texts, each) for name, each in found.items() if each is not None and any(map(_known, each))}
     orders = _letter_orders(frozen, candidates) if LETTERS in names else ()
     if orders:

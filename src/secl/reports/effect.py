@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from secl.evaluation.summary import EstimatorSummary, Summary
+from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.formatting import number, percent, span
-from secl.reports.posterior_section import VIEW_TITLES, most_common_form
+from secl.reports.posterior_section import most_common_form
 from secl.reports.summary_table import floor_side
 from secl.reports.table import Cell, Column, Table
 
@@ -75,7 +76,7 @@ def _of_views(records: Sequence[Record]) -> str:
     weights = dict(most_common_form(posteriors)[-1].weights) if posteriors else {}
     if not any(weights.values()):
         return ""
-    silent = [VIEW_TITLES.get(view, view) for view, weight in weights.items() if weight == 0]
-    audible = [VIEW_TITLES.get(view, view) for view, weight in weights.items() if weight > 0]
+    silent = [view_title(view) for view, weight in weights.items() if weight == 0]
+    audible = [view_title(view) for view, weight in weights.items() if weight > 0]
     text = f" It rests on: {'; '.join(audible)}."
     return f"{text} Found to know nothing: {'; '.join(silent)}." if silent else text

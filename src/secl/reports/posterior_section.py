@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from secl.evaluation.view_check import agreement_of_views
 from secl.evidence import Posterior
 from secl.grading import correctness
+from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.figures.drawing import spread
 from secl.reports.formatting import amount, counted, number, percent
@@ -16,14 +17,6 @@ from secl.reports.table import Cell, Column, Table
 
 TITLE = "Posterior: how probable each candidate is"
 """Title of the section."""
-
-VIEW_TITLES = {
-    "letters": "option letters, mean over orders",
-    "likelihood": "likelihood of the text, per token",
-    "pmi": "PMI of text and question",
-    "p_true": "P(True) against P(False)",
-}
-"""What people call the views (`secl.posterior.views`)."""
 
 SAMPLE = 10_000
 """Questions whose letters and texts are compared, at most: enough for a share, and a matter of seconds."""
@@ -66,8 +59,7 @@ def weights_table(records: Sequence[Record]) -> Table:
         kind = "open " if group[0].none_last else ""
         heading = f"group {index}: {counted(len(group), f'{kind}question')}" if len(groups) > 1 else ""
         sections[heading] = [
-            [Cell(VIEW_TITLES.get(view, view)), Cell(number(first[view], 2)), Cell(number(last[view], 2))]
-            for view in last
+            [Cell(view_title(view)), Cell(number(first[view], 2)), Cell(number(last[view], 2))] for view in last
         ]
     columns = [Column("View", text=True, wraps=True), Column("Prior"), Column("Final")]
     note = (

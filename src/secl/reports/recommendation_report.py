@@ -10,8 +10,8 @@ from secl.evaluation.recommendation import Recommendation
 from secl.evaluation.summary import EstimatorSummary
 from secl.evaluation.view_check import ViewCheck, ViewChecks
 from secl.posterior.fit import FEWEST
+from secl.posterior.views import view_title
 from secl.reports.formatting import number, percent, span
-from secl.reports.posterior_section import VIEW_TITLES
 from secl.reports.summary_table import floor_side
 from secl.reports.table import Cell, Column, Table
 
@@ -36,7 +36,7 @@ def views_table(checks: ViewChecks) -> Table:
 
 def _view_row(view: ViewCheck) -> list[Cell]:
     texts = (f"{view.n:,}", number(view.standing_out, 1, "+"), number(view.reliability, 2), WORDS[view.informed])
-    return [Cell(VIEW_TITLES[view.name]), *map(Cell, texts)]
+    return [Cell(view_title(view.name)), *map(Cell, texts)]
 
 
 def _agreement(checks: ViewChecks) -> list[str]:

@@ -20,7 +20,7 @@ from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.gates import Never
 from secl.metrics.probability import softmax
 from secl.model import ModelAnswer
-from secl.posterior.letters import PRIOR, RELIABILITY
+from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import DOUBTS, FIRST, PRIOR_MAP, ScoreShare, Seen, ShareState, fit_map
 from secl.posterior.views import Views
@@ -253,9 +253,9 @@ def test_the_map_is_the_weight_that_comes_nearest_to_the_posteriors() -> None:
     weight = fitted.weights[0]
     assert fitted.places == {(2, 0): (0.0, 0.0)}
     assert fitted.questions == 2
-    # 2 questions at p and PRIOR at what RELIABILITY gives: the mean of the targets is met.
+    # 2 questions at p and PRIOR_QUESTIONS at what RELIABILITY gives: the mean of the targets is met.
     drawn = 1 / (1 + math.exp(-RELIABILITY * 2 * x))
-    target = (2 * p + PRIOR * drawn) / (2 + PRIOR)
+    target = (2 * p + PRIOR_QUESTIONS * drawn) / (2 + PRIOR_QUESTIONS)
     assert 1 / (1 + math.exp(-weight * 2 * x)) == pytest.approx(target, abs=1e-8)
 
 

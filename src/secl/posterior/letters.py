@@ -15,14 +15,14 @@ Places = Mapping[tuple[int, int], tuple[float, ...]]
 RELIABILITY = 0.5
 """Correlation of the letters between two orders, before anything is seen."""
 
-PRIOR = 5.0
+PRIOR_QUESTIONS = 5.0
 """Questions that this correlation, and place effects of 0, count for."""
 
 ROUNDING = 1e-12
 """Share of the letters' squares below which what is left of them is rounding."""
 
 
-def place_effects(questions: Sequence[Views], prior: float = PRIOR) -> Places:
+def place_effects(questions: Sequence[Views], prior: float = PRIOR_QUESTIONS) -> Places:
     """What letters get for their place alone: the mean over questions, drawn to 0 by `prior` questions without any."""
     sums: dict[tuple[int, int], list[float]] = {}
     counts: dict[tuple[int, int], int] = {}
@@ -100,7 +100,7 @@ def reliability(found: Sequence[Agreement]) -> float:
     if not found:
         return RELIABILITY
     both, own = sum(each.both for each in found), sum(each.own for each in found)
-    prior = PRIOR * own / len(found)
+    prior = PRIOR_QUESTIONS * own / len(found)
     return (both + RELIABILITY * prior) / (own + prior) if own > 0 else 0.0
 
 

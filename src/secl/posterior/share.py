@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.posterior.fit import Fit, Stack
-from secl.posterior.letters import PRIOR, RELIABILITY, place_effects
+from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, place_effects
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import LETTERS, Views, centred
 from secl.question import Question
@@ -175,7 +175,7 @@ def fit_map(seen: Sequence[Seen]) -> Fit:
 
     x are the letters less what their places get over all questions. Nearest is least cross-entropy, which is convex in
     w; its slope is the sum of x (softmax(w x) - target). Before anything is seen w is `RELIABILITY`, which counts for
-    `PRIOR` questions.
+    `PRIOR_QUESTIONS` questions.
 
     Args:
         seen: questions, at least one of them scored.
@@ -185,7 +185,7 @@ def fit_map(seen: Sequence[Seen]) -> Fit:
     taught = [(each.letters, each.target) for each in seen if each.target is not None]
     start = replace(PRIOR_MAP, places=place_effects([each.letters for each in seen]), questions=len(taught))
     stack = Stack.of([start.matrix(letters) for letters, _ in taught])
-    x, prior = stack.x[:, 0], PRIOR / len(taught)
+    x, prior = stack.x[:, 0], PRIOR_QUESTIONS / len(taught)
     targets = [p for _, target in taught for p in target]
     wanted = float(x @ (targets + prior * stack.softmax(RELIABILITY * x)))
 

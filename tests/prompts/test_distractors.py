@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.grading import normalise_text, parse_number
-from secl.prompts.distractors import COUNT, distinct, near_numbers
+from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
 
 ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
 
@@ -16,13 +16,13 @@ def test_distractors_are_distinct_once_normalised(answer: str, candidates: list[
     distractors = distinct(answer, candidates, "short")
     keys = [normalise_text(text) for text in (answer, *distractors)]
     assert len(set(keys)) == len(keys)
-    assert len(distractors) <= COUNT
+    assert len(distractors) <= DISTRACTORS
 
 
 @given(st.one_of(st.integers(-(10**6), 10**6).map(str), st.decimals(-1000, 1000, places=2).map(str)))
 def test_a_number_always_has_enough_near_misses(answer: str) -> None:
     distractors = distinct(answer, near_numbers(answer), "number")
-    assert len(distractors) == COUNT
+    assert len(distractors) == DISTRACTORS
     assert parse_number(answer) not in {parse_number(text) for text in distractors}
 
 

@@ -10,7 +10,7 @@ from secl.backends.base import TokenBackend
 from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
 from secl.cost import Meter
-from secl.prompts.distractors import COUNT, distinct, near_numbers
+from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
 from secl.question import Form, Question
 
 SeedFor = Callable[[Question, object], int]
@@ -25,7 +25,7 @@ class Distractors:
     """Answers that differ from the one they are compared with, and from each other.
 
     Attributes:
-        answers: `COUNT` of them, or fewer when a model has no more to say.
+        answers: `DISTRACTORS` of them, or fewer when a model has no more to say.
         source: how many came from where, like "listed:2+sampled:1+numeric:1"; "none" without any.
     """
 
@@ -102,7 +102,7 @@ def choose_distractors(
         answers = distinct(answer, [*answers, *near_numbers(answer)], form)
         counts["numeric"] = len(answers) - counts["listed"]
     for attempt in range(SAMPLED_LISTS):
-        if len(answers) == COUNT:
+        if len(answers) == DISTRACTORS:
             break
         answers = distinct(answer, [*answers, *sample_list(attempt)], form)
     counts["sampled"] = len(answers) - sum(counts.values())

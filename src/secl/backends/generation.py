@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secl.prompts.distractors import COUNT
+from secl.prompts.distractors import DISTRACTORS
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
@@ -20,7 +20,7 @@ MAX_LIST_TOKENS: dict[Form, int] = {
     "completion": 140,
 }
 
-LISTED = COUNT + 1
+LISTED = DISTRACTORS + 1
 """Answers that a list is asked for: one of them may be the answer itself."""
 
 TOP_P = 0.95

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionRow, rows_from
 from secl.errors import QuestionError
+from secl.evaluation.estimators import ESTIMATORS
 from secl.gates import Always, EntropyShift
 from secl.given import GivenAnswer
 from secl.lookahead import WINDOW
@@ -44,6 +46,15 @@ def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> 
     along = list(Calibrator(ScriptedModel(), learns=False, gate=Always(), evidence=COMPARING).run(questions))
     assert [r.posterior for r in rated] == [r.posterior for r in along]
     assert [r.confidence for r in rated] == [r.confidence for r in along]
+
+
+def test_the_letter_probability_of_a_given_answer_is_that_of_its_own_letter() -> None:
+    records = list(Calibrator(ScriptedModel()).score_many(STREAM))
+    rated = ESTIMATORS["letter_probability"].estimate(records).confidence.tolist()
+    for record, confidence in zip(records, rated, strict=True):
+        p = [math.exp(each) for each in record.reply.option_log_p]
+        assert confidence == pytest.approx(p[LETTERS.index(record.reply.text)] / sum(p))
+    assert min(rated) < 1 / 4 < max(rated)
 
 
 def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took() -> None:

@@ -10,6 +10,7 @@ from secl.grading import correctness
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
+from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings import PosteriorSettings, ViewName
 
@@ -31,9 +32,11 @@ def candidate_estimators() -> tuple[Estimator, ...]:
     )
 
 
-def letter_probability(reply: Reply) -> float | None:
+def letter_probability(question: Question, reply: Reply) -> float | None:
     """Probability of the answer's letter among those of all options; None for an open question."""
-    return max(softmax(reply.option_log_p)) if reply.option_log_p else None
+    if not reply.option_log_p or reply.answer is None:
+        return None
+    return softmax(reply.option_log_p)[question.letters.index(reply.answer)]
 
 
 def order_averaged(record: Record) -> float | None:
@@ -46,7 +49,7 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _letters_of_frozen(records: Sequence[Record]) -> Series:
-    rated = ((record, letter_probability(record.frozen)) for record in records)
+    rated = ((record, letter_probability(record.question, record.frozen)) for record in records)
     return Series.of(
         Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
         for record, confidence in rated

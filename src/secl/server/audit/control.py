@@ -67,11 +67,21 @@ def carry_out_rollback(state: ServerStore, model: Model) -> None:
     snapshot = state.snapshot()
     if snapshot is not None:
         model.restore(snapshot)  # so that version numbers go on from the highest
+    load_kept(state, model, version)
+    state.complete_rollback(model.snapshot())
+
+
+def load_kept(state: ServerStore, model: Model, version: int) -> None:
+    """Bring a model to a kept version, 0 for the untouched one, with an empty optimizer.
+
+    Raises:
+        RunError: that version was not kept.
+        ModelError: its weights are damaged, or fit another model.
+    """
     if version:
         model.load_version(state.weights(version), version)
     else:
         model.reset()
-    state.complete_rollback(model.snapshot())
 
 
 def pause(folder: Path, reason: str) -> int:

@@ -22,6 +22,7 @@ from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
 from secl.server.audit import chain
+from secl.server.audit.control import load_kept
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.store import ServerStore
@@ -105,7 +106,7 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
     if state.keep_text != "full":
         return Rederived(*start, "not kept", None)
     try:
-        _load_version(state, model, record.reply.version)
+        load_kept(state, model, record.reply.version)
         alone = _ask(state, model, [record])[0]
     except (RunError, ModelError) as problem:
         return Rederived(*start, "differs", None, str(problem))
@@ -139,14 +140,6 @@ def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
         return False
     answers = _ask(state, model, batch_records)
     return _same(answers[position - batch_records[0].position], served.record)
-
-
-def _load_version(state: ServerStore, model: Model, version: int) -> None:
-    """Bring the model to a stored version."""
-    if version:
-        model.load_version(state.weights(version), version)
-    else:
-        model.reset()
 
 
 class Computed(NamedTuple):

@@ -90,3 +90,12 @@ class ClosingError(SeclError):
 
 class GivenUpError(Exception):
     """A lesson was interrupted in the middle; it will be held again. Not a user's error, so not a `SeclError`."""
+
+
+def public_reason(problem: Exception, what: str) -> str:
+    """A sentence that anybody may see: our own, else what ended and how, without words that may quote a question.
+
+    >>> public_reason(StorageError("the disk is full."), "pruning"), public_reason(KeyError("secret"), "pruning")
+    ('the disk is full.', 'pruning ended with KeyError')
+    """
+    return str(problem) if isinstance(problem, SeclError) else f"{what} ended with {type(problem).__name__}"

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from secl.errors import SeclError
+from secl.errors import public_reason
 from secl.server.audit.clock import save_clock
 from secl.server.audit.retention import Pruned, Retention, prune
 from secl.server.audit.store import ServerStore
@@ -70,7 +70,7 @@ class Pruner:
                     self._saved = time.monotonic()
                 pruned = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # of whatever kind: this thread goes on
-            error = str(problem) if isinstance(problem, SeclError) else f"it ended with {type(problem).__name__}"
+            error = public_reason(problem, "it")
             if self.last_error is None:
                 log.warning("old records are not pruned: %s", error)
             self.last_error = error

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.claims import rate_claims
-from secl.errors import ClosingError, QuestionError, SeclError, StorageError, UnavailableError
+from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
@@ -267,9 +267,7 @@ class Service:
     def _fail(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, QuestionError):
             self.failures += 1
-            # The words of other errors may hold the question, which must not be shown to others.
-            ours = isinstance(problem, SeclError)
-            self.last_error = str(problem) if ours else f"answering a question ended with {type(problem).__name__}"
+            self.last_error = public_reason(problem, "answering a question")
         request.future.set_exception(problem)
 
     def _store_batch(self, records: list[Record], seconds: float) -> bool:
@@ -318,10 +316,6 @@ class Service:
         try:
             self.model.restore(self._next_snapshot)
         except Exception as problem:  # the old version answers, and the next batch tries again
-            self.last_error = (
-                str(problem)
-                if isinstance(problem, SeclError)
-                else f"loading a new version ended with {type(problem).__name__}"
-            )
+            self.last_error = public_reason(problem, "loading a new version")
         else:
             self._next_snapshot = None

@@ -11,7 +11,7 @@ import transformers
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.plain_network import PlainNetwork
-from secl.backends.local.fast.select_network import Trial, check_usable, connect
+from secl.backends.local.fast.select_network import TRIED_TOKENS, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.model_parts import AsLogits
 from secl.errors import ModelError
@@ -193,3 +193,9 @@ def test_a_pass_without_keys_and_values_does_not_grow() -> None:
     result = SharedNetwork(model, adapter, 2).run(SEQUENCES)
     with pytest.raises(ValueError, match="keys and values"):
         result.grow(result.trie.paths, [[5, 6, 7, 8, 9, 10]])
+
+
+def test_a_model_is_tried_on_a_few_tokens_of_a_long_sample() -> None:
+    trial = Trial.of(tiny_model(), range(2, 62))
+    assert trial.branches == [[*range(2, 2 + TRIED_TOKENS)], [*range(2, 2 + TRIED_TOKENS // 2)] * 2]
+    assert trial.logits.shape[:2] == (2, TRIED_TOKENS)

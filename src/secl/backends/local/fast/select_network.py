@@ -24,6 +24,9 @@ from secl.errors import ModelError
 TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in their standard deviations."""
 
+TRIED_TOKENS = 32
+"""Most tokens of a branch: enough to tell a wrong mask or position from rounding; more take a second of loading."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -45,7 +48,7 @@ class Trial:
     @torch.no_grad()
     def of(cls, model: Any, sample: Sequence[int]) -> Trial:
         """Let a model read a sample of tokens."""
-        half = list(sample[: len(sample) // 2])
+        half = list(sample[: min(len(sample), TRIED_TOKENS) // 2])
         branches = [list(sample[: 2 * len(half)]), half * 2]
         config = decoder_of(model).config
         with short_windows(config, _window(branches)):

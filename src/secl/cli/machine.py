@@ -26,10 +26,14 @@ DEFAULTS = {
     # question is a new shape. By default 1024 are kept, and as many again by every thread.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
     "LRU_CACHE_CAPACITY": "128",
+    # Nothing here is compiled. PEFT imports bitsandbytes where it is installed, which has functions compiled on demand,
+    # and would import all of PyTorch's compiler for that: a sixth of the time of all imports.
+    "TORCHDYNAMO_DISABLE": "1",
     # On a GPU the same product rounds the same way each time, also where several streams compute.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }
-"""Environment variables and their values: of OpenMP, of oneDNN, of torch's own cache in front of it, and of cuBLAS."""
+"""Environment variables and their values: of OpenMP, of oneDNN, of torch's cache in front of it, of its compiler, and
+of cuBLAS."""
 
 THREADS = "OMP_NUM_THREADS"
 

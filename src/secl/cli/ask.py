@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -53,6 +54,7 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     model_to_ask, normalise, rule = load_for_asking(changes, adapter)
+    gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
     answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
     reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))

@@ -73,13 +73,13 @@ def print_with_labels(records: Sequence[Record]) -> None:
         some, found = [r for r, _ in known], [v for _, v in known]
         plain = replace(prior_fit(found[0]), places=place_effects(found))
         matrices = [plain.matrix(each) for each in found]
-        right = [r.question.letters.index(str(r.question.reference)) for r in some]
+        right = [v.rows[r.question.letters.index(str(r.question.reference))] for r, v in known]
         weights = [
             _fitted([(m, z) for i, (m, z) in enumerate(zip(matrices, right, strict=True)) if i % 5 != fold])
             for fold in range(5)
         ]
         shares = [softmax(list(m @ weights[i % 5])) for i, m in enumerate(matrices)]
-        own = [p[v.own or 0] for p, v in zip(shares, found, strict=True)]
+        own = [p[v.rows[v.own or 0]] for p, v in zip(shares, found, strict=True)]
         m = measure(own, [bool(r.correct) for r in some], resamples=0)
         best = np.mean([p.index(max(p)) == z for p, z in zip(shares, right, strict=True)])
         told = ", ".join(f"{w:.2f}" for w in np.mean(weights, axis=0))

@@ -11,10 +11,12 @@ from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionRow, rows_from
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.posterior import letter_probability, order_averaged
 from secl.gates import Always, EntropyShift
 from secl.given import GivenAnswer
 from secl.lookahead import WINDOW
 from secl.methods import METHODS
+from secl.metrics.probability import softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import LETTERS, Question
 from secl.records import Record
@@ -55,6 +57,16 @@ def test_the_letter_probability_of_a_given_answer_is_that_of_its_own_letter() ->
         p = [math.exp(each) for each in record.reply.option_log_p]
         assert confidence == pytest.approx(p[LETTERS.index(record.reply.text)] / sum(p))
     assert min(rated) < 1 / 4 < max(rated)
+
+
+def test_the_letters_of_equal_options_add_up() -> None:
+    record = Calibrator(ScriptedModel()).score(Question("Is it so?", ("yes", "no", "yes"), reference="A"), "yes")
+    compared = record.evidence.candidates
+    assert compared is not None
+    first, further = record.frozen.option_log_p, compared.letters[0].log_p
+    p, averaged = softmax(first), softmax([(a + b) / 2 for a, b in zip(first, further, strict=True)])
+    assert letter_probability(record.question, record.reply) == pytest.approx(p[0] + p[2])
+    assert order_averaged(record) == pytest.approx(averaged[0] + averaged[2])
 
 
 def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -105,6 +106,13 @@ def test_self_consistency_counts_unreadable_samples_as_disagreement() -> None:
         )
         is None
     )
+
+
+def test_equal_options_are_one_answer_for_self_consistency() -> None:
+    question, samples = replace(CHOICE, options=("4", "5", "4")), Evidence(samples=("A", "B", "C", "B", "C"))
+    assert SelfConsistency()(question, replace(REPLY, text="A", answer="A"), samples) == 0.6
+    assert SelfConsistency("mode").answer(question, REPLY, samples) == "A"
+    assert SelfConsistency("mode")(question, REPLY, samples) == 0.6
 
 
 def test_the_mode_answers_for_itself_and_the_earliest_of_a_tie_wins() -> None:

@@ -132,7 +132,8 @@ class Posterior:
 
     Attributes:
         candidates: their texts, as in `CandidateEvidence`.
-        probabilities: one for each candidate, in [0, 1]; they sum to 1.
+        probabilities: one for each candidate, in [0, 1]; equal candidates have the same one, and those of different
+            ones sum to 1.
         own: number of the candidate that the model answered; None if it is none of them.
         none_last: whether the last candidate is "None of these", which is no answer.
         weights: the weight of each view, 0 or more, per nat.

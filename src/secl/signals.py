@@ -155,16 +155,20 @@ class SelfConsistency:
         answer = self.answer(question, reply, evidence)
         if not evidence.samples or answer is None:
             return None
-        key = answer_key(answer, question.form)
-        readable = [sample for sample in evidence.samples if sample is not None]
-        return sum(answer_key(sample, question.form) == key for sample in readable) / len(evidence.samples)
+        same = [_key(question, sample) == _key(question, answer) for sample in evidence.samples if sample is not None]
+        return sum(same) / len(evidence.samples)
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:
         if self.policy == "greedy":
             return reply.answer
         readable = [sample for sample in evidence.samples or () if sample is not None]
-        keys = [answer_key(sample, question.form) for sample in readable]
+        keys = [_key(question, sample) for sample in readable]
         return readable[keys.index(Counter(keys).most_common(1)[0][0])] if keys else None
+
+
+def _key(question: Question, answer: str) -> object:
+    """Equal for answers that say the same: options with one text, or texts that count as one answer."""
+    return question.option(answer) if answer in question.letters else answer_key(answer, question.form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from secl.evidence import Posterior
+from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
 from secl.posterior.fit import FEWEST, fit, prior_fit
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import Views
+from secl.question import Question
+from secl.records import Reply
 from secl.settings import PosteriorSettings, ViewName
 from tests.posterior.synthetic import drawn, lettered, texts_of, together, view
 
@@ -207,7 +209,7 @@ def test_a_domain_that_is_all_right_or_all_wrong_is_survived(sure_of: str) -> No
         assert max(last.probabilities) > 0.9
 
 
-def test_one_option_repeated_has_the_same_probability_twice() -> None:
+def test_one_option_repeated_is_one_candidate_with_the_same_probability_twice() -> None:
     texts = ("a", "b", "a", "c")
     rule, state = PosteriorRule(), PosteriorRule().start()
     for views in stream(60, seed=9):
@@ -224,7 +226,26 @@ def test_one_option_repeated_has_the_same_probability_twice() -> None:
         assert posterior is not None
         # Letters lose what their places get, which differs; equal texts share what is left.
         assert posterior.probabilities[0] == posterior.probabilities[2]
-    check_valid([posterior])
+        assert math.fsum(posterior.probabilities[number] for number in shared.distinct) == pytest.approx(1)
+
+
+def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() -> None:
+    def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
+        question, log_p = Question("Capital?", options), tuple(map(math.log, p))
+        reply = Reply(
+            text="B", answer="B", bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=0.0, option_log_p=log_p
+        )
+        texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
+        evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
+        rule = PosteriorRule()
+        _, found = rule.step(rule.start(), rule.read(question, reply, reply, Evidence(candidates=evidence)))
+        assert found is not None
+        return found
+
+    twice = posterior(("Rome", "Paris", "Rome"), (0.5, 0.3, 0.2), (-1.0, -3.0, -1.0))
+    once = posterior(("Rome", "Paris"), (0.7, 0.3), (-1.0, -3.0))
+    assert twice.probabilities == pytest.approx((*once.probabilities, once.probabilities[0]))
+    assert twice.confidence == pytest.approx(once.confidence)
 
 
 @pytest.mark.parametrize("value", [0.0, -1e4, -1e30])

@@ -36,7 +36,7 @@ def letter_probability(question: Question, reply: Reply) -> float | None:
     """Probability of the answer's letter among those of all options; None for an open question."""
     if not reply.option_log_p or reply.answer is None:
         return None
-    return softmax(reply.option_log_p)[question.letters.index(reply.answer)]
+    return _of_option(question, reply.answer, softmax(reply.option_log_p))
 
 
 def order_averaged(record: Record) -> float | None:
@@ -45,7 +45,13 @@ def order_averaged(record: Record) -> float | None:
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
     shares = averaged([record.frozen.option_log_p, *(order.log_p for order in candidates.letters)])
-    return shares[record.question.letters.index(record.reply.answer)]
+    return _of_option(record.question, record.reply.answer, shares)
+
+
+def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
+    """The share of an option, with those of options that are equal to it."""
+    own = question.option(letter)
+    return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
 
 def _letters_of_frozen(records: Sequence[Record]) -> Series:

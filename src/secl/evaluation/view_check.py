@@ -87,7 +87,8 @@ def _views(records: Sequence[Record], names: tuple[ViewName, ...]) -> list[Views
 def _check(name: ViewName, questions: Sequence[Views]) -> ViewCheck:
     places = place_effects(questions)
     columns = [mean_letters(views, places) if name == LETTERS else views.values[0] for views in questions]
-    (stands_out,) = standing_out(Stack.of([np.array([column]).T for column in columns]))
+    different = [[column[i] for i in views.distinct] for column, views in zip(columns, questions, strict=True)]
+    (stands_out,) = standing_out(Stack.of([np.array([column]).T for column in different]))
     agreed = agreements(questions)
     return ViewCheck(
         name=name,
@@ -108,4 +109,4 @@ def agreement_of_views(records: Sequence[Record]) -> tuple[float, float]:
         return math.nan, math.nan
     places = place_effects(questions)
     same = [np.argmax(mean_letters(views, places)) == np.argmax(views.values[1]) for views in questions]
-    return float(np.mean(same)), float(np.mean([1 / len(views.candidates) for views in questions]))
+    return float(np.mean(same)), float(np.mean([1 / len(views.distinct) for views in questions]))

@@ -70,19 +70,20 @@ class Fit:
     questions: int
 
     def matrix(self, views: Views) -> Array:
-        """The views of a question as (candidates, views), the letters without place effects."""
+        """The views of a question as (different candidates, views), the letters without place effects."""
         columns = [
             mean_letters(views, self.places) if name == LETTERS else values
             for name, values in zip(views.names, views.values, strict=True)
         ]
-        return np.array(columns, dtype=np.float64).T
+        return np.array([[column[number] for number in views.distinct] for column in columns], dtype=np.float64).T
 
     def probabilities(self, views: Views) -> tuple[float, ...]:
-        """P(right) of each candidate; they sum to 1."""
-        # Not a matrix product, which may round equal rows differently: equal candidates are equally probable.
+        """P(right) of each candidate; those of different ones sum to 1."""
+        # Not a matrix product, which may round equal rows differently: what looks the same is equally probable.
         scores = (self.matrix(views) * np.array(self.weights)).sum(axis=1)
         exp = np.exp(scores - scores.max())
-        return tuple((exp / exp.sum()).tolist())
+        p = (exp / exp.sum()).tolist()
+        return tuple(p[row] for row in views.rows)
 
 
 def prior_fit(views: Views) -> Fit:
@@ -128,12 +129,12 @@ def _prior(names: Sequence[ViewName], trust: float) -> Array:
 
 @dataclass(frozen=True)
 class Stack:
-    """Views of many questions, the candidates of one question behind each other.
+    """Views of many questions, the different candidates of one question behind each other.
 
     Attributes:
-        x: (candidates of all questions, views).
+        x: (different candidates of all questions, views).
         starts: where each question begins.
-        sizes: number of candidates of each question.
+        sizes: number of different candidates of each question.
     """
 
     x: Array

@@ -37,7 +37,7 @@ def place_effects(questions: Sequence[Views], prior: float = PRIOR_QUESTIONS) ->
 
 
 def without_places(views: Views, places: Places) -> list[tuple[float, ...]]:
-    """The letters of each order less what their places get; they sum to 0."""
+    """The letters of each order less what their places get, centred."""
     orders = []
     for number, each in enumerate(views.orders):
         effects = places.get((len(each.order), number), (0.0,) * len(each.order))
@@ -80,7 +80,7 @@ def agreements(questions: Sequence[Views]) -> list[Agreement]:
         count = len(views.orders)
         if count < 2 or counts[len(views.candidates)] < 2:
             continue
-        orders = without_places(views, places)
+        orders = [[values[number] for number in views.distinct] for values in without_places(views, places)]
         squares = sum(value * value for values in orders for value in values)
         total = sum(sum(values) ** 2 for values in zip(*orders, strict=True))
         noise = ROUNDING * sum(value * value for each in views.orders for value in each.log_p)

@@ -76,12 +76,12 @@ class PosteriorRule:
         return read_views(self.settings.views, question, reply, frozen, evidence)
 
     def weigh(self, fitted: Fit, views: Views) -> Posterior:
-        """The posterior of a question under a fit; with the guard, 1/K each where no view carries information."""
+        """The posterior of a question under a fit; with the guard, 1/K where no view of K candidates is informed."""
         informed = fitted.informed or not self.settings.guard
-        count = len(views.candidates)
+        even = (1 / len(views.distinct),) * len(views.candidates)
         return Posterior(
             candidates=views.candidates,
-            probabilities=fitted.probabilities(views) if informed else (1 / count,) * count,
+            probabilities=fitted.probabilities(views) if informed else even,
             own=views.own,
             none_last=views.none_last,
             weights=tuple(zip(fitted.names, fitted.weights, strict=True)),

@@ -15,7 +15,7 @@ from secl.evidence import EvidenceKind, LetterOrder, Posterior
 from secl.posterior.fit import Fit, Stack
 from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, place_effects
 from secl.posterior.rule import PosteriorRule
-from secl.posterior.views import LETTERS, Views, centred
+from secl.posterior.views import LETTERS, Views, centred_letters
 from secl.question import Question
 from secl.records import Reply
 from secl.settings import PosteriorSettings
@@ -160,7 +160,7 @@ class ScoreShare:
         options = question.options
         if reply.answer is None or len(set(options)) < 2 or not frozen.option_log_p:
             return None
-        order = LetterOrder(order=tuple(range(len(options))), log_p=centred(options, frozen.option_log_p))
+        order = LetterOrder(order=tuple(range(len(options))), log_p=centred_letters(options, frozen.option_log_p))
         own = question.letters.index(reply.answer)
         return Views(options, own, (LETTERS,), ((0.0,) * len(options),), (order,))
 
@@ -186,7 +186,7 @@ def fit_map(seen: Sequence[Seen]) -> Fit:
     start = replace(PRIOR_MAP, places=place_effects([each.letters for each in seen]), questions=len(taught))
     stack = Stack.of([start.matrix(letters) for letters, _ in taught])
     x, prior = stack.x[:, 0], PRIOR_QUESTIONS / len(taught)
-    targets = [p for _, target in taught for p in target]
+    targets = [target[number] for letters, target in taught for number in letters.distinct]
     wanted = float(x @ (targets + prior * stack.softmax(RELIABILITY * x)))
 
     def slope(weight: float) -> float:

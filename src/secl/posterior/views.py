@@ -92,12 +92,13 @@ class Views:
     """What several views say about the candidates of one question.
 
     Attributes:
-        candidates: their texts.
+        candidates: their texts; equal ones are right or wrong together, so they are one candidate with several letters.
         own: number of the candidate that the model answered; None if it is none of them.
         names: of the views.
-        values: for each view, one number for each candidate; those of a view sum to 0, and the letters have zeros here.
-        orders: the letters in every order that was shown, the one of the answer first where it has one; numbers of an
-            order sum to 0.
+        values: for each view, one number for each candidate, the same for equal ones; those of different ones sum to 0.
+            The letters have zeros here.
+        orders: the letters in every order that was shown, the one of the answer first where it has one; their numbers
+            are such, too.
         none_last: whether the last candidate is "None of these", as it is for open questions.
     """
 
@@ -112,6 +113,17 @@ class Views:
     def key(self) -> Key:
         """Questions with the same key can be weighed alike: the same views, from as many orders, options or not."""
         return (*self.names, len(self.orders), *(("open",) if self.none_last else ()))
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """Numbers of the different candidates, the first of equal ones."""
+        return tuple(map(self.candidates.index, dict.fromkeys(self.candidates)))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Place of each candidate among the different ones."""
+        place_of = {text: place for place, text in enumerate(dict.fromkeys(self.candidates))}
+        return tuple(place_of[text] for text in self.candidates)
 
 
 def read_views(
@@ -160,26 +172,43 @@ def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[Letter
     texts = candidates.candidates
     first = LetterOrder(order=tuple(range(len(texts))), log_p=frozen.option_log_p)
     orders = [first, *candidates.letters] if frozen.option_log_p else candidates.letters
-    return tuple(LetterOrder(order=each.order, log_p=centred(texts, each.log_p)) for each in orders)
+    return tuple(LetterOrder(order=each.order, log_p=centred_letters(texts, each.log_p)) for each in orders)
+
+
+def centred_letters(texts: Sequence[str], log_p: Sequence[float]) -> tuple[float, ...]:
+    """Log-probabilities of letters, `centred`; an option is meant by the letter of any that is equal to it.
+
+    >>> centred_letters(("Rome", "Paris", "Rome"), (math.log(0.25), math.log(0.5), math.log(0.25)))
+    (0.0, 0.0, 0.0)
+    """
+    by_text: dict[str, list[float]] = {}
+    for text, value in zip(texts, log_p, strict=True):
+        by_text.setdefault(text, []).append(value)
+    return centred(texts, [_sum_of(by_text[text]) for text in texts])
+
+
+def _sum_of(log_p: Sequence[float]) -> float:
+    """The logarithm of the sum of probabilities from their logarithms."""
+    high = max(log_p)
+    return high + math.log(math.fsum(math.exp(value - high) for value in log_p)) if math.isfinite(high) else high
 
 
 def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:
-    """Values less their mean; equal texts share theirs, and a candidate without a value gets the mean.
+    """Values less the mean of different texts; equal ones share theirs, and a candidate without a value gets the mean.
 
     What is impossible, and so has no finite logarithm, counts as the least possible of the others.
 
     >>> centred(("Rome", "Paris", "Rome"), (1.0, 5.0, 3.0))
-    (-1.0, 2.0, -1.0)
+    (-1.5, 1.5, -1.5)
     """
     by_text: dict[str, list[float]] = {}
     least = min((value for value in values if _known(value)), default=0.0)
     for text, value in zip(texts, values, strict=True):
         if value is not None:
             by_text.setdefault(text, []).append(value if math.isfinite(value) else least)
-    shared = [sum(by_text[text]) / len(by_text[text]) if text in by_text else None for text in texts]
-    there = [value for value in shared if value is not None]
-    mean = sum(there) / len(there) if there else 0.0
-    return tuple(0.0 if value is None else value - mean for value in shared)
+    shared = {text: sum(same) / len(same) for text, same in by_text.items()}
+    mean = sum(shared.values()) / len(shared) if shared else 0.0
+    return tuple(shared[text] - mean if text in shared else 0.0 for text in texts)
 
 
 def _known(value: float | None) -> TypeGuard[float]:

@@ -38,7 +38,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
 
 def uninformed(posterior: Posterior) -> str:
     """That no view carried information, and what follows from it."""
-    count = len(posterior.candidates)
+    count = len(set(posterior.candidates))
     if len(set(posterior.probabilities)) == 1:
         consequence = f", so each of the {count} candidates gets {1 / count:.2f}."
     else:

@@ -231,7 +231,7 @@ MOST_DOMAINS, MOST_ROWS = 12, 3
 """Most stretches of one domain whose borders can be drawn (a stream that mixes its domains has more), and most rows of
 names."""
 
-ACROSS = 100
+ACROSS = 120
 """Characters of a name that fit across the picture."""
 
 
@@ -261,7 +261,7 @@ def name_places(names: Sequence[tuple[str, float]]) -> list[tuple[float, int]]:
         for each its middle and its row, from 0.
 
     >>> name_places([("mmlu", 0.4), ("quiz/arithmetic", 0.98)])
-    [(0.4, 0), (0.925, 0)]
+    [(0.4, 0), (0.9375, 0)]
     >>> name_places([("quiz/capitals", 0.5), ("quiz/arithmetic", 0.55)])
     [(0.5, 0), (0.55, 1)]
     """

@@ -168,20 +168,15 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
 def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "dying"
     chance = random.Random(7)
-    deaths = 0
-    while True:
-        moment = MOMENTS[deaths % len(MOMENTS)]
-        die = (moment, chance.randrange(1, 6)) if deaths < 6 else None
-        code = finish(case.resume(run, die=die) if (run / FILE).exists() else case.start_in(run, die=die))
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL, case.said()
-        deaths += 1
-    assert deaths >= 4
+    for moment in MOMENTS:
+        go_on = case.resume if (run / FILE).exists() else case.start_in
+        assert finish(go_on(run, die=(moment, chance.randrange(1, 6)))) == -signal.SIGKILL, case.said()
+    assert finish(case.resume(run)) == 0, case.said()
     assert_same(run, case.whole)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["burst", "posterior"], indirect=True)
 def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "killed"
     chance = random.Random(11)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -351,14 +352,10 @@ def test_in_a_browser_who_goes_elsewhere_while_a_rating_is_sent_stays_there(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [320, 390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_in_a_browser_all_pages_fit_and_their_words_stand_out(
     make_posterior: MakePosterior,
     host: Host,
     browser: Any,
-    width: int,
-    scheme: str,
 ) -> None:
     model = ScriptedModel()
     service = make_posterior(model=model)
@@ -367,14 +364,15 @@ def test_in_a_browser_all_pages_fit_and_their_words_stand_out(
     long = "w" * 400
     service.ask(Question(f"{long} {long}", options=(long, f"{long} x"), domain="d" * 100), 20)
     address = host(service)
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page = context.new_page()
+    page = browser.new_page()
     for path in ("/", "/records", "/records/12", "/review?record=rec_00000012"):
         page.goto(address + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        faint = page.evaluate(CONTRAST)
-        assert faint == [], path
-    context.close()
+        for width, scheme in product((320, 390, 1280), ("light", "dark")):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            assert page.evaluate(CONTRAST) == [], (path, width, scheme)
+    page.close()
 
 
 CONTRAST = """() => {

@@ -9,11 +9,22 @@ import pytest
 
 from secl.backends.local.loading import Loaded, wrap
 from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.data.quiz import quiz
+from secl.gates import Always
 from secl.question import Question
-from secl.settings import AdapterSettings
+from secl.records import Record
+from secl.settings import AdapterSettings, LoopSettings
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., LocalModel]
+
+STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shakespeare", id="hamlet")]
+
+
+def taught(model: LocalModel) -> list[Record]:
+    """Records of a short stream, each of which is learned from."""
+    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
 
 
 def tiny_local(loaded: Loaded, **settings: Any) -> LocalModel:

@@ -1,8 +1,8 @@
 """GPUs that are pretended: their tensors compute on the processor, and refuse to meet those of another device.
 
-Run as a program with a family and a kind of map, because the device type is registered for the whole process:
+Run as a program with a kind of map and families, because the device type is registered for the whole process:
 
-    python -m tests.backends.local.pretended_gpus llama several
+    python -m tests.backends.local.pretended_gpus several llama phi3
 
 It ends with an error where a spread model computes with tensors of two devices, where it leaves the fast path, or where
 it answers or learns otherwise than one on the processor.
@@ -49,7 +49,7 @@ MAPS = {
 HOMES = {"several": "gpu:0", "two": "cpu", "offloaded": "gpu:0"}
 """Of each map. With a GPU for a home accelerate keeps on the CPU what is brought to it for each pass."""
 
-STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", id="short"), Question("How many?", form="number")]
+STREAM = [*quiz("capitals", 2, 1), Question("Who wrote Hamlet?", id="short"), Question("How many?", form="number")]
 
 
 class OnGpu(torch.Tensor):
@@ -158,14 +158,21 @@ def records(family: str, kind: str | None, learns: bool) -> tuple[list[Record], 
     return found, local.relative_norm
 
 
-def main(family: str, kind: str) -> None:
-    """Compare a model that is spread over pretended GPUs with one on the processor."""
+def main(kind: str, *families: str) -> None:
+    """Compare models that are spread over pretended GPUs with such on the processor."""
     for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
         limits.update(dict.fromkeys(limits, 12))
     register()  # before the first gradients, for which torch counts the devices
+    hooks.set_module_tensor_to_device = place_tensor
+    for family in families:
+        print(f"{family}, {kind}", flush=True)  # noqa: T201
+        compare(kind, family)
+
+
+def compare(kind: str, family: str) -> None:
+    """Compare the records of both, and how far their adapters have moved."""
     learns = kind != "several"
     wanted, norm = records(family, None, learns)
-    hooks.set_module_tensor_to_device = place_tensor
     with Pretending():  # type: ignore[no-untyped-call]
         found, spread_norm = records(family, kind, learns)
     assert spread_norm == pytest.approx(norm, rel=1e-3)

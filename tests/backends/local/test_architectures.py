@@ -124,7 +124,11 @@ def test_a_lesson_moves_the_confidence_to_what_the_adapted_network_says(
         assert reply.bins != pytest.approx(before.bins, abs=1e-4)
 
 
-@EACH
+LONG = [each for each in ARCHITECTURES if each.sees != "everything" or "rope_parameters" in each.changes]
+"""Those with layers that see a part, or with positions that are stretched behind the first few hundred."""
+
+
+@pytest.mark.parametrize("architecture", LONG, ids=[each.name for each in LONG])
 def test_a_question_much_longer_than_any_window_is_read_to_its_end(architecture: Architecture, brief: None) -> None:
     passage = SENTENCE * (1400 // len(architecture.tokenizer(SENTENCE)["input_ids"]) + 1)
     question = Question("How many ships lay there?", options=("16", "17", "18"), context=passage, id="long")

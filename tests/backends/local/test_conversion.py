@@ -94,13 +94,13 @@ def test_rows_are_converted_to_the_files_that_transformers_writes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32])
 def test_the_embedded_model_is_converted_to_the_files_that_transformers_writes(
-    smollm2: str, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its blocks are others than those of the tiny files; what follows them is the same in every precision."""
     file = tmp_path / "smollm2.gguf"
     file.symlink_to(locate(smollm2))
-    in_rows, whole = both_ways(file, precision, monkeypatch)
+    in_rows, whole = both_ways(file, torch.bfloat16, monkeypatch)
     assert in_rows == whole
 
 

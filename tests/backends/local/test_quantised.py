@@ -13,18 +13,13 @@ from torch import nn
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading import ModelCache, load, wrap
 from secl.backends.local.model import LocalModel
-from secl.calibrator import Calibrator
-from secl.data.quiz import quiz
 from secl.errors import ParameterError
-from secl.gates import Always
-from secl.question import Question
-from secl.records import Record
-from secl.settings import AdapterSettings, LoopSettings, Quantize
+from secl.settings import AdapterSettings, Quantize
+from tests.backends.local.conftest import taught
 from tests.tiny import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
-STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shakespeare", id="hamlet")]
 ADAPTER = AdapterSettings(layers="last:2", learning_rate=0.01)
 KINDS = pytest.mark.parametrize("quantize", ["8bit", "4bit"])
 
@@ -36,11 +31,6 @@ def bits() -> None:
 
 def quantised(folder: Path, quantize: Quantize, cache: ModelCache | None = None) -> LocalModel:
     return LocalModel.load(str(folder), dtype="fp32", quantize=quantize, adapter=ADAPTER, cache=cache)
-
-
-def taught(model: LocalModel) -> list[Record]:
-    """Records of a short stream, each of which is learned from."""
-    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
 
 
 @KINDS

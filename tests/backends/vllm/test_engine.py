@@ -98,7 +98,7 @@ def test_candidates_are_compared_as_by_the_model_in_this_process(
         "loop": LoopSettings(evidence_on="always"),
     }
     stream = [
-        replace(question, text=f"{i}. {question.text}", id=f"{i}") for i in range(8) for question in questions[:2]
+        replace(question, text=f"{i}. {question.text}", id=f"{i}") for i in range(4) for question in questions[:2]
     ]
     fleet = make_fleet(make_learner(), server)
     found, expected = run(fleet, stream, **settings), run(make_learner(), stream, **settings)

@@ -14,6 +14,7 @@ from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
+from secl.runs.sweep import run_in_sequence
 from secl_paper.paper import read_paper
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
@@ -111,15 +112,35 @@ def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llam
         assert words in ended.out
 
 
-@pytest.mark.slow
-def test_on_ray_the_tables_are_those_of_one_run_after_the_other(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
-    command = ("reproduce", "kl", "--model", tiny_llama, *QUIZ, "--seed", 1)
-    assert shell(*command, "--out", tmp_path / "here").code == 0
-    ended = shell(*command, "--out", tmp_path / "ray", "--on", "ray", "--workers", 2)
-    assert ended.code == 0, ended.err
-    assert len(list((tmp_path / "ray" / "runs").glob(f"*/{FILE}"))) == 3
-    tables = [(tmp_path / place / "tables" / "tiny-llama" / "kl.csv").read_text() for place in ("here", "ray")]
-    assert tables[0] == tables[1]
+def test_what_is_missing_is_done_on_ray_with_so_many_workers(
+    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray is pretended; tests/runs/test_ray_sweep.py has the real one, and tables of its runs."""
+    asked = []
+
+    def run_on_ray(jobs: Any, address: str | None, *, workers: int | None, on_progress: Any) -> None:
+        asked.append((len(jobs), address, workers))
+        run_in_sequence(jobs, on_progress)
+
+    monkeypatch.setattr("secl.runs.ray_sweep.run_on_ray", run_on_ray)
+    command = (
+        "reproduce",
+        "kl",
+        "--model",
+        tiny_llama,
+        *QUIZ,
+        "--on",
+        "ray",
+        "--workers",
+        2,
+        "--out",
+        tmp_path / "out",
+    )
+    for _ in range(2):
+        ended = shell(*command)
+        assert (ended.code, ended.err) == (0, "")
+    assert asked == [(3, None, 2)]
+    assert (tmp_path / "out" / "tables" / "tiny-llama" / "kl.csv").is_file()
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(

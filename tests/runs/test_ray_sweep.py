@@ -13,113 +13,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from secl.errors import ModelError, ParameterError, RunError
+from secl.errors import ModelError
 from secl.records import Record
 from secl.runs import ray_sweep
-from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, _interrupts, run_on_ray
+from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
+from secl_paper.reproduce import Reproduction, find
+from secl_paper.setup import Setup
+from tests.runs.test_sweep import records_of
 from tests.tiny import tiny_folder
 
 LEARNING: dict[str, Any] = {"burst": 4, "warmup": 3, "threshold": 2.0, "bin_gate": "off", "learning_rate": 0.01}
 NEEDS_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
-def records_of(job: Job) -> list[Record]:
-    with Store(job.folder) as store:
-        return list(store.records())
-
-
 def interrupt(answered: int, _total: int, _record: Record | None) -> None:
     if answered == 3:
         raise KeyboardInterrupt
-
-
-# What is refused before Ray is started.
-
-
-@pytest.fixture
-def jobs(tmp_path: Path) -> list[Job]:
-    """A job whose model does not exist."""
-    return plan([{"model": "x/a", "benchmarks": ["capitals:2"]}], tmp_path)
-
-
-def test_without_ray_one_sentence_says_what_to_install(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ParameterError, match=r'needs the package ray; install it: pip install "secl\[ray\]"$'):
-        run_on_ray(jobs, None)
-
-
-RAY_ERRORS = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
-
-
-@pytest.mark.parametrize("address", ["ray://", "ray://127.0.0.1:1", "ray://here:often"])
-def test_an_address_without_a_cluster_is_refused(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(exceptions=RAY_ERRORS))
-    with pytest.raises(ParameterError, match=rf"^there is no Ray at {address} \(.*\); the address .* ray://HOST:PORT"):
-        run_on_ray(jobs, address)
-
-
-def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
-    def init(**_: Any) -> None:
-        raise ConnectionAbortedError("Initialization failure:\nTraceback\n  ...\nRuntimeError: Version mismatch.\n\n")
-
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, exceptions=RAY_ERRORS))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ParameterError, match=rf"^there is no Ray at {address} \(RuntimeError: Version mismatch\);"):
-            run_on_ray(jobs, address)
-
-
-def test_no_workers_are_refused(jobs: list[Job]) -> None:
-    with pytest.raises(ParameterError, match="number of workers must be a whole number of at least 1, not 0"):
-        run_on_ray(jobs, None, workers=0)
-
-
-def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
-    (job,) = plan([{"model": str(tiny_llama), "benchmarks": ["capitals:5"]}], tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupt)
-    with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
-        run_on_ray([job], None)
-
-
-@pytest.mark.parametrize(
-    ("machines", "threads", "workers", "cpus", "gpus"),
-    [
-        ([{"CPU": 8.0}], 2, None, 2, 0),
-        ([{"CPU": 8.0}, {"CPU": 2.0}], 16, None, 8, 0),
-        ([{"CPU": 2.0}], 2, 2, 1, 0),
-        ([{}], 4, None, 1, 0),
-        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], 1, None, 1, 1),
-        ([{"CPU": 8.0, "GPU": 1.0}], 1, 3, 1, 0.3333),
-        ([{"CPU": 8.0, "GPU": 1.0}], 1, 6, 1, 0.1666),
-    ],
-)
-def test_what_is_set_aside_for_a_run_fits_into_a_machine(
-    machines: list[dict[str, float]], threads: int, workers: int | None, cpus: float, gpus: float
-) -> None:
-    total = {"GPU": sum(machine.get("GPU", 0) for machine in machines)}
-    ray = SimpleNamespace(
-        nodes=lambda: [{"Alive": True, "Resources": machine} for machine in machines] + [{"Alive": False}],
-        cluster_resources=lambda: total,
-    )
-    assert ray_sweep._resources(ray, threads, workers) == {"num_cpus": cpus, "num_gpus": gpus}
-
-
-# Ray itself.
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +116,20 @@ def test_two_workers_give_the_records_of_one_run_after_the_other(
     assert {name for name, answered, _ in reports if answered == 16} == {job.name for job in jobs} - {jobs[1].name}
     assert all(0 <= answered <= total == 16 for _, answered, total in reports)
     assert ray.is_initialized()
+
+
+@pytest.mark.slow
+def test_the_papers_tables_are_those_of_one_run_after_the_other(ray: Any, models: list[Path], tmp_path: Path) -> None:
+    quiz = {"benchmarks": ("capitals", "science"), "per_domain": 3, "gate": "always", "seed": 1}
+    setup = Setup.of({"model": str(models[0]), **quiz})
+    here, there = (Reproduction.plan(find(["kl"]), setup, tmp_path / name) for name in ("here", "there"))
+    run_on_ray(there.missing, None)
+    assert (len(here.missing), there.missing) == (3, [])
+    written = []
+    for name, reproduction in (("here", here), ("there", there)):
+        list(reproduction.fill())
+        written.append((tmp_path / name / "tables" / "llama" / "kl.csv").read_text())
+    assert written[0] == written[1]
 
 
 def killer(times: int, name: str) -> tuple[Callable[[Job, int, int], None], set[int]]:
@@ -290,22 +224,12 @@ def grid_file(models: list[Path], tmp_path: Path) -> Path:
     return path
 
 
-def test_a_ctrl_c_whose_exception_is_lost_is_known_all_the_same() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with _interrupts() as interrupted:
-        assert not interrupted.is_set()
-        with suppress(KeyboardInterrupt):  # as a destructor does
-            signal.raise_signal(signal.SIGINT)
-        assert interrupted.is_set()
-    assert signal.getsignal(signal.SIGINT) is before
-
-
 @NEEDS_RAY
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path], tmp_path: Path) -> None:
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
     # Reasoned answers come first: they take so long that the run cannot end before it is stopped.
-    path.write_text(f'model = "{models[0]}"\nbenchmarks = ["arithmetic:20", "capitals:8"]')
+    path.write_text(f'model = "{models[0]}"\nbenchmarks = ["arithmetic:5", "capitals:8"]')
     with shell_sweep(path, out, "ray", dict(os.environ)) as stopped:
         family = psutil.Process(stopped.pid)
         wait_until(lambda: any(process.name().startswith("ray::run_") for process in family.children(recursive=True)))

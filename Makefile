@@ -42,10 +42,9 @@ lint: $(VENV)/developer  ## format, lint, types, layers, and the container file
 check: lint  ## lint, and the fast tests and doctests: about a minute and a half on two cores
 	$(PYTEST) -m "not slow and not heavy"
 
-# One session, because each of its processes imports everything before its first test. Counting lines costs half as much
-# again, so it is done for the fast tests alone (tests/conftest.py).
-test: lint  ## everything: lint, all tests and doctests, and the coverage of the fast tests: about six minutes on two cores
-	$(PYTEST) --cov=
+# Counting lines costs half as much again, so it is done for the fast tests alone.
+test: lint coverage  ## everything: check, the coverage of the fast tests, and the other tests: about a quarter of an hour on two cores
+	$(PYTEST) -m "slow or heavy"
 
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
 	$(PYTEST) -m "not slow and not heavy" --cov=

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import alternate, medians
 from secl.backends.local.loading import load
+from secl.cli.machine import DEFAULTS
 
 BARE = "python"
 ROUNDS = 5
@@ -54,4 +56,8 @@ def start(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float
 
 
 def _run(arguments: Sequence[str]) -> None:
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """One process, with torch as `secl` starts it."""
+    environment = {**DEFAULTS, **os.environ}
+    subprocess.run(
+        [sys.executable, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )

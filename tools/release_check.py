@@ -27,10 +27,10 @@ import json, os
 from importlib.metadata import distributions
 
 def licence(about):
-    named = about.get("License-Expression") or about.get("License") or ""
     kinds = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License")]
-    first = named.strip().splitlines()[0] if named.strip() else ""
-    return first if first and len(first) < 60 else ", ".join(kinds) or "not said"
+    written = (about.get("License") or "").strip()  # a name, or the whole text
+    named = written if len(written) < 60 else ""
+    return about.get("License-Expression") or named or ", ".join(kinds) or "not said"
 
 def size(found):
     paths = {os.path.realpath(found.locate_file(file)) for file in found.files or ()}
@@ -84,8 +84,16 @@ def timed(command: Sequence[str]) -> float:
     return time.perf_counter() - began
 
 
+def starts(python: str) -> bool:
+    """Whether there is such a Python; a version manager may have a command for one that it does not start."""
+    return (
+        shutil.which(python) is not None
+        and subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
+    )
+
+
 def main(packages: Sequence[str]) -> int:
-    found = [python for python in PYTHONS if shutil.which(python)]
+    found = [python for python in PYTHONS if starts(python)]
     absent = [python for python in PYTHONS if python not in found]
     print("| Python | package | installed | installing | `import secl` | confidence of a first answer |")
     print("|---|---|---:|---:|---:|---:|")

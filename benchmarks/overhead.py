@@ -2,8 +2,9 @@
 
 Both are given the same prompts, 16 questions at a time, and do the same from text to text. Plain generation is greedy,
 left-padded, on the same weights without an adapter. Ours gives the answer, the stated confidence and the entropy: while
-the adapter is untouched, and after it has learned, where every question is read by the frozen and by the adapted model.
-The fourth contestant generates its confidence: answer and confidence line, token after token.
+the adapter is untouched, and after it has learned, where every question is read by the frozen and by the adapted model;
+once with answers of its own, as in the paper, and once with those of the frozen model, as in a server and a `Calibrator`.
+The last contestant generates its confidence: answer and confidence line, token after token.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from secl.question import Form, Question
 BATCH = 16
 FORMS: tuple[Form, ...] = ("choice", "short", "sentence", "number")
 PLAIN = "plain_generation"
+ADAPTED, FROZEN_ANSWERS = "adapted", "adapted_frozen_answers"
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
@@ -41,8 +43,8 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
         say(f"{form}: {told}")
     return {
         "ratios": {
-            "overhead_vs_generation": found["choice"]["over"]["adapted"],
-            **{f"open_overhead_{model}": worst(found, model) for model in ("untouched", "adapted")},
+            "overhead_vs_generation": found["choice"]["over"][ADAPTED],
+            **{f"open_overhead_{model}": worst(found, model) for model in ("untouched", ADAPTED, FROZEN_ANSWERS)},
         },
         "overhead": found,
     }
@@ -56,15 +58,17 @@ def worst(found: dict[str, Any], model: str) -> float:
 def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
     """All contestants on one set of questions of the same form."""
     form = questions[0].form
-    base, untouched, adapted = setting.loaded(), setting.library(), setting.library()
-    by_library(adapted, setting.choices(2), "trained")
+    base, untouched = setting.loaded(), setting.library()
+    adapted = {ADAPTED: setting.library(), FROZEN_ANSWERS: setting.library(answer_weights="frozen")}
+    for model in adapted.values():
+        by_library(model, setting.choices(2), "trained")
     plain, ends = Plain(base), untouched.backend.rules.end_ids
     # A number may come after some lines of reasoning; other answers end with their line.
     stops = ends | plain.breaks() if form in ("short", "sentence") else ends
     works: dict[str, Work] = {
         PLAIN: lambda: plain.write(questions, MAX_ANSWER_TOKENS[form], stops, form),
         "untouched": lambda: read(untouched, questions),
-        "adapted": lambda: read(adapted, questions),
+        **{name: partial(read, model, questions) for name, model in adapted.items()},
     }
     if form == "choice":
         line = plain.length_of_reply(questions[0])

@@ -87,9 +87,9 @@ class Setting:
         """The model as modules of its own over shared weights, with nothing remembered."""
         return replace(_model_cache().load(self.model, dtype=self.dtype, device="cpu"), written={})
 
-    def library(self) -> LocalModel:
-        """The model with an untouched adapter."""
-        return LocalModel(self.loaded())
+    def library(self, **settings: Any) -> LocalModel:
+        """The model with an untouched adapter; `settings` as for `LocalModel`."""
+        return LocalModel(self.loaded(), **settings)
 
     def by_hand(self) -> ByHand:
         """The method by hand on weights of its own, with the adapter that the library would give it."""

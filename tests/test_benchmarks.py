@@ -151,10 +151,10 @@ def test_a_confidence_is_compared_with_plain_generation_of_the_same_answers(tiny
     results = overhead.measure(tiny, hush)
     assert set(results["overhead"]) == {"choice", "short", "sentence", "number"}
     choice = results["overhead"]["choice"]
-    assert set(choice["over"]) == {"untouched", "adapted", "generated_confidence"}
+    assert set(choice["over"]) == {"untouched", "adapted", "adapted_frozen_answers", "generated_confidence"}
     seconds = choice["seconds"]
     assert results["ratios"]["overhead_vs_generation"] == seconds["adapted"] / seconds["plain_generation"] - 1
-    for model in ("untouched", "adapted"):
+    for model in ("untouched", "adapted", "adapted_frozen_answers"):
         over = [results["overhead"][form]["over"][model] for form in ("short", "sentence", "number")]
         assert results["ratios"][f"open_overhead_{model}"] == max(over)
     for form in ("short", "sentence"):

@@ -29,7 +29,7 @@ def seconds_per_batch(folder: Path, synchronous: str, record: Record, size: int)
     """Times of writing one batch after another into a new state folder."""
     times = []
     with ServerStore.create(folder, {"keep_text": "full"}) as state:
-        state._db.execute(f"PRAGMA synchronous = {synchronous}")
+        state.db.execute(f"PRAGMA synchronous = {synchronous}")
         for batch in range(BATCHES):
             records = [replace(record, position=batch * size + number) for number in range(size)]
             began = time.perf_counter()

@@ -48,7 +48,7 @@ def make(folder: Path, count: int) -> Service:
     for question in toy_stream(TEN):
         service.ask(question, 60)
     service.stop()
-    copy_rows(state._db, count)
+    copy_rows(state.db, count)
     return service
 
 

@@ -48,7 +48,7 @@ def kept(folder: Path, gate: Any, stops: tuple[int, ...]) -> list[tuple[int, int
             run = opened(store, gate, questions[:stop])
             run.proceed()
         assert all(record.update for record in run.records if record.decision.in_burst)
-        return list(store._db.execute("SELECT version, position, weights FROM versions ORDER BY version"))
+        return list(store.db.execute("SELECT version, position, weights FROM versions ORDER BY version"))
 
 
 def test_bursts_that_touch_keep_the_version_on_their_border(tmp_path: Path) -> None:

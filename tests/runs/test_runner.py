@@ -54,8 +54,8 @@ def test_a_run_is_not_resumed_with_another_model_or_environment(tmp_path: Path) 
     stop_after(start(SETTINGS, tmp_path / "run", scripted), 3)
     with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
         resume(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
-    with Store(tmp_path / "run", writable=True) as store, store._db:
-        store._db.execute("UPDATE manifest SET value = '{\"machine\": \"abacus\"}' WHERE key = 'environment'")
+    with Store(tmp_path / "run", writable=True) as store, store.db:
+        store.db.execute("UPDATE manifest SET value = '{\"machine\": \"abacus\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun in another environment \(.*machine: abacus there, .* here"):
         resume(tmp_path / "run", load=scripted)
     with pytest.raises(RunError, match=r"begun with other settings \(tau: 0\.7 there, 1\.0 here\)"):

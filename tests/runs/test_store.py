@@ -272,8 +272,8 @@ def test_on_a_full_disk_the_question_is_refused_whole_and_the_run_goes_on_when_t
     folder = tmp_path / "run"
     with Store.create(folder, {}) as store:
         store.add(records[0], 0.1, snapshot=b"small")
-        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
-        store._db.execute(f"PRAGMA max_page_count = {pages + 3}")
+        (pages,) = store.db.execute("PRAGMA page_count").fetchone()
+        store.db.execute(f"PRAGMA max_page_count = {pages + 3}")
         with pytest.raises(StorageError, match=f"full; free space or permissions, then go on with --resume {folder}"):
             store.add(records[1], 0.1, snapshot=bytes(50_000), kept=Version(2, bytes(50_000)))
         assert (list(store.records()), store.snapshot(), store.versions()) == (records[:1], b"small", [])

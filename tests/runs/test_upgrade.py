@@ -89,7 +89,7 @@ def test_an_upgraded_run_is_the_run_that_todays_code_records(tmp_path: Path, nam
         assert manifest.settings == SETTINGS
         assert (manifest.total, manifest.tau, manifest.model) == (9, 1.0, ScriptedModel().fingerprint)
         assert store.versions() == [4]
-        assert list(store._db.execute("SELECT outcome FROM records WHERE position < 4")) == [("trained",)] * 4
+        assert list(store.db.execute("SELECT outcome FROM records WHERE position < 4")) == [("trained",)] * 4
         assert estimators_of(manifest)
 
 

@@ -46,7 +46,7 @@ def multiply(state: ServerStore, count: int) -> None:
     last = len(state) - 1
     (record,) = state.records("r.position = ?", last)
     numbers = "WITH RECURSIVE n (p) AS (SELECT ? UNION ALL SELECT p + 1 FROM n WHERE p + 1 < ?)"
-    with state._db as db:
+    with state.db as db:
         for table in ("records", "decisions", "served", "answers"):
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][1:]
             columns = ", ".join(names)

@@ -50,10 +50,10 @@ def said(folder: Path, *kept: chain.Head) -> list[str]:
 
 def test_every_answer_lesson_label_event_and_version_is_in_a_chain(folder: Path) -> None:
     with ServerStore(folder) as state:
-        kinds = dict(state._read("SELECT kind, count(*) FROM chain GROUP BY kind"))
+        kinds = dict(state.read("SELECT kind, count(*) FROM chain GROUP BY kind"))
         versions = len(state.versions())
         assert examine(state) == (12, [])
-        numbers = {head.log: head.number for head in chain.heads(state._db)}
+        numbers = {head.log: head.number for head in chain.heads(state.db)}
     assert numbers == {"records": 22, "journal": 4 + versions}
     assert kinds == {"answer": 12, "lesson": 10, "label": 2, "event": 2, "version": versions}
 

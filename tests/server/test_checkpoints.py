@@ -52,7 +52,7 @@ def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     now = second.calibrator.state
     assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
     assert now.position == asked
-    assert [row[0] for row in second.state._read("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
+    assert [row[0] for row in second.state.read("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
 
 
 GATES: list[Gate] = [Always(), Never(), EntropyShift(burst=3, warmup=4), PageHinkley(warmup=3), GapShift(warmup=2)]
@@ -72,7 +72,7 @@ def test_numbers_that_are_not_finite_and_no_texts_are_kept(make_posterior: MakeP
     for question in mixed_stream(10):
         service.ask(question, 20)
     service.ask(Question("Which zebra?", options=("stripes", "dots", "stripes")), 20)
-    (blob,) = next(service.state._read("SELECT state FROM checkpoints ORDER BY position DESC LIMIT 1"))
+    (blob,) = next(service.state.read("SELECT state FROM checkpoints ORDER BY position DESC LIMIT 1"))
     plain = checkpoint.to_plain(checkpoint.unpack(blob, service.calibrator.gate))
     assert any(math.isnan(group["fit"]["reliability"]) for _, group in plain["posterior"])
     texts = {text for _, group in plain["posterior"] for views in group["latest"] for text in views["candidates"]}
@@ -101,9 +101,9 @@ def test_a_start_reads_no_more_rows_after_many_records_than_after_few(
             service.ask(question, 20)
         folder = close(service)
         with ServerStore(folder) as state:
-            counting = Counting(state._db)
+            counting = Counting(state.db)
             with monkeypatch.context() as patched:
-                patched.setattr(state, "_db", counting)
+                patched.setattr(state, "db", counting)
                 checkpoint.resume(state, service.calibrator.gate, service.calibrator.posterior)
             read[asked] = counting.rows
     assert read[13] == read[93] > 3
@@ -149,7 +149,7 @@ def test_a_checkpoint_that_was_changed_is_found(make_posterior: MakePosterior) -
         service.ask(question, 20)
     stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
     assert stream is not None
-    with service.state._db:
+    with service.state.db:
         checkpoint.write(service.state, replace(stream, entropy=stream.entropy + 1e-12))
     (finding,) = examine(service.state)[1]
     assert finding.detail == "the checkpoint behind it is not where the stream stands"

@@ -126,6 +126,6 @@ def reader(folders: dict[int, Path]) -> Iterator[ServerStore]:
 
 
 def test_counters_are_those_of_a_whole_count(reader: ServerStore) -> None:
-    counted = dict(reader._read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
+    counted = dict(reader.read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
     pruned = reader.first
     assert sum(reader.counts().values()) == sum(counted.values()) + pruned == len(reader)

@@ -186,7 +186,7 @@ def test_a_change_is_found_after_pruning_too(make_service: MakeService, name: st
     folder = close(service)
     with ServerStore(folder) as state:
         assert examine(state) == (10, [])
-        assert [kind for (kind,) in state._read("SELECT kind FROM chain WHERE log = 'records'")] == [
+        assert [kind for (kind,) in state.read("SELECT kind FROM chain WHERE log = 'records'")] == [
             "pruned",
             *["answer"] * 10,
         ]
@@ -201,9 +201,9 @@ def test_a_change_is_found_after_pruning_too(make_service: MakeService, name: st
 def test_a_head_that_was_kept_before_pruning_is_still_right_or_said_to_be_pruned(make_service: MakeService) -> None:
     service = make_service()
     ask_all(service, 12)
-    early = chain.heads(service.state._db)
+    early = chain.heads(service.state.db)
     ask_all(service, 12, 12)
-    late = chain.heads(service.state._db)
+    late = chain.heads(service.state.db)
     prune(service.state, Retention(records=10), rest=0.0)
     ask_all(service, 1, 24)
     assert examine(service.state, late)[1] == []

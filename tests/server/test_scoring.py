@@ -168,7 +168,7 @@ def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_posterior:
         assert set(found.matches) == ({"same"} if keep == "full" else {"not kept"})
         page = "\n".join(map(str, explanation_page(explain(state, position))))
         assert "given, because it was rated for somebody else" in page
-        assert ("Lima" in str(list(state._read("SELECT body FROM records")))) == (keep == "full")
+        assert ("Lima" in str(list(state.read("SELECT body FROM records")))) == (keep == "full")
 
 
 def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service: MakeService) -> None:

@@ -144,14 +144,14 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
     assert search(service.state, Filter()).positions == (0,)
     with pytest.raises(ParameterError, match=rf"keeps no texts \(--keep-text {keep}\)"):
         search(service.state, Filter(query="secret"))
-    service.state._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
 
 
 def test_a_folder_of_an_earlier_version_is_indexed_when_it_is_opened(make_service: MakeService, tmp_path: Path) -> None:
     service = rated(make_service(), 30)
     expected = {wanted: search(service.state, wanted) for wanted in WANTED}
-    rows = list(service.state._read("SELECT * FROM answers"))
+    rows = list(service.state.read("SELECT * FROM answers"))
     service.stop()
     service.state.close()
     with closing(sqlite3.connect(service.state.folder / FILE)) as db, db:
@@ -159,17 +159,17 @@ def test_a_folder_of_an_earlier_version_is_indexed_when_it_is_opened(make_servic
             db.execute(f"DROP TRIGGER {trigger}")
         db.executescript("DROP TABLE words; DROP TABLE answers;")
     with ServerStore(service.state.folder, writable=True) as state:
-        assert list(state._read("SELECT * FROM answers")) == rows
+        assert list(state.read("SELECT * FROM answers")) == rows
         assert {wanted: search(state, wanted) for wanted in WANTED} == expected
 
 
 def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:
     state = rated(make_service(), 20).state
     assert examine(state)[1] == []
-    with state._db:
-        state._db.execute("UPDATE answers SET confidence = 0.99 WHERE position = 7")
-        state._db.execute("DELETE FROM answers WHERE position = 11")
-        state._db.execute("UPDATE answers SET correct = 1 WHERE position = 13")
+    with state.db:
+        state.db.execute("UPDATE answers SET confidence = 0.99 WHERE position = 7")
+        state.db.execute("DELETE FROM answers WHERE position = 11")
+        state.db.execute("UPDATE answers SET correct = 1 WHERE position = 13")
     found = {(each.position, each.detail.split(",")[0].split(" default")[0]) for each in examine(state)[1]}
     toy = state.record(7).question.domain
     assert found == {
@@ -181,8 +181,8 @@ def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) 
 
 def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:
     state = rated(make_service(), 12).state
-    with state._db:
-        state._db.execute("DELETE FROM records WHERE position < 10")
+    with state.db:
+        state.db.execute("DELETE FROM records WHERE position < 10")
     assert search(state, Filter()).positions == (11, 10)
     assert search(state, Filter(query="what")).positions == (11, 10)
 
@@ -273,8 +273,8 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
 def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:
     state = rated(make_service(), 3).state
     numbers, generator = range(3, 100_000), random.Random(0)
-    with state._db:
-        state._db.executemany(
+    with state.db:
+        state.db.executemany(
             "INSERT INTO answers VALUES (?, ?, ?, NULL, 'idle', NULL, NULL)",
             ((number, f"domain {number % 50}", generator.random()) for number in numbers),
         )
@@ -285,7 +285,7 @@ def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_ser
         steps += 1
         return 0
 
-    state._db.set_progress_handler(count_steps, 1000)
+    state.db.set_progress_handler(count_steps, 1000)
     for wanted in (
         Filter(),
         Filter(domain="domain 7"),
@@ -298,4 +298,4 @@ def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_ser
     domains(state)
     review_queue(state)
     assert steps < 700
-    state._db.set_progress_handler(None, 0)
+    state.db.set_progress_handler(None, 0)

@@ -99,7 +99,7 @@ def test_a_server_synchronises_every_commit_and_a_run_does_not(make_service: Mak
     service = make_service()
 
     def level(store: Store) -> Any:
-        return store._db.execute("PRAGMA synchronous").fetchone()[0]
+        return store.db.execute("PRAGMA synchronous").fetchone()[0]
 
     normal, full = 1, 2
     assert level(service.state) == full
@@ -110,11 +110,11 @@ def test_a_server_synchronises_every_commit_and_a_run_does_not(make_service: Mak
 def test_no_batch_reads_the_manifest(make_service: MakeService) -> None:
     service = make_service(keep_text="hash")
     statements: list[str] = []
-    service.state._db.set_trace_callback(statements.append)
+    service.state.db.set_trace_callback(statements.append)
     for question in toy_stream(3):
         service.ask(question, 10)
     settled(service)
-    service.state._db.set_trace_callback(None)
+    service.state.db.set_trace_callback(None)
     assert any("INSERT INTO records" in statement for statement in statements)
     assert not [statement for statement in statements if "manifest" in statement]
 

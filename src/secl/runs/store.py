@@ -48,6 +48,10 @@ class Store(Shown):
     Args:
         folder: of the run.
         writable: take the run for writing; False opens it for reading, also while another process writes.
+
+    Attributes:
+        folder: of the run.
+        db: the open connection, for modules here and of the server that keep tables of their own in the file.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -56,11 +60,11 @@ class Store(Shown):
         with ExitStack() as resources:
             if writable:
                 resources.enter_context(lock_folder(folder))
-            self._db = resources.enter_context(closing(database.connect(folder / FILE, writable)))
+            self.db = resources.enter_context(closing(database.connect(folder / FILE, writable)))
             self._check_format()
             if writable:
                 with storage_errors(folder):
-                    self._db.executescript(label_log.TABLE)  # files of earlier versions lack it
+                    self.db.executescript(label_log.TABLE)  # files of earlier versions lack it
             self._resources = resources.pop_all()
 
     @classmethod
@@ -120,7 +124,7 @@ class Store(Shown):
     @property
     def manifest(self) -> dict[str, Any]:
         """Settings, fingerprints, environment and the configuration of the adapter."""
-        rows = list(self._read("SELECT key, value FROM manifest"))
+        rows = list(self.read("SELECT key, value FROM manifest"))
         try:
             return {key: json.loads(value) for key, value in rows}
         except ValueError as problem:
@@ -140,7 +144,7 @@ class Store(Shown):
         Raises:
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
-        with storage_errors(self.folder, RESUME), self._db:
+        with storage_errors(self.folder, RESUME), self.db:
             self._add(record, seconds)
             if snapshot is not None:
                 self._learned(record.position, snapshot)
@@ -150,7 +154,7 @@ class Store(Shown):
     def _add(self, record: Record, seconds: float) -> None:
         body = to_plain(record)
         decision, update = body.pop("decision"), body.pop("update")
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 record.position,
@@ -166,7 +170,7 @@ class Store(Shown):
                 json.dumps(body),
             ),
         )
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO decisions VALUES (:position, :alarm, :in_burst, :remaining, :statistic, :entropy)",
             {**decision, "position": record.position, "entropy": record.reply.entropy},
         )
@@ -174,21 +178,21 @@ class Store(Shown):
             self._add_update(record.position, update)
 
     def _add_update(self, position: int, update: dict[str, Any]) -> None:
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
             {**update, "losses": json.dumps(update["losses"]), "position": position},
         )
 
     def _learned(self, position: int, snapshot: bytes) -> None:
-        self._db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
+        self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
 
     def keep(self, kept: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
-        with storage_errors(self.folder, RESUME), self._db:
+        with storage_errors(self.folder, RESUME), self.db:
             self._keep(kept, len(self) - 1)
 
     def _keep(self, kept: Version, position: int) -> None:
-        self._db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?)", (kept.number, position, kept.weights))
+        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?)", (kept.number, position, kept.weights))
 
     def records(self, where: str = "", *values: object) -> Iterator[Record]:
         """All records in order, or those that a condition on their row `r` lets through."""
@@ -197,7 +201,7 @@ class Store(Shown):
                    u.version, u.before, u.target, u.after, u.losses
             FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)
             {where and f"WHERE {where}"} ORDER BY r.position"""
-        for row in self._read(query, *values):
+        for row in self.read(query, *values):
             try:
                 yield database.read_record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
@@ -208,11 +212,11 @@ class Store(Shown):
         query = """
             SELECT json_extract(e.value, '$[0]') FROM records r, json_each(r.body, '$.question.extra') e
             ORDER BY r.position, e.key"""
-        return (name for (name,) in self._read(query))
+        return (name for (name,) in self.read(query))
 
     def domains(self) -> Iterator[tuple[int, str]]:
         """Position and domain of all records in order."""
-        return self._read("SELECT position, domain FROM records ORDER BY position")
+        return self.read("SELECT position, domain FROM records ORDER BY position")
 
     def record(self, position: int) -> Record:
         """The record at a position.
@@ -228,16 +232,16 @@ class Store(Shown):
     @property
     def is_server(self) -> bool:
         """Whether this is the state of a server, and no run."""
-        return bool(next(self._read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
+        return bool(next(self.read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
         """How many records there ever were: the position of the next one."""
-        return int(next(self._read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
+        return int(next(self.read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
 
     @property
     def first(self) -> int:
         """Position of the first record that is kept; those before it were pruned, of a server's."""
-        return int(next(self._read("SELECT coalesce(min(position), 0) FROM records"))[0])
+        return int(next(self.read("SELECT coalesce(min(position), 0) FROM records"))[0])
 
     @property
     def pruned(self) -> str | None:
@@ -247,16 +251,16 @@ class Store(Shown):
 
     def keeps(self, version: int) -> bool:
         """Whether an adapter version is kept."""
-        return bool(list(self._read("SELECT 1 FROM versions WHERE version = ?", version)))
+        return bool(list(self.read("SELECT 1 FROM versions WHERE version = ?", version)))
 
     @property
     def seconds(self) -> float:
         """Time spent on all questions together."""
-        return float(next(self._read("SELECT total(seconds) FROM records"))[0])
+        return float(next(self.read("SELECT total(seconds) FROM records"))[0])
 
     def snapshot(self) -> bytes | None:
         """The learner's latest state; None before the first update."""
-        row = next(self._read("SELECT snapshot FROM learner"), None)
+        row = next(self.read("SELECT snapshot FROM learner"), None)
         return None if row is None else bytes(row[0])
 
     def add_label(self, label: Label) -> None:
@@ -265,13 +269,13 @@ class Store(Shown):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with storage_errors(self.folder), self._db:
-            label_log.add_label(self._db, label)
+        with storage_errors(self.folder), self.db:
+            label_log.add_label(self.db, label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All entries behind this number in order, also those that were corrected or taken back later."""
         try:
-            return tuple(label_log.read_labels(self._db, after))
+            return tuple(label_log.read_labels(self.db, after))
         except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
             raise self._damaged(problem) from problem
 
@@ -281,7 +285,7 @@ class Store(Shown):
 
     def versions(self) -> list[int]:
         """Numbers of the kept adapter versions."""
-        return [int(version) for (version,) in self._read("SELECT version FROM versions ORDER BY version")]
+        return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
         """A kept adapter version in the safetensors format.
@@ -289,16 +293,20 @@ class Store(Shown):
         Raises:
             RunError: that version was not kept.
         """
-        row = next(self._read("SELECT weights FROM versions WHERE version = ?", version), None)
+        row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
             raise RunError(f"{self.folder} does not keep adapter version {version}; kept are {numbers}.")
         return bytes(row[0])
 
-    def _read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query, if the file is sound."""
+    def read(self, query: str, *values: object) -> Iterator[Any]:
+        """The rows of a query.
+
+        Raises:
+            RunError: the file is damaged.
+        """
         try:
-            yield from self._db.execute(query, values)
+            yield from self.db.execute(query, values)
         except sqlite3.DatabaseError as problem:
             raise self._damaged(problem) from problem
 

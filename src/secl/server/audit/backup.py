@@ -84,7 +84,7 @@ def _check(folder: Path) -> int:
         RunError: it cannot.
     """
     with Store(folder) as store:
-        (sound,) = next(store._read("PRAGMA quick_check(1)"))
+        (sound,) = next(store.read("PRAGMA quick_check(1)"))
         if sound != "ok":
             raise RunError(f"the state is damaged, and so is its copy: {sound}.")
         return len(store)

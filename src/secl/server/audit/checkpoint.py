@@ -55,7 +55,7 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
     """
     query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
     with state.lock:
-        row = next(state._read(query, until), None)
+        row = next(state.read(query, until), None)
     try:
         return None if row is None else unpack(row[0], gate)
     except (ValueError, KeyError, TypeError, zlib.error) as problem:
@@ -64,7 +64,7 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
 
 def agrees(state: ServerStore, stream: StreamState) -> bool:
     """Whether the checkpoint at a stream's position says the same to the last digit, or there is none."""
-    row = next(state._read("SELECT state FROM checkpoints WHERE position = ?", stream.position), None)
+    row = next(state.read("SELECT state FROM checkpoints WHERE position = ?", stream.position), None)
     try:
         return row is None or zlib.decompress(row[0]) == json.dumps(to_plain(stream)).encode()
     except zlib.error:
@@ -73,7 +73,7 @@ def agrees(state: ServerStore, stream: StreamState) -> bool:
 
 def write(state: ServerStore, stream: StreamState) -> None:
     """Write where the stream stands, inside a transaction."""
-    state._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, pack(stream)))
+    state.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, pack(stream)))
 
 
 def write_overdue(state: ServerStore, stream: StreamState) -> None:
@@ -83,9 +83,9 @@ def write_overdue(state: ServerStore, stream: StreamState) -> None:
         StorageError: the disk is full or refuses.
     """
     with state.lock, storage_errors(state.folder):
-        (position,) = next(state._read("SELECT coalesce(max(position), 0) FROM checkpoints"))
+        (position,) = next(state.read("SELECT coalesce(max(position), 0) FROM checkpoints"))
         if stream.position - position >= EVERY:
-            with state._db:
+            with state.db:
                 write(state, stream)
 
 

@@ -66,7 +66,7 @@ class FolderClock:
 
 def latest_tick(state: ServerStore) -> Tick | None:
     """The latest moment that is on record in a state folder."""
-    rows = list(state._read("SELECT clock, time FROM served ORDER BY position DESC LIMIT 1"))
+    rows = list(state.read("SELECT clock, time FROM served ORDER BY position DESC LIMIT 1"))
     if (idle := state.manifest.get(KEY)) is not None:
         rows.append(idle)
     return max((Tick(*row) for row in rows), key=lambda tick: tick.clock, default=None)
@@ -79,5 +79,5 @@ def save_clock(state: ServerStore) -> None:
         StorageError: the disk is full or refuses.
     """
     now = state.clock.now
-    with state.lock, storage_errors(state.folder), state._db as db:
+    with state.lock, storage_errors(state.folder), state.db as db:
         db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (KEY, json.dumps([now.clock, now.time])))

@@ -110,7 +110,7 @@ def history(state: ServerStore) -> History:
     Raises:
         RunError: the file or a kept version is damaged.
     """
-    began, ended = (next(state._read(f"{_MOMENT} {order} LIMIT 1"), (None,))[0] for order in ("ASC", "DESC"))
+    began, ended = (next(state.read(f"{_MOMENT} {order} LIMIT 1"), (None,))[0] for order in ("ASC", "DESC"))
     version = version_now(state)
     return History(
         model=Manifest.of(state).settings.model.name,
@@ -147,7 +147,7 @@ def bursts(state: ServerStore, recent: int = -1) -> list[Burst]:
     """
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
-        for row in list(state._read(_BURSTS, recent)):
+        for row in list(state.read(_BURSTS, recent)):
             if not groups or row[1] or _apart(state, groups[-1][-1][0], row[0]):
                 groups.append([])
             groups[-1].append(row)
@@ -156,7 +156,7 @@ def bursts(state: ServerStore, recent: int = -1) -> list[Burst]:
 
 def _apart(state: ServerStore, before: int, after: int) -> bool:
     """Whether an answer outside bursts lies between two questions; one that was given to be rated is none."""
-    return after - before > 1 and next(state._read(_BETWEEN, before, after), None) is not None
+    return after - before > 1 and next(state.read(_BETWEEN, before, after), None) is not None
 
 
 def _burst(rows: Sequence[tuple[Any, ...]]) -> Burst:
@@ -190,8 +190,8 @@ def versions(state: ServerStore, current: int | None = None) -> list[VersionUsed
     config = state.manifest.get("adapter")
     current = version_now(state) if current is None else current
     with state.lock:
-        usage = {number: (count, shift) for number, count, shift in state._read(_ANSWERS)}
-        stored = [(0, None, None), *state._read(_KEPT)]
+        usage = {number: (count, shift) for number, count, shift in state.read(_ANSWERS)}
+        stored = [(0, None, None), *state.read(_KEPT)]
     return [
         VersionUsed(
             number=number,
@@ -213,7 +213,7 @@ def version_now(state: ServerStore) -> int:
     """
     with state.lock:
         version, position = next(
-            state._read("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1"), (0, -1)
+            state.read("SELECT version, position FROM updates ORDER BY version DESC LIMIT 1"), (0, -1)
         )
     back = state.latest_event("rollback")
     if back is not None and (back.position is None or back.position >= position):

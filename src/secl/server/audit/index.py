@@ -60,9 +60,9 @@ _LABEL = "SELECT correct, chance FROM labels WHERE position = ? ORDER BY number 
 def open_index(state: ServerStore) -> None:
     """Make the tables in a folder that is opened for writing, and index what is not indexed yet."""
     with storage_errors(state.folder):
-        state._db.executescript(TABLES + DELETED)
-        if has_full_text_search(state._db):
-            state._db.executescript(WORDS)
+        state.db.executescript(TABLES + DELETED)
+        if has_full_text_search(state.db):
+            state.db.executescript(WORDS)
     _catch_up(state)
 
 
@@ -78,7 +78,7 @@ def has_words(db: sqlite3.Connection) -> bool:
 
 def add_to_index(state: ServerStore, record: Record) -> None:
     """Index a record, inside the transaction that writes it."""
-    db = state._db
+    db = state.db
     label = db.execute(_LABEL, (record.position,)).fetchone() or (None, None)
     db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", (record.position, *_row(record), *label))
     if state.keep_text == "full" and has_words(db):
@@ -107,7 +107,7 @@ class IndexCheck:
 
     def __init__(self, state: ServerStore) -> None:
         query = "SELECT position, domain, confidence, accepted, outcome FROM answers ORDER BY position"
-        self._rows = iter(state._read(query)) if has_index(state._db) else None
+        self._rows = iter(state.read(query)) if has_index(state.db) else None
         self._row: tuple[Any, ...] | None = None
 
     def differences(self, record: Record) -> Iterator[str]:
@@ -124,11 +124,11 @@ class IndexCheck:
 
 def _catch_up(state: ServerStore) -> None:
     """Index the records of a folder that an earlier version wrote; a stop in between does no harm."""
-    indexed = state._db.execute("SELECT coalesce(max(position), -1) FROM answers").fetchone()[0]
-    last = state._db.execute("SELECT coalesce(max(position), -1) FROM records").fetchone()[0]
+    indexed = state.db.execute("SELECT coalesce(max(position), -1) FROM answers").fetchone()[0]
+    last = state.db.execute("SELECT coalesce(max(position), -1) FROM records").fetchone()[0]
     if last > indexed:
         log.info("indexing records %d to %d, once", indexed + 1, last)
     for first in range(indexed + 1, last + 1, BATCH):
-        with storage_errors(state.folder), state._db:
+        with storage_errors(state.folder), state.db:
             for record in list(state.records("r.position BETWEEN ? AND ?", first, first + BATCH - 1)):
                 add_to_index(state, record)

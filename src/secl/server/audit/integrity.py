@@ -96,8 +96,8 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
         try:
             count, findings = _examine_records(state)
             findings += [Finding("integrity", None, detail) for detail in _miscounted(state)]
-            findings += [Finding("chain", None, detail) for detail in chain.broken_links(state._db, kept)]
-            findings += [Finding("chain", *changed) for changed in chain.changed_rows(state._db, state.first)]
+            findings += [Finding("chain", None, detail) for detail in chain.broken_links(state.db, kept)]
+            findings += [Finding("chain", *changed) for changed in chain.changed_rows(state.db, state.first)]
         except sqlite3.DatabaseError as problem:
             raise state._damaged(problem) from problem
     return count, findings
@@ -109,7 +109,7 @@ def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
     index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1
-    for row in (StoredRow(*values) for values in state._read(_ROWS)):
+    for row in (StoredRow(*values) for values in state.read(_ROWS)):
         if row.position != previous + 1:
             findings.append(Finding("integrity", row.position, f"positions jump from {previous} to {row.position}"))
         record, problem = _read(row)
@@ -123,14 +123,14 @@ def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
     for table in ("decisions", "labels", "posteriors", "served", "updates"):
         findings += [
             Finding("integrity", position, f"the table {table} speaks of a record that is not there")
-            for (position,) in state._read(_ORPHANS.format(table=table), first if table in _MAY_OUTLIVE else 0)
+            for (position,) in state.read(_ORPHANS.format(table=table), first if table in _MAY_OUTLIVE else 0)
         ]
     return count, findings
 
 
 def _miscounted(state: ServerStore) -> Iterator[str]:
     """Counters that do not fit what they count, and a table of standing labels that does not follow from their log."""
-    stored, counted = state.counts(), Counter(outcome for (outcome,) in state._read("SELECT outcome FROM records"))
+    stored, counted = state.counts(), Counter(outcome for (outcome,) in state.read("SELECT outcome FROM records"))
     for outcome in sorted({*stored, *counted}):
         kept, ever = counted[outcome], stored.get(outcome, 0)
         if kept > ever or (kept < ever and not state.first):
@@ -140,7 +140,7 @@ def _miscounted(state: ServerStore) -> Iterator[str]:
         yield "the labels that stand do not follow from the log of labels"
     query = "SELECT position, correct, chance FROM answers WHERE correct IS NOT NULL ORDER BY position"
     of_kept = [(label.position, label.correct, label.chance) for label in standing if label.position >= state.first]
-    if has_index(state._db) and list(state._read(query)) != of_kept:
+    if has_index(state.db) and list(state.read(query)) != of_kept:
         yield "the labels in the index do not follow from the log of labels"
 
 

@@ -251,9 +251,9 @@ def verify(
     with state.moment():
         examined, findings = examine(state, kept)
         posteriors, first, heads = (
-            next(state._read("SELECT count(*) FROM posteriors"))[0],
+            next(state.read("SELECT count(*) FROM posteriors"))[0],
             state.first,
-            chain.heads(state._db),
+            chain.heads(state.db),
         )
     tolerance = rounding(state.manifest["environment"].get("dtype"))
     rederived = []

@@ -130,9 +130,9 @@ def forget_words(state: ServerStore) -> None:
     Raises:
         StorageError: the disk refuses.
     """
-    with state.lock, storage_errors(state.folder, HINT), state._db:
-        if has_words(state._db):
-            state._db.execute("INSERT INTO words (words) VALUES ('optimize')")
+    with state.lock, storage_errors(state.folder, HINT), state.db:
+        if has_words(state.db):
+            state.db.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
 def _prune_records(state: ServerStore, policy: Retention) -> int:
@@ -142,7 +142,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         return 0
     settings = Manifest.of(state).settings
     stream = checkpoint.resume(state, settings.build_gate(), PosteriorRule(settings.posterior), keep)
-    db = state._db
+    db = state.db
     with state.lock, storage_errors(state.folder, HINT), db:
         checkpoint.write(state, stream)
         db.execute("DELETE FROM checkpoints WHERE position < ?", (keep,))
@@ -165,10 +165,10 @@ def _first_kept(state: ServerStore, policy: Retention) -> int:
         oldest = "SELECT position, clock FROM served ORDER BY position LIMIT ?"
         limit = state.clock.now.clock - policy.days * DAY
         with state.lock:
-            young = [position for position, clock in state._read(oldest, STEP) if clock > limit]
+            young = [position for position, clock in state.read(oldest, STEP) if clock > limit]
         keep = max(keep, min(young, default=first + STEP))
     with state.lock:
-        (waiting,) = next(state._read("SELECT min(position) FROM records WHERE outcome = 'waiting'"))
+        (waiting,) = next(state.read("SELECT min(position) FROM records WHERE outcome = 'waiting'"))
     return min(keep, first + STEP, end - 1, end if waiting is None else waiting)
 
 
@@ -192,7 +192,7 @@ def _prune_version(state: ServerStore, policy: Retention) -> int:
     """Prune the oldest adapter version that nothing needs, if there is one; returns how many."""
     if policy.versions is None:
         return 0
-    db = state._db
+    db = state.db
     with state.lock, storage_errors(state.folder, HINT), db:
         scheduled = -1 if state.scheduled_rollback is None else state.scheduled_rollback
         found = db.execute(_UNNEEDED, (policy.versions, version_now(state), scheduled)).fetchone()
@@ -207,9 +207,9 @@ def _prune_version(state: ServerStore, policy: Retention) -> int:
 def _give_back(state: ServerStore) -> int:
     """Give free pages of the file back to the disk; returns how many."""
     with state.lock, storage_errors(state.folder, HINT):
-        (free,) = state._db.execute("PRAGMA freelist_count").fetchone()
+        (free,) = state.db.execute("PRAGMA freelist_count").fetchone()
         if free:
-            state._db.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
-            (left,) = state._db.execute("PRAGMA freelist_count").fetchone()
+            state.db.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+            (left,) = state.db.execute("PRAGMA freelist_count").fetchone()
             return int(free - left)
     return 0

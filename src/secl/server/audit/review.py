@@ -54,7 +54,7 @@ def review_queue(
     """
     query = "SELECT position, confidence, correct FROM answers ORDER BY position DESC LIMIT ?"
     with state.lock:
-        rows = list(state._read(query, RECENT))
+        rows = list(state.read(query, RECENT))
     near = accept if order == "threshold" and accept is not None else 0.5
     place: Callable[[int, float], tuple[float, int]] = (
         (lambda position, _: (lot(position, SEED), position))

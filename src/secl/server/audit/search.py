@@ -122,13 +122,12 @@ def search(state: ServerStore, wanted: Filter, count: int = 30, before: int | No
     rows, values = _rows_to_look_at(state, wanted)
     fits, more = _condition(wanted)
     until = 2**62 if before is None else before
-    query = f"SELECT answers.position, {fits} FROM {rows} AND answers.position < ? ORDER BY answers.position DESC"
-    if wanted.query.strip():  # the index of words is read in its own order
-        query = query.replace("answers.position <", "words.rowid <").replace("BY answers.position", "BY words.rowid")
+    place = "words.rowid" if wanted.query.strip() else "answers.position"  # each index is read in its own order
+    query = f"SELECT answers.position, {fits} FROM {rows} AND {place} < ? ORDER BY {place} DESC"
     positions: list[int] = []
     looked = 0
     with state.lock:
-        for position, fit in state._read(query, *more, *values, until):
+        for position, fit in state.read(query, *more, *values, until):
             if looked == LOOKED or len(positions) == count:
                 return Found(tuple(positions), position + 1, looked)
             looked += 1
@@ -156,7 +155,7 @@ def _match(state: ServerStore, wanted: Filter) -> str:
         raise ParameterError(
             f"this server keeps no texts (--keep-text {state.keep_text}), so there are no words to find."
         )
-    if not has_words(state._db):
+    if not has_words(state.db):
         raise ParameterError("this Python's SQLite was built without full-text search (FTS5); leave the words out.")
     parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query.replace("\0", " "))]
     words = [part for part in parts if re.search(r"\w", part)]
@@ -198,7 +197,7 @@ def answered(state: ServerStore, positions: Sequence[int]) -> list[Answered]:
     """The rows at these positions, in their order; those that are no longer there are left out."""
     marks = ", ".join("?" * len(positions))
     with state.lock:
-        found = {row[0]: row for row in state._read(_ANSWERED.format(which=f"a.position IN ({marks})"), *positions)}
+        found = {row[0]: row for row in state.read(_ANSWERED.format(which=f"a.position IN ({marks})"), *positions)}
     return [_answered(found[position]) for position in positions if position in found]
 
 
@@ -206,14 +205,14 @@ def latest_answered(state: ServerStore, count: int) -> list[Answered]:
     """Of the latest answers those of the model itself, the oldest first; what it only rated is left out."""
     latest = "a.position IN (SELECT position FROM answers ORDER BY position DESC LIMIT ?) AND a.outcome != 'given'"
     with state.lock:
-        return [_answered(row) for row in state._read(_ANSWERED.format(which=latest), count)]
+        return [_answered(row) for row in state.read(_ANSWERED.format(which=latest), count)]
 
 
 def latest_labelled(state: ServerStore, count: int) -> list[tuple[float, bool, float | None]]:
     """Reported confidence, correctness and chance of the latest answers that people rated, the oldest first."""
     query = "SELECT confidence, correct, chance FROM answers WHERE correct IS NOT NULL ORDER BY position DESC LIMIT ?"
     with state.lock:
-        return [(confidence, bool(right), chance) for confidence, right, chance in state._read(query, count)][::-1]
+        return [(confidence, bool(right), chance) for confidence, right, chance in state.read(query, count)][::-1]
 
 
 def kept_versions(state: ServerStore, count: int) -> tuple[list[tuple[int, int, float | None]], int]:
@@ -222,7 +221,7 @@ def kept_versions(state: ServerStore, count: int) -> tuple[list[tuple[int, int, 
         SELECT v.version, v.position, s.time FROM versions v LEFT JOIN served s USING (position)
         ORDER BY v.version DESC LIMIT ?"""
     with state.lock:
-        return list(state._read(query, count)), int(next(state._read("SELECT count(*) FROM versions"))[0])
+        return list(state.read(query, count)), int(next(state.read("SELECT count(*) FROM versions"))[0])
 
 
 def domains(state: ServerStore) -> list[str]:
@@ -233,7 +232,7 @@ def domains(state: ServerStore) -> list[str]:
             SELECT (SELECT min(domain) FROM answers WHERE domain > name) FROM found WHERE name IS NOT NULL)
         SELECT name FROM found WHERE name IS NOT NULL LIMIT ?"""
     with state.lock:
-        return [name for (name,) in state._read(query, DOMAINS)]
+        return [name for (name,) in state.read(query, DOMAINS)]
 
 
 def _answered(row: tuple[Any, ...]) -> Answered:

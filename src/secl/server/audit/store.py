@@ -86,10 +86,10 @@ class ServerStore(Store):
             if writable:
                 make_private(folder)
             self.clock = FolderClock(latest_tick(self))
-            self._db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
+            self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
+            self.db.execute("PRAGMA synchronous = FULL")
+            self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
             if writable:
                 open_index(self)
@@ -118,7 +118,7 @@ class ServerStore(Store):
     @property
     def changes(self) -> int:
         """Rows that were written since it was opened: as long as it is the same, nothing has changed."""
-        return self._db.total_changes
+        return self.db.total_changes
 
     def add_answers(
         self,
@@ -142,18 +142,18 @@ class ServerStore(Store):
             StorageError: the disk is full or refuses; nothing of them is kept.
         """
         first, count = records[0].position, len(records)
-        with self.lock, storage_errors(self.folder, HINT), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self.db:
             clock = self.clock.now.clock
             for record in records:
                 self._add(redacted(record, self.keep_text), seconds / count)
                 add_to_index(self, record)
-                self._db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
+                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
                 if (row := posterior_row(record)) is not None:
-                    self._db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
-            chain.append(self._db, "answer", (record.position for record in records))
+                    self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
+            chain.append(self.db, "answer", (record.position for record in records))
             if kept is not None and not self.keeps(kept.number):
                 self._keep(kept, first)
-                chain.append(self._db, "version", [kept.number])
+                chain.append(self.db, "version", [kept.number])
             if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:
                 checkpoint.write(self, stream)
 
@@ -161,14 +161,14 @@ class ServerStore(Store):
     def moment(self) -> Iterator[None]:
         """Context in which all reads see one moment, also while a server goes on writing."""
         with self.lock:
-            if self._db.in_transaction:
+            if self.db.in_transaction:
                 yield
                 return
-            self._db.execute("BEGIN")
+            self.db.execute("BEGIN")
             try:
                 yield
             finally:
-                self._db.rollback()
+                self.db.rollback()
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
         """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
@@ -183,14 +183,14 @@ class ServerStore(Store):
         body = to_plain(redacted(record, self.keep_text))
         del body["decision"]
         update = body.pop("update")
-        with self.lock, storage_errors(self.folder, HINT), self._db:
-            self._db.execute(
+        with self.lock, storage_errors(self.folder, HINT), self.db:
+            self.db.execute(
                 "UPDATE records SET signal = ?, outcome = ?, body = ? WHERE position = ?",
                 (record.signal, record.outcome, json.dumps(body), record.position),
             )
             if update is not None:
                 self._add_update(record.position, update)
-            chain.append(self._db, "lesson", [record.position])
+            chain.append(self.db, "lesson", [record.position])
             if snapshot is not None:
                 self._learned(record.position, snapshot)
 
@@ -200,18 +200,18 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with self.lock, storage_errors(self.folder, HINT), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self.db:
             latest = len(self) - 1
             self._add_event(kind, version, detail, latest)
             if snapshot is not None:
                 self._learned(max(0, latest), snapshot)
 
     def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
-        added = self._db.execute(
+        added = self.db.execute(
             "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
             (time.time(), kind, latest if latest >= 0 else None, version, detail),
         )
-        chain.append(self._db, "event", [added.lastrowid or 0])
+        chain.append(self.db, "event", [added.lastrowid or 0])
 
     def schedule_rollback(self, version: int) -> None:
         """Write a rollback that the next server carries out when it starts.
@@ -219,9 +219,9 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with self.lock, storage_errors(self.folder, HINT), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self.db:
             self._add_event("rollback", version, f"back to version {version}", len(self) - 1)
-            self._db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (ROLLBACK, json.dumps(version)))
+            self.db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (ROLLBACK, json.dumps(version)))
 
     @property
     def scheduled_rollback(self) -> int | None:
@@ -235,9 +235,9 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses.
         """
-        with self.lock, storage_errors(self.folder, HINT), self._db:
+        with self.lock, storage_errors(self.folder, HINT), self.db:
             self._learned(max(0, len(self) - 1), snapshot)
-            self._db.execute("DELETE FROM manifest WHERE key = ?", (ROLLBACK,))
+            self.db.execute("DELETE FROM manifest WHERE key = ?", (ROLLBACK,))
 
     def drop_waiting(self) -> None:
         """Give up all lessons that have not been held."""
@@ -259,11 +259,11 @@ class ServerStore(Store):
         """
         with self.lock:
             record = self.served(position).record
-            number = 1 + next(self._read("SELECT coalesce(max(number), 0) FROM labels"))[0]
+            number = 1 + next(self.read("SELECT coalesce(max(number), 0) FROM labels"))[0]
             label = label_of(record, correct, number=number, source="feedback", chance=chance)
-            with storage_errors(self.folder, HINT), self._db:
-                label_log.add_label(self._db, label)
-                chain.append(self._db, "label", [number])
+            with storage_errors(self.folder, HINT), self.db:
+                label_log.add_label(self.db, label)
+                chain.append(self.db, "label", [number])
             return label
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
@@ -290,9 +290,9 @@ class ServerStore(Store):
             first = max(0, last - count + 1)
             records = list(self.records("r.position BETWEEN ? AND ?", first, last))
             query = "SELECT time, batch FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
-            rows = list(self._read(query, first, last))
+            rows = list(self.read(query, first, last))
             standing = "SELECT position, correct FROM standing WHERE position BETWEEN ? AND ?"
-            said = {each: bool(correct) for each, correct in self._read(standing, first, last)}
+            said = {each: bool(correct) for each, correct in self.read(standing, first, last)}
             try:
                 return [
                     Served(record, moment, batch, said.get(record.position))
@@ -309,7 +309,7 @@ class ServerStore(Store):
     def events(self, count: int | None = None) -> list[Event]:
         """The latest events, the oldest first; None gives all of them."""
         with self.lock:
-            rows = self._read(f"{_EVENTS} ORDER BY id DESC LIMIT ?", _UNLIMITED if count is None else count)
+            rows = self.read(f"{_EVENTS} ORDER BY id DESC LIMIT ?", _UNLIMITED if count is None else count)
             return [Event(*row) for row in rows][::-1]
 
     def latest_event(self, *kinds: EventKind, before: float = math.inf) -> Event | None:
@@ -317,7 +317,7 @@ class ServerStore(Store):
         wanted = ", ".join("?" * len(kinds))
         query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
         with self.lock:
-            row = next(self._read(query, *kinds, before), None)
+            row = next(self.read(query, *kinds, before), None)
             return None if row is None else Event(*row)
 
     def labelled(self, count: int | None = None) -> list[tuple[float, bool]]:
@@ -328,19 +328,19 @@ class ServerStore(Store):
         """
         query = "SELECT reported, correct FROM standing ORDER BY position DESC LIMIT ?"
         with self.lock:
-            rows = self._read(query, _UNLIMITED if count is None else count)
+            rows = self.read(query, _UNLIMITED if count is None else count)
             return [(float(reported), bool(correct)) for reported, correct in rows][::-1]
 
     @property
     def label_count(self) -> int:
         """How many answers people said something about that stands."""
         with self.lock:
-            return int(next(self._read("SELECT count(*) FROM standing"))[0])
+            return int(next(self.read("SELECT count(*) FROM standing"))[0])
 
     def counts(self, kind: str = "outcome") -> dict[str, int]:
         """How many records there ever were of each kind of lesson, or another counter (`secl.server.audit.schema`)."""
         with self.lock:
-            return dict(self._read("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
+            return dict(self.read("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
 
     @property
     def paused(self) -> str | None:

@@ -99,12 +99,10 @@ def serve(
         from secl.server.http.api_keys import Keys
         from secl.server.http.listener import is_local, url
         from secl.server.http.serving import answer_until_stopped
-        from secl.server.online.factory import open_service, serving_settings
+        from secl.server.online.factory import open_service
     except ModuleNotFoundError as problem:
         package = str(problem.name).partition(".")[0]
         raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
-    from secl.runs.settings import read_toml
-
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records, keep_versions)
@@ -113,12 +111,7 @@ def serve(
             "--keep-versions is for versions that answered no kept record, but all records are kept; say with "
             "--keep-records how many are, too."
         )
-    from_file = read_toml(recipe) if recipe else {}
-    for key in ("benchmarks", "questions"):
-        if key in nested(from_file).get("stream", {}):
-            raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
-    settings = serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
-    settings, fleet = apart_from_fleet(settings)
+    settings, fleet = apart_from_fleet(read_settings(recipe, flags))
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(
             "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
@@ -166,6 +159,23 @@ def ending_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def read_settings(recipe: Path | None, flags: ServedSettings | None) -> RunSettings:
+    """The settings of a recipe, and the flags over them.
+
+    Raises:
+        DataError: the recipe cannot be read.
+        ParameterError: it names questions, or settings do not fit together.
+    """
+    from secl.runs.settings import read_toml
+    from secl.server.online.factory import serving_settings
+
+    from_file = read_toml(recipe) if recipe else {}
+    for key in ("benchmarks", "questions"):
+        if key in nested(from_file).get("stream", {}):
+            raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
+    return serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
 
 
 def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:

@@ -29,8 +29,11 @@ QUESTION = "Who wrote Hamlet?"
 def heavy(model: str) -> dict[str, list[str]]:
     """The processes that import PyTorch; "ask_imports" imports what "ask" does, and loads no model."""
     asked = ["ask", QUESTION, "--model", model]
-    imported = "from secl.cli import main; from secl.backends.local.model import LocalModel; import secl.runs.loading"
-    loaded = "import sys; from secl.backends.local.model import LocalModel; LocalModel.load(sys.argv[1])"
+    imported = (
+        "from secl.cli import main; import secl.runs.loading; from secl.garbage import uncollected\n"
+        "with uncollected(): from secl.backends.local.model import LocalModel"
+    )
+    loaded = "import sys, secl; secl.Calibrator.load(sys.argv[1])"
     return {
         IMPORTS: ["-c", "import torch, transformers"],
         "ask_imports": ["-c", imported],

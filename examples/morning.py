@@ -30,9 +30,7 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
     rows = secl.read_rows(Path(file)).rows
-    calibrator = secl.Calibrator.load(
-        model, gate="never", learns=False, evidence=["candidates"], loop=secl.LoopSettings(evidence_on="always")
-    )
+    calibrator = secl.Calibrator.load(model, method="posterior")
     # The right answers stay out of it: they play the person who rates 20 answers, and the judge at the end.
     records = list(calibrator.run([replace(row.question, reference=None) for row in rows]))
     by_position = {record.position: row.question for record, row in zip(records, rows, strict=True)}

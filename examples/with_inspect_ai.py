@@ -37,8 +37,7 @@ def calibrated(model: str = "smollm2") -> Solver:
 
     Nothing is learned, so that no answer depends on another, though weights of the posterior follow what was asked.
     """
-    loop = secl.LoopSettings(evidence_on="always")
-    calibrator = secl.Calibrator.load(model, gate="never", learns=False, evidence=["candidates"], loop=loop)
+    calibrator = secl.Calibrator.load(model, method="posterior")
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         record = calibrator.ask(question_of(state))  # a model does one thing at a time, so there is nothing to await

@@ -31,8 +31,7 @@ class PosteriorLM(LM):
 
     def __init__(self, model: str = "smollm2") -> None:
         super().__init__()
-        loop = secl.LoopSettings(evidence_on="always")
-        self.calibrator = secl.Calibrator.load(model, gate="never", learns=False, evidence=["candidates"], loop=loop)
+        self.calibrator = secl.Calibrator.load(model, method="posterior")
 
     def loglikelihood(self, requests: Sequence[Instance], **_: Any) -> list[tuple[float, bool]]:
         """For each option its log-probability of being right, and whether it is the most probable one."""

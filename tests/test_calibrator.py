@@ -13,10 +13,13 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
+from secl.methods import METHODS
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Ledger, Record, Reply, Update
+from secl.runs.runner import build_calibrator
+from secl.runs.settings import RunSettings
 from secl.settings import LoopSettings
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
@@ -346,6 +349,35 @@ def test_what_is_not_given_is_the_default_of_the_product() -> None:
     model.tau = 1.7
     calibrator = Calibrator(model)
     assert (calibrator.gate, calibrator.signal) == (EntropyShift(), NormalisedPTrue(1.7))
+
+
+@pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.defaults])
+def test_a_method_is_the_same_here_and_in_a_run(name: str) -> None:
+    settings = RunSettings.of({"benchmarks": ["capitals"], "method": name})
+    of_run = build_calibrator(settings, ScriptedModel())
+    here = Calibrator(ScriptedModel(), method=name)
+    assert list(here.run(toy_stream(60))) == list(of_run.run(toy_stream(60)))
+    assert here.learns == METHODS[name].learns
+
+
+def test_what_is_said_wins_over_the_method() -> None:
+    calibrator = Calibrator(
+        ScriptedModel(),
+        method="posterior",
+        gate="always",
+        evidence=["p_true"],
+        learns=True,
+        loop=LoopSettings(evidence_on="burst"),
+    )
+    assert (calibrator.gate, calibrator.learns) == (Always(), True)
+    assert calibrator.plan.kinds == {"candidates", "p_true"}
+    assert calibrator.plan.on == "burst"
+
+
+@pytest.mark.parametrize(("name", "said"), [("secpl", "no method 'secpl'"), ("secl-paper", "--method secl-paper")])
+def test_a_method_that_a_calibrator_cannot_follow_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        Calibrator(ScriptedModel(), method=name)
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,7 @@ def records(tiny_llama: Path) -> list[secl.Record]:
         secl.Question(question.text, options=question.options, reference=question.reference)
         for question in load_stream(["capitals", "science"], COUNT // 2)
     ]
-    loop = secl.LoopSettings(evidence_on="always")
-    calibrator = secl.Calibrator.load(str(tiny_llama), gate="never", learns=False, evidence=["candidates"], loop=loop)
+    calibrator = secl.Calibrator.load(str(tiny_llama), method="posterior")
     return list(calibrator.run(asked))
 
 

@@ -11,12 +11,7 @@ from secl.labels.relabel import relabelled
 from secl.reports.acceptance_report import cost_sentence
 
 questions = secl.load_stream(["capitals"], 40)
-calibrator = secl.Calibrator.load(
-    "smollm2",
-    evidence=["candidates"],
-    learns=False,
-    loop=secl.LoopSettings(evidence_on="always", answer="best"),
-)
+calibrator = secl.Calibrator.load("smollm2", method="posterior", loop=secl.LoopSettings(answer="best"))
 records = secl.ask_all(calibrator, questions)
 
 # %%

@@ -8,9 +8,7 @@
 import secl
 
 questions = secl.load_stream(["capitals"], 24)
-calibrator = secl.Calibrator.load(
-    "smollm2", evidence=["candidates"], learns=False, loop=secl.LoopSettings(evidence_on="always")
-)
+calibrator = secl.Calibrator.load("smollm2", method="posterior")
 records = secl.ask_all(calibrator, questions)
 print(records)  # in a notebook `records` alone is a table, and records.to_frame() a data frame
 

@@ -23,9 +23,7 @@ VIEWS[CENTRAL] = View("words shared with the others", prior=0.1, read=central)
 # %%
 records = secl.ask_all(
     secl.Calibrator.load(
-        evidence=["candidates"],
-        learns=False,
-        loop=secl.LoopSettings(evidence_on="always"),
+        method="posterior",
         posterior=secl.PosteriorRule(secl.PosteriorSettings().model_copy(update={"views": ("letters", CENTRAL)})),
     ),
     secl.load_stream(["misconceptions"], 16),

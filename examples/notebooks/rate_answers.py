@@ -6,9 +6,7 @@
 # %%
 import secl
 
-calibrator = secl.Calibrator.load(
-    "smollm2", evidence=["candidates"], learns=False, loop=secl.LoopSettings(evidence_on="always")
-)
+calibrator = secl.Calibrator.load("smollm2", method="posterior")
 answers = [
     secl.GivenAnswer(secl.Question("What is the capital of Peru?"), "Lima", rivals=("Quito", "La Paz")),
     secl.GivenAnswer(secl.Question("What is the capital of Peru?"), "Quito", rivals=("Lima", "La Paz")),

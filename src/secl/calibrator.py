@@ -13,13 +13,16 @@ from itertools import repeat
 from typing import Any
 
 from secl.display import Shown
+from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.evidence_plan import EvidencePlan, gather
-from secl.gates import EntropyShift, Gate, gap_of, named_gate
+from secl.garbage import uncollected
+from secl.gates import Gate, gap_of, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lesson import teach
 from secl.lookahead import Lookahead, foresee
+from secl.methods import method as named_method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
@@ -36,21 +39,24 @@ class Calibrator(Shown, Scoring):
 
     Args:
         model: anything that satisfies `secl.model.Model`.
-        gate: decides when to learn, or its name ("always"); a new `EntropyShift` unless given.
+        method: "secl", which learns in bursts, "posterior", which asks about every candidate and learns nothing, or
+            another of `secl.methods.METHODS`: it chooses the gate, the evidence, and whether to learn, where the
+            arguments below do not.
+        gate: decides when to learn, or its name ("always"); the method's unless given.
         signal: the training signal, or its name ("posterior"); normalised P(True) at the model's own tau unless given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         share: of the questions, whose candidates are compared; all of them unless given.
         labels: moves confidences by what people say of answers; the default rule unless given.
-        evidence: kinds of evidence to gather beyond the one that the signal needs, inside bursts, or always with
-            `loop=LoopSettings(evidence_on="always")`.
-        learns: False leaves the weights alone.
+        evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
+        learns: False leaves the weights alone; the method's choice unless given.
         loop: the learning rule.
 
     Attributes:
         state: where the stream stands; may be set back to an earlier value, to take answers back.
 
     Raises:
-        ParameterError: an unknown kind of evidence, or a share of what is not always gathered.
+        ParameterError: an unknown method or kind of evidence, a share of what is not always gathered, or a method that
+            also says how the model is asked.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), loop=LoopSettings(bin_gate=None))
@@ -63,29 +69,39 @@ class Calibrator(Shown, Scoring):
         self,
         model: Model,
         *,
+        method: str = "secl",
         gate: Gate | GateName | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
         share: ScoreShare | None = None,
         labels: LabelRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
-        learns: bool = True,
+        learns: bool | None = None,
         loop: LoopSettings | None = None,
     ) -> None:
+        chosen = named_method(method)
+        if chosen.defaults:
+            raise ParameterError(
+                f"the method {method!r} also says how the model is asked and trained, which a calibrator is not told; "
+                f"take secl run --method {method}."
+            )
+        gate = gate or chosen.gate
         self.model = model
-        self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate or EntropyShift()
+        self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate
         self.signal: Signal = (
             make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
         )
         self.posterior = posterior or PosteriorRule()
         self.labels = labels or LabelRule()
-        signals = learns or self.gate.watches_gap
+        self.learns = chosen.learns if learns is None else learns
+        self.loop = chosen.complete(loop or LoopSettings())
+        signals = self.learns or self.gate.watches_gap
         needed = [self.signal.needs] if signals and self.signal.needs else []
-        self.learns = learns
-        self.loop = loop or LoopSettings()
         self.share = share or ScoreShare()
         views = self.posterior.settings.views
-        self.plan = EvidencePlan(frozenset((*evidence, *needed)), self.loop.evidence_on, self.share, "p_true" in views)
+        self.plan = EvidencePlan(
+            frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, self.share, "p_true" in views
+        )
         self.state = self.start()
         self._latest: Record | None = None
 
@@ -106,8 +122,8 @@ class Calibrator(Shown, Scoring):
     ) -> Calibrator:
         """Load a model, and calibrate it.
 
-        With the default gate the first 50 questions are a burst: asking them trains the adapter. `learns=False` leaves
-        the weights alone, so that an answer never depends on what was asked before it.
+        With the default method the first 50 questions are a burst: asking them trains the adapter. `learns=False`
+        leaves the weights alone, so that what the model says never depends on what was asked before.
 
         Args:
             name: preset, hub id, folder or GGUF file.
@@ -120,24 +136,25 @@ class Calibrator(Shown, Scoring):
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
-            arguments: those of the class: gate, signal, posterior, share, labels, evidence, learns and loop.
+            arguments: those of the class: method, gate, signal, posterior, share, labels, evidence, learns and loop.
 
         Raises:
             ModelError: the model cannot be used.
         """
-        from secl.backends.local.model import LocalModel  # torch takes seconds to import
+        with uncollected():
+            from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-        model = LocalModel.load(
-            name,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-            quantize=quantize,
-            max_batch_tokens=max_batch_tokens,
-            adapter=adapter,
-            answer_weights=answer_weights,
-            seed=seed,
-        )
+            model = LocalModel.load(
+                name,
+                dtype=dtype,
+                device=device,
+                device_map=device_map,
+                quantize=quantize,
+                max_batch_tokens=max_batch_tokens,
+                adapter=adapter,
+                answer_weights=answer_weights,
+                seed=seed,
+            )
         return cls(model, **arguments)
 
     def _facts(self) -> dict[str, object]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
-from secl.settings import EvidenceOn, GateName
+from secl.settings import EvidenceOn, GateName, LoopSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Method:
     learns: bool = False
     evidence: tuple[EvidenceKind, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def complete(self, loop: LoopSettings) -> LoopSettings:
+        """The settings of a loop, with the method's choice of where evidence is gathered where they leave it open."""
+        return loop.model_copy(update={"evidence_on": loop.evidence_on or self.evidence_on})
 
 
 _FREE = ("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt")

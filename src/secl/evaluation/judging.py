@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.evaluation.posterior import order_averaged
-from secl.gates import Never
 from secl.lookahead import WINDOW
 from secl.model import Model
 from secl.question import Question, References
 from secl.records import Record
-from secl.settings import LoopSettings
 
 Judge = Callable[[Sequence[tuple[Question, str]]], Sequence[bool]]
 """Says of each question's answer whether it is right by the question's reference."""
@@ -39,8 +37,7 @@ def answers_of(record: Record) -> tuple[str, ...]:
 
 def judge_by(model: Model) -> Judge:
     """A model as a judge: the letters of Yes and No, averaged over both orders, so that neither place is preferred."""
-    loop = LoopSettings(evidence_on="always")
-    calibrator = Calibrator(model, gate=Never(), learns=False, evidence=["candidates"], loop=loop)
+    calibrator = Calibrator(model, method="posterior")
 
     def judge(pairs: Sequence[tuple[Question, str]]) -> list[bool]:
         asked = [_verdict_on(question, answer) for question, answer in pairs]

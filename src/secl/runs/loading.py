@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
+from secl.garbage import uncollected
 from secl.given import GivenAnswer
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -187,7 +187,7 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
 
 def load_local(settings: RunSettings) -> LocalModel:
     """The model that settings name, in this process, with its adapter."""
-    with _uncollected():
+    with uncollected():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
         return LocalModel.load(
@@ -206,18 +206,6 @@ def load_local(settings: RunSettings) -> LocalModel:
             nli=settings.evidence.nli,
             seed=settings.seed,
         )
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection: a sixth of the time of importing PyTorch and transformers goes into it, for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @functools.cache

@@ -169,7 +169,7 @@ class RunSettings(SettingGroups):
     @property
     def complete_loop(self) -> LoopSettings:
         """The loop's settings, with the method's choice of where evidence is gathered."""
-        return self.loop.model_copy(update={"evidence_on": self.loop.evidence_on or self.named_method.evidence_on})
+        return self.named_method.complete(self.loop)
 
     def build_gate(self) -> Gate:
         """The gate named here, or the method's, with the parameters set here and the run's seed.

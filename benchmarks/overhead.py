@@ -3,7 +3,7 @@
 Both are given the same prompts, 16 questions at a time, and do the same from text to text. Plain generation is greedy,
 left-padded, on the same weights without an adapter. Ours gives the answer, the stated confidence and the entropy: while
 the adapter is untouched, and after it has learned, where every question is read by the frozen and by the adapted model;
-once with answers of its own, as in the paper, and once with those of the frozen model, as in a server and a `Calibrator`.
+once with answers of its own, as in the paper, once with those of the frozen model, as on a server and in Python.
 The last contestant generates its confidence: answer and confidence line, token after token.
 """
 

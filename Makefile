@@ -39,7 +39,7 @@ lint: $(VENV)/developer  ## format, lint, types, layers, and the container file
 	$(BIN)/lint-imports
 	$(BIN)/hadolint deploy/Containerfile
 
-check: lint  ## lint, and the fast tests and doctests: about a minute and a half on two cores
+check: lint  ## lint, and the fast tests and doctests: about three minutes on two cores
 	$(PYTEST) -m "not slow and not heavy"
 
 # Counting lines costs half as much again, so it is done for the fast tests alone.

@@ -378,6 +378,8 @@ def test_what_is_said_wins_over_the_method() -> None:
 def test_a_method_that_a_calibrator_cannot_follow_is_refused(name: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         Calibrator(ScriptedModel(), method=name)
+    with pytest.raises(ParameterError, match=said):
+        Calibrator.load("no such model", method=name)  # said before a model is looked for
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lesson import teach
 from secl.lookahead import Lookahead, foresee
+from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -79,12 +80,7 @@ class Calibrator(Shown, Scoring):
         learns: bool | None = None,
         loop: LoopSettings | None = None,
     ) -> None:
-        chosen = named_method(method)
-        if chosen.defaults:
-            raise ParameterError(
-                f"the method {method!r} also says how the model is asked and trained, which a calibrator is not told; "
-                f"take secl run --method {method}."
-            )
+        chosen = _followed(method)
         gate = gate or chosen.gate
         self.model = model
         self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate
@@ -110,6 +106,7 @@ class Calibrator(Shown, Scoring):
         cls,
         name: str = "smollm2",
         *,
+        method: str = "secl",
         dtype: Dtype = "auto",
         device: Device = "auto",
         device_map: str | None = None,
@@ -127,6 +124,7 @@ class Calibrator(Shown, Scoring):
 
         Args:
             name: preset, hub id, folder or GGUF file.
+            method: as for the class.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
             device_map: "auto" spreads the model over this machine's devices; a JSON file says where each layer lies.
@@ -136,11 +134,13 @@ class Calibrator(Shown, Scoring):
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
-            arguments: those of the class: method, gate, signal, posterior, share, labels, evidence, learns and loop.
+            arguments: others of the class: gate, signal, posterior, share, labels, evidence, learns and loop.
 
         Raises:
             ModelError: the model cannot be used.
+            ParameterError: as for the class.
         """
+        _followed(method)  # before a large model is loaded for nothing
         with uncollected():
             from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
@@ -155,7 +155,7 @@ class Calibrator(Shown, Scoring):
                 answer_weights=answer_weights,
                 seed=seed,
             )
-        return cls(model, **arguments)
+        return cls(model, method=method, **arguments)
 
     def _facts(self) -> dict[str, object]:
         learning = {"version": self.model.version} if self.learns else {"learns": False}
@@ -368,3 +368,14 @@ class Calibrator(Shown, Scoring):
         letters = self.share.read(question, reply, frozen)
         share, posterior = self.share.step(state.share, letters, posterior)
         return replace(state, posterior=after, share=share), posterior
+
+
+def _followed(name: str) -> Method:
+    """A method that a calibrator can follow; one that also says how the model is asked is for runs."""
+    method = named_method(name)
+    if method.defaults:
+        raise ParameterError(
+            f"the method {name!r} also says how the model is asked and trained, which a calibrator is not told; take "
+            f"secl run --method {name}."
+        )
+    return method

@@ -93,9 +93,12 @@ class GivenUpError(Exception):
 
 
 def public_reason(problem: Exception, what: str) -> str:
-    """A sentence that anybody may see: our own, else what ended and how, without words that may quote a question.
+    """A sentence that quotes no question: our own, or what ended and how where it is about one, or not ours.
 
     >>> public_reason(StorageError("the disk is full."), "pruning"), public_reason(KeyError("secret"), "pruning")
     ('the disk is full.', 'pruning ended with KeyError')
+    >>> public_reason(QuestionError("question 'secret' is too long."), "answering")
+    'answering ended with QuestionError'
     """
-    return str(problem) if isinstance(problem, SeclError) else f"{what} ended with {type(problem).__name__}"
+    quotable = isinstance(problem, SeclError) and not isinstance(problem, QuestionError)
+    return str(problem) if quotable else f"{what} ended with {type(problem).__name__}"

@@ -19,7 +19,7 @@ from tests.server.doors import opened
 REQUESTS = int(os.environ.get("SECL_REQUESTS", "0"))
 """Requests in all, where it is more than `FEWEST` of each kind to each route."""
 
-FEWEST = 15
+FEWEST = 25
 
 SENSIBLE = {"model": "scripted", "role": "user"}
 """Texts in place of random ones, without which no request would get past them."""

@@ -128,7 +128,7 @@ class Store(Shown):
         try:
             return {key: json.loads(value) for key, value in rows}
         except ValueError as problem:
-            raise self._damaged(problem) from problem
+            raise self.damaged(problem) from problem
 
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
@@ -205,7 +205,7 @@ class Store(Shown):
             try:
                 yield database.read_record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
-                raise self._damaged(problem) from problem
+                raise self.damaged(problem) from problem
 
     def extra_names(self) -> Iterator[str]:
         """Names of the extra columns of all questions, as often as they come."""
@@ -277,7 +277,7 @@ class Store(Shown):
         try:
             return tuple(label_log.read_labels(self.db, after))
         except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
-            raise self._damaged(problem) from problem
+            raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
         """The labels that stand: the last one of each answer, unless it was taken back."""
@@ -308,7 +308,8 @@ class Store(Shown):
         try:
             yield from self.db.execute(query, values)
         except sqlite3.DatabaseError as problem:
-            raise self._damaged(problem) from problem
+            raise self.damaged(problem) from problem
 
-    def _damaged(self, problem: Exception) -> RunError:
+    def damaged(self, problem: Exception) -> RunError:
+        """The error that says what is wrong with the file."""
         return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")

@@ -59,7 +59,7 @@ def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
     try:
         return None if row is None else unpack(row[0], gate)
     except (ValueError, KeyError, TypeError, zlib.error) as problem:
-        raise state._damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+        raise state.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
 
 
 def agrees(state: ServerStore, stream: StreamState) -> bool:

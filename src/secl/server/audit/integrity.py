@@ -99,7 +99,7 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
             findings += [Finding("chain", None, detail) for detail in chain.broken_links(state.db, kept)]
             findings += [Finding("chain", *changed) for changed in chain.changed_rows(state.db, state.first)]
         except sqlite3.DatabaseError as problem:
-            raise state._damaged(problem) from problem
+            raise state.damaged(problem) from problem
     return count, findings
 
 

@@ -299,7 +299,7 @@ class ServerStore(Store):
                     for record, (moment, batch) in zip(records, rows, strict=True)
                 ]
             except ValueError as problem:  # a record without its circumstances, or the other way round
-                raise self._damaged(problem) from problem
+                raise self.damaged(problem) from problem
 
     def waiting(self) -> list[Record]:
         """Records whose lesson has not been held yet."""

@@ -87,7 +87,7 @@ class Calibrator(Shown, Scoring):
         self.signal: Signal = (
             make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
         )
-        self.posterior = posterior or PosteriorRule()
+        self.posterior = posterior or PosteriorRule(letters=model.letters)
         self.labels = labels or LabelRule()
         self.learns = chosen.learns if learns is None else learns
         self.loop = chosen.complete(loop or LoopSettings())

@@ -137,10 +137,8 @@ class Posterior:
         own: number of the candidate that the model answered; None if it is none of them.
         none_last: whether the last candidate is "None of these", which is no answer.
         weights: the weight of each view, 0 or more, per nat.
-        reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None if unknown.
-        agreement: how often letters and texts prefer the same candidate; None if unknown.
-        informed: False where no view carried information in the questions before this one.
-        questions: that the weights were fitted to; 0 for the prior.
+        reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None without any.
+        questions: before this one that it was seen in; 0 where it is what was known of the model.
         scored: False where no evidence was gathered about this question, and its letters alone were mapped to what the
             posterior might have been (`secl.posterior.share`).
     """
@@ -151,8 +149,6 @@ class Posterior:
     none_last: bool = False
     weights: tuple[tuple[str, float], ...]
     reliability: float | None
-    agreement: float | None
-    informed: bool
     questions: int
     scored: bool = True
 

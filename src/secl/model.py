@@ -66,6 +66,8 @@ class Model(Protocol):
     Attributes:
         name: what the user called it.
         tau: the temperature that suits its P(True).
+        letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
+            None if nobody measured it.
         meter: counts the tokens of every call, by purpose.
         answer_weights: whose weights write the answers.
         writes_apart: whether texts are written elsewhere, so that `write` may go on in several threads at once and
@@ -74,6 +76,7 @@ class Model(Protocol):
 
     name: str
     tau: float
+    letters: float | None
     meter: Meter
     answer_weights: AnswerWeights
     writes_apart: bool

@@ -65,7 +65,7 @@ Equation = Literal["recursive", "printed", "smoothed"]
 Restart = Literal["sums", "all"]
 BurstStatistics = Literal["counted", "skipped"]
 Against = Literal["fit", "zero"]
-ViewName = Literal["letters", "pmi", "likelihood", "p_true"]
+ViewName = Literal["letters", "likelihood", "p_true"]
 SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco", "posterior"]
 AnswerName = Literal["own", "best"]
 GateName = Literal["entropy-shift", "page-hinkley", "gap-shift", "always", "never"]
@@ -248,20 +248,12 @@ ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "p_true")
 
 
 class PosteriorSettings(Settings):
-    """How views of the candidates become one probability (`secl.posterior`)."""
+    """What becomes one probability of each candidate (`secl.posterior`)."""
 
     views: Annotated[tuple[ViewName, ...], BeforeValidator(_split), Parameter(show_default=", ".join)] = Field(
         ("letters", "likelihood"),
         min_length=1,
-        description="Posterior: views to combine, of letters, likelihood, pmi and p_true.",
-    )
-    prior: float = Field(20.0, gt=0, description="Posterior: questions that its prior weights count for.")
-    window: int = Field(400, ge=1, description="Posterior: latest questions that its weights are fitted to.")
-    refit: int = Field(20, ge=1, description="Posterior: questions between two fits of its weights.")
-    reliability: bool = Field(True, description="Posterior: letters count as far as they survive another order.")
-    level: bool = Field(False, description="Posterior: no more confident on average than letters and texts agree.")
-    guard: bool = Field(
-        False, description="Posterior: exactly 1/K for each of K candidates where no view shows that it knows anything."
+        description="Posterior: views to combine, of letters, likelihood and p_true.",
     )
 
 

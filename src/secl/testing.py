@@ -64,6 +64,7 @@ class ScriptedModel(Shown):
     ) -> None:
         self.name = "scripted"
         self.tau = 1.0
+        self.letters: float | None = None
         self.fingerprint = f"scripted/{stated}/{accuracy}/{rate}"
         self.stated = stated
         self.accuracy = accuracy

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.evaluation import posterior
-from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, GapShift, Never
-from secl.posterior import rule
-from secl.posterior.fit import Fit, fit
 from secl.posterior.rule import PosteriorRule
-from secl.posterior.views import Views
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs.encoding import from_plain, to_plain
@@ -28,8 +23,8 @@ from secl.testing import ScriptedModel, toy_stream, unit
 CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)
 ALWAYS = LoopSettings(evidence_on="always", bin_gate=None)
 IN_BURSTS = LoopSettings(evidence_on="burst", bin_gate=None)
-SHORT = PosteriorRule(PosteriorSettings(window=11, refit=7))
-MANY = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true"), refit=6))
+SHORT = PosteriorRule(letters=0.1)
+MANY = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
 
 
 class Judging(ScriptedModel):
@@ -123,7 +118,6 @@ def test_the_views_that_are_combined_can_be_others_than_those_of_the_stream() ->
     assert {name for posterior in one if posterior for name, _ in posterior.weights} == {
         "letters",
         "likelihood",
-        "pmi",
         "p_true",
     }
 
@@ -136,21 +130,3 @@ def test_the_best_answer_is_answered_with_its_own_confidence() -> None:
         assert record.posterior is not None
         assert record.confidence == max(record.posterior.probabilities)
         assert record.answer == record.best_answer
-
-
-def test_a_single_view_of_a_long_stream_is_fitted_so_many_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    fits: list[int] = []
-
-    def counted(questions: Sequence[Views], **settings: Any) -> Fit:
-        fits.append(len(questions))
-        return fit(questions, **settings)
-
-    records = list(calibrator("never").run(toy_stream(200)))
-    monkeypatch.setattr(rule, "fit", counted)
-    usual = ESTIMATORS["likelihood"].estimate(records)
-    assert len(fits) == 2 + 200 // PosteriorSettings().refit
-    fits.clear()
-    monkeypatch.setattr(posterior, "MOST_FITS", 4)
-    rarer = ESTIMATORS["likelihood"].estimate(records)
-    assert len(fits) == 2 + 4
-    assert usual.confidence[:20].tolist() == rarer.confidence[:20].tolist()

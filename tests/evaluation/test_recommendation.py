@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.evaluation.recommendation import _views_flag, recommend
+from secl.evaluation.recommendation import recommend
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, PTrue
 from secl.gates import Never
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table, views_table
+from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table, views_lines
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 
@@ -111,35 +111,22 @@ def test_what_is_stated_stays_where_nothing_is_better() -> None:
     )
 
 
-def test_without_right_answers_a_view_that_knows_something_is_enough() -> None:
+def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_is_said() -> None:
     records = asked(Texts())
     found = recommend(unlabelled(records))
-    assert (found.basis, found.method) == ("views", "posterior")
-    assert "likelihood" in found.views.informed
-    assert re.search(r"because the views? .*likelihood.* that the model knows something", recommendation(found))
+    assert (found.basis, found.method, found.flags) == ("experience", "posterior", ())
+    said = recommendation(found)
+    assert said.startswith("recommended: --method posterior, because it had a lower Brier score than the stated")
+    assert said.endswith("whether it has here only right answers can tell: label twenty.")
     assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
     (note,) = scores_table(found).notes
     assert "by the model's own account" in note
 
 
-def test_nothing_is_recommended_where_no_view_shows_anything_and_no_answer_is_known() -> None:
-    found = recommend(unlabelled(asked(Blind())))
-    if not found.views.informed:
-        assert (found.basis, found.method) == ("nothing", None)
-        assert "no view shows that the model knows anything about these questions" in recommendation(found)
-    few = recommend(unlabelled(asked(Texts(), 7)))
-    assert recommendation(few) == (
-        "recommended: nothing, because views of 7 questions are too few to see anything in; give at least 20."
-    )
-
-
-def test_a_view_that_is_not_among_the_default_ones_is_named() -> None:
-    found = recommend(unlabelled(asked(Texts())))
-    pmi_alone = replace(
-        found.views, views=tuple(replace(each, informed=each.name == "pmi") for each in found.views.views)
-    )
-    assert _views_flag(pmi_alone) == ("--views letters,likelihood,pmi",)
-    assert _views_flag(found.views) == ()
+def test_what_letters_and_texts_show_is_said_in_sentences() -> None:
+    letters, both = views_lines(recommend(unlabelled(asked(Blind()))).views)
+    assert re.match(r"The letters (do not )?follow the options when these change places \(reliability 0", letters)
+    assert "Letters and texts prefer the same candidate in" in both
 
 
 def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() -> None:

@@ -29,9 +29,7 @@ def choice(record: Record, answer: str, *, reference: str | None = None, options
     return replace(record, question=question, reply=replace(record.reply, answer=answer), correct=correct)
 
 
-def with_posterior(
-    record: Record, confidence: float, *, informed: bool = True, own: int = 0, fitted: int = 100
-) -> Record:
+def with_posterior(record: Record, confidence: float, *, own: int = 0) -> Record:
     """The record with a posterior over four candidates, of which the first has this probability."""
     rest = (1 - confidence) / 3
     posterior = Posterior(
@@ -40,9 +38,7 @@ def with_posterior(
         own=own,
         weights=(("letters", 1.0),),
         reliability=None,
-        agreement=None,
-        informed=informed,
-        questions=fitted,
+        questions=100,
     )
     return replace(record, posterior=posterior)
 
@@ -174,15 +170,6 @@ class TestWithoutLabels:
     def test_digits_do_not_matter_to_a_posterior(self, make_record: MakeRecord) -> None:
         records = [with_posterior(make_record(n, digit_mass=0.0002), 0.2 + n / 100) for n in range(30)]
         assert "digit_mass" not in {reason.code for reason in seen(records)}
-
-    def test_a_posterior_that_knows_nothing(self, make_record: MakeRecord) -> None:
-        records = [with_posterior(make_record(n), 0.25, informed=n < 20) for n in range(60)]
-        found = [(reason.code, reason.severity) for reason in seen(records)]
-        assert found == [("uninformed", "stop")]  # and not that the confidences are all the same
-
-    def test_a_posterior_that_has_seen_few_questions_may_know_more_later(self, make_record: MakeRecord) -> None:
-        records = [with_posterior(make_record(n), 0.25, informed=n < 20, fitted=20) for n in range(40)]
-        assert [(reason.code, reason.severity) for reason in seen(records)] == [("uninformed", "doubt")]
 
     def test_the_same_confidence_for_all(self, make_record: MakeRecord) -> None:
         assert {reason.code for reason in seen([make_record(n, digit=2) for n in range(40)])} == {"constant"}

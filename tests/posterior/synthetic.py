@@ -1,4 +1,4 @@
-"""Views drawn from the model that the fit assumes: one candidate is right, and every view is noise beside that."""
+"""Views drawn so that one candidate is right, and every view is noise beside that."""
 
 from __future__ import annotations
 

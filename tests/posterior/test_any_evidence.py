@@ -20,9 +20,7 @@ pytestmark = pytest.mark.heavy
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
-RULE = PosteriorRule(
-    PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true"), refit=1, window=25, level=True, guard=True)
-)
+RULE = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
 
 
 @st.composite

@@ -1,33 +1,32 @@
-"""Letters under several orders: what belongs to the place is told apart from what belongs to the option."""
+"""Letters under two orders: what belongs to the place is told apart from what belongs to the option."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
 
 from secl.evidence import LetterOrder
-from secl.posterior import letters
-from secl.posterior.fit import fit
-from secl.posterior.letters import (
-    agreements,
-    mean_letters,
-    of_mean,
-    place_effects,
-    without_places,
-)
+from secl.posterior.letters import LetterSums, correlation, of_mean
+from secl.posterior.rule import PosteriorState
 from secl.posterior.views import Views
-from tests.posterior.synthetic import drawn, lettered, texts_of, together
+from tests.posterior.synthetic import lettered, texts_of
 
 
-def reliability(questions: Sequence[Views]) -> float:
-    return letters.reliability(agreements(questions))
+def sums(questions: Sequence[Views]) -> LetterSums:
+    found = LetterSums.empty(questions[0])
+    for views in questions:
+        found = found.add(views)
+    return found
 
 
-def follow_options(questions: Sequence[Views]) -> bool:
-    return letters.follow_options(agreements(questions), 1.645)
+def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) -> float:
+    state = PosteriorState()
+    for views in questions:
+        state = state.add(views)
+    return state.correlation(before, weight, is_open=False)
 
 
 def two(first: Sequence[float], second: Sequence[float]) -> Views:
@@ -39,44 +38,44 @@ def two(first: Sequence[float], second: Sequence[float]) -> Views:
 QUESTIONS = [two((1, -1), (2, -2)), two((-3, 3), (0, 0))]
 
 
-def test_place_effects_by_hand() -> None:
-    # In the first order candidate 0 stands at the first place (1 - 3), in the second candidate 1 does (-2 + 0).
-    assert place_effects(QUESTIONS, prior=0.0) == {(2, 0): (-1.0, 1.0), (2, 1): (-1.0, 1.0)}
-    assert place_effects(QUESTIONS) == {(2, 0): (-2 / 7, 2 / 7), (2, 1): (-2 / 7, 2 / 7)}
-
-
-def test_letters_without_place_effects_by_hand() -> None:
-    places = place_effects(QUESTIONS, prior=0.0)
-    assert without_places(QUESTIONS[0], places) == [(2.0, -2.0), (1.0, -1.0)]
-    assert without_places(QUESTIONS[1], places) == [(-2.0, 2.0), (-1.0, 1.0)]
-    assert mean_letters(QUESTIONS[1], places) == (-1.5, 1.5)
-    assert mean_letters(QUESTIONS[1], {}) == (-1.5, 1.5)
-    # Nothing is known of the places of three candidates.
-    third = lettered(np.random.default_rng(0), 3)
-    for found, each in zip(without_places(third, places), third.orders, strict=True):
-        assert found == pytest.approx(each.log_p)
-
-
-def test_reliability_by_hand() -> None:
-    # Products 4 + 4, squares 5 + 5, and five pseudo-questions with squares of 5 and a correlation of one half.
-    assert reliability(QUESTIONS) == pytest.approx((8 + 12.5) / (10 + 25))
+def test_sums_by_hand() -> None:
+    found = sums(QUESTIONS)
+    assert found == LetterSums(2, ((-2.0, 2.0), (2.0, -2.0)), 2 + 8 + 18, 18 + 18)
+    # In the first order candidate 0 has -2 / 7 for its place, in the second 2 / 7.
+    assert found.mean_letters(QUESTIONS[0]) == pytest.approx((1.5, -1.5))
+    assert found.mean_letters(two((1, -1), (1, -1))) == pytest.approx((1.0, -1.0))
+    # Less their places the letters are (2, -2), (1, -1) and (-2, 2), (-1, 1): products 4 + 4, squares 5 + 5.
+    assert found.agreement == pytest.approx((8, 10))
+    assert correlation([found], 0.5, 20) == pytest.approx((2 * 0.8 + 20 * 0.5) / 22)
 
 
 @pytest.mark.parametrize(
-    ("correlation", "orders", "expected"),
+    ("between", "orders", "expected"),
     [(0.5, 1, 0.5), (0.5, 2, 2 / 3), (0.5, 3, 0.75), (1.0, 4, 1.0), (0.0, 2, 0.0), (-0.9, 5, 0.0), (0.2, 4, 0.5)],
 )
-def test_the_reliability_of_a_mean_is_spearman_and_browns(correlation: float, orders: int, expected: float) -> None:
-    assert of_mean(correlation, orders) == pytest.approx(expected)
+def test_the_reliability_of_a_mean_is_spearman_and_browns(between: float, orders: int, expected: float) -> None:
+    assert of_mean(between, orders) == pytest.approx(expected)
 
 
-def test_one_order_has_no_reliability_and_a_question_alone_has_the_prior() -> None:
+def test_sums_give_the_correlation_of_residuals_that_numpy_gives() -> None:
+    rng = np.random.default_rng(5)
+    questions = [lettered(rng, 4, places=(2.0, 0.0, -1.0, -1.0), preference=1.0) for _ in range(60)]
+    at_place = np.array([[[o.log_p[c] for c in o.order] for o in views.orders] for views in questions])
+    residual = at_place - at_place.mean(axis=0)
+    by_candidate = np.empty_like(residual)
+    for number, order in enumerate(questions[0].orders):
+        by_candidate[:, number, list(order.order)] = residual[:, number]
+    one, other = by_candidate[:, 0].ravel(), by_candidate[:, 1].ravel()
+    expected = 2 * (one @ other) / (one @ one + other @ other)
+    assert known(questions) == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_cannot_tell_leaves_what_was_known() -> None:
     rng = np.random.default_rng(0)
-    single = [lettered(rng, 4, further=0) for _ in range(30)]
-    assert agreements(single) == []
-    assert math.isnan(fit(single, prior=20).reliability)
-    assert reliability([lettered(rng, 4)]) == 0.5
-    assert reliability([lettered(rng, count) for count in range(2, 11)]) == 0.5
+    assert known([lettered(rng, 4, further=0) for _ in range(30)], before=0.3, weight=20) == 0.3
+    assert known([lettered(rng, 4)], before=0.3, weight=20) == 0.3
+    assert known([lettered(rng, count) for count in range(2, 11)], before=0.3, weight=20) == 0.3
+    assert math.isnan(known([], before=math.nan))
 
 
 PLACES = {
@@ -89,15 +88,10 @@ PLACES = {
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("count", [2, 5, 20, 400])
 @pytest.mark.parametrize("further", [1, 2])
-def test_a_model_that_follows_places_alone_is_not_believed(places: tuple[float, ...], count: int, further: int) -> None:
+def test_letters_that_follow_places_alone_show_nothing(places: tuple[float, ...], count: int, further: int) -> None:
     rng = np.random.default_rng(0)
     questions = [lettered(rng, 4, places=places, noise=0.0, further=further) for _ in range(count)]
-    assert reliability(questions) <= 0
-    found = fit(questions, prior=20)
-    assert found.reliability == 0
-    assert found.weights == (0.0,)
-    assert found.probabilities(questions[0]) == (0.25,) * 4
-    assert not follow_options(questions)
+    assert sums(questions).agreement == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
@@ -105,38 +99,34 @@ def test_noise_around_places_is_as_unreliable_as_noise_alone(places: tuple[float
     found = {}
     for name, effects in (("places", places), ("none", None)):
         rng = np.random.default_rng(0)
-        found[name] = [reliability([lettered(rng, 4, places=effects) for _ in range(40)]) for _ in range(50)]
+        found[name] = [known([lettered(rng, 4, places=effects) for _ in range(40)]) for _ in range(50)]
     assert found["places"] == pytest.approx(found["none"])
-    # The prior of 5 questions beside 40 is left.
-    assert np.mean(found["none"]) == pytest.approx(0.5 * 5 / 45, abs=0.03)
+    assert np.mean(found["none"]) == pytest.approx(0.0, abs=0.03)
 
 
 @pytest.mark.parametrize("places", [None, (2.0, -2.0, -2.0, 2.0)])
 @pytest.mark.parametrize("preference", [0.5, 1.0, 2.0])
-def test_reliability_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
+def test_correlation_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
     rng = np.random.default_rng(1)
     questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1500)]
-    assert reliability(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)
-    assert follow_options(questions)
+    assert known(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)
 
 
-def test_places_are_kept_apart_by_the_number_of_candidates_and_of_the_order() -> None:
+def test_places_are_kept_apart_by_the_number_of_candidates() -> None:
     rng = np.random.default_rng(2)
     effects = {3: (2.0, 0.0, -2.0), 4: (-1.0, 3.0, -1.0, -1.0)}
     questions = [lettered(rng, count, places=effects[count], noise=0.0) for count in (3, 4) * 20]
-    places = place_effects(questions, prior=0.0)
-    assert set(places) == {(3, 0), (3, 1), (4, 0), (4, 1)}
-    for (count, _), values in places.items():
-        assert values == pytest.approx(effects[count])
-    assert reliability(questions) <= 0
+    state = PosteriorState()
+    for views in questions:
+        state = state.add(views)
+    assert set(state.letters) == {(3, 2, False), (4, 2, False)}
+    assert state.correlation(0.5, is_open=False) == 0.5  # rounding alone is left
 
 
-def test_unreliable_letters_weigh_nothing_beside_a_view_that_knows() -> None:
-    rng = np.random.default_rng(3)
-    questions = []
-    for _ in range(200):
-        other, _ = drawn(rng, 4, [2.0], [[1.0]], ("likelihood",))
-        questions.append(together(lettered(rng, 4, places=(2.0, -2.0, -2.0, 2.0), noise=0.0), other))
-    found = fit(questions, prior=20)
-    assert found.weights[0] == 0
-    assert found.weights[1] > 1
+def test_an_open_question_is_added_up_by_the_places_of_its_own_first_order() -> None:
+    orders = (
+        LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)),
+        LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)),
+    )
+    views = Views(texts_of(3), 0, ("letters",), ((0.0,) * 3,), orders, none_last=True)
+    assert sums([views]).places == ((2.0, 1.0, -3.0), (-5.0, 4.0, 1.0))

@@ -17,7 +17,7 @@ from secl.question import Question
 from secl.records import Reply
 from secl.settings import ViewName
 
-ALL: tuple[ViewName, ...] = ("letters", "likelihood", "pmi", "p_true")
+ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
 REPLY = Reply(
     text="B",
@@ -55,21 +55,18 @@ def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **cha
 def test_views_by_hand() -> None:
     views = read()
     assert views is not None
-    assert views.names == ("letters", "likelihood", "pmi", "p_true")
+    assert views.names == ("letters", "likelihood", "p_true")
     assert views.candidates == ("Rome", "Paris", "Bern")
     assert views.own == 1
-    letters, likelihood, pmi, p_true = views.values
+    letters, likelihood, p_true = views.values
     assert letters == (0.0, 0.0, 0.0)
     # (-8 + 3) / 2, (-3 + 3.5) / 1, (-9 + 4.5) / 3 and their mean of -7 / 6
     assert likelihood == pytest.approx((-2.5 + 7 / 6, 0.5 + 7 / 6, -1.5 + 7 / 6))
-    # -2, 4, 0 and their mean of 2 / 3
-    assert pmi == pytest.approx((-8 / 3, 10 / 3, -2 / 3))
     odds = (math.log(0.5), math.log(3), 0.0)
     assert p_true == pytest.approx([value - sum(odds) / 3 for value in odds])
     first, second = views.orders
     assert (first.order, first.log_p) == ((0, 1, 2), (-1.0, 1.0, 0.0))
     assert (second.order, second.log_p) == ((2, 0, 1), (0.0, 2.0, -2.0))
-    assert views.key == (*ALL, 2)
 
 
 def test_letters_come_from_the_frozen_reply_and_the_own_answer_from_the_reply() -> None:
@@ -83,11 +80,11 @@ def test_letters_come_from_the_frozen_reply_and_the_own_answer_from_the_reply() 
 def test_without_its_evidence_a_view_is_left_out() -> None:
     views = read(evidence=Evidence(candidates=CANDIDATES))
     assert views is not None
-    assert views.names == ("letters", "likelihood", "pmi")
+    assert views.names == ("letters", "likelihood")
     old = replace(P_TRUE, false_probabilities=())
-    views = read(("p_true", "pmi"), replace(EVIDENCE, p_true=old))
+    views = read(("p_true", "likelihood"), replace(EVIDENCE, p_true=old))
     assert views is not None
-    assert views.names == ("pmi",)
+    assert views.names == ("likelihood",)
     assert views.orders == ()
     assert read(("p_true",), replace(EVIDENCE, p_true=old)) is None
     assert read((), EVIDENCE) is None
@@ -96,7 +93,7 @@ def test_without_its_evidence_a_view_is_left_out() -> None:
 def test_a_view_that_says_the_same_of_all_is_a_view() -> None:
     """Questions are weighed alike by the evidence that was gathered, not by what it says."""
     level = replace(CANDIDATES, likelihoods=(Likelihood(given=-6.0, alone=-6.0, tokens=2),) * 3)
-    views = read(("pmi",), Evidence(candidates=level))
+    views = read(("likelihood",), Evidence(candidates=level))
     assert views is not None
     assert views.values == ((0.0, 0.0, 0.0),)
 
@@ -139,7 +136,7 @@ def test_an_open_question_has_its_own_answer_first_and_letters_in_every_order() 
     assert [each.order for each in views.orders] == [(0, 1, 2), (2, 0, 1)]
     assert views.orders[1].log_p == (1.0, 1.0, -2.0)
     # "None of these" has no likelihood and so gets the mean of the others.
-    assert views.values[views.names.index("pmi")] == (1.0, -1.0, 0.0)
+    assert views.values[views.names.index("likelihood")] == (1.25, -1.25, 0.0)
     unread = read(
         evidence=Evidence(candidates=evidence),
         question=Question("Capital of France?"),
@@ -151,9 +148,9 @@ def test_an_open_question_has_its_own_answer_first_and_letters_in_every_order() 
 
 def test_equal_texts_share_what_is_said_of_them() -> None:
     evidence = Evidence(candidates=replace(CANDIDATES, candidates=("Rome", "Paris", "Rome")))
-    views = read(("letters", "pmi"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
+    views = read(("letters", "likelihood"), evidence, question=replace(QUESTION, options=("Rome", "Paris", "Rome")))
     assert views is not None
-    assert views.values[1] == (-2.5, 2.5, -2.5)
+    assert views.values[1] == (-1.25, 1.25, -1.25)
     assert (views.distinct, views.rows) == ((0, 1), (0, 1, 0))
     for each in views.orders:
         assert each.log_p[0] == each.log_p[2]
@@ -161,7 +158,7 @@ def test_equal_texts_share_what_is_said_of_them() -> None:
 
 def test_the_table_has_every_view_that_can_be_named() -> None:
     assert set(get_args(ViewName)) <= set(VIEWS)
-    assert view_title("pmi") == "PMI of text and question"
+    assert view_title("p_true") == "P(True) against P(False)"
     assert view_title("a view of an earlier version") == "a view of an earlier version"
 
 

@@ -34,8 +34,6 @@ def stream(make_record: Any) -> Callable[..., list[Record]]:
                 own=0,
                 weights=weights,
                 reliability=None,
-                agreement=None,
-                informed=True,
                 questions=20,
             )
             plain = make_record(position, digit=8, frozen_digit=8, correct=right, frozen_correct=right)
@@ -59,7 +57,7 @@ def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) ->
     )
     assert "says 55% on average, and that tells right from wrong (AUROC 1.000" in posterior
     assert posterior.endswith(
-        "It rests on: likelihood of the text, per token. Found to know nothing: option letters, mean over orders."
+        "It rests on: likelihood of the text, per token. Without weight: option letters, mean over orders."
     )
     assert "right 100.0% of the time, the model's own answers 50.0%;" in best
 

@@ -23,7 +23,7 @@ from secl.reports.figures.timeline import timeline_figure
 from secl.reports.folder import write_report
 from secl.reports.headline import verdict
 from secl.reports.page import render
-from secl.reports.posterior_section import posterior_notes, weights_table
+from secl.reports.posterior_section import posterior_notes
 from secl.reports.run_report import RunReport, best_alternative, panels
 from secl.reports.run_rows import domain_rows, overview
 from secl.reports.wrong_answers import wrong_answers
@@ -45,8 +45,6 @@ def answered(make_record: Any) -> Callable[..., Record]:
             "own": 0,
             "weights": WEIGHTS,
             "reliability": 0.8,
-            "agreement": 0.6,
-            "informed": True,
             "questions": position,
         }
         question = Question("Capital?", ("Rome", "Paris", "Bern"), "B", domain=changes.pop("domain", "quiz"))
@@ -72,16 +70,14 @@ def answered(make_record: Any) -> Callable[..., Record]:
 def test_a_run_without_a_posterior_has_nothing_to_say_and_no_section(make_record: Any, make_report: MakeReport) -> None:
     records = [make_record(position) for position in range(4)]
     assert posterior_notes(records) == []
-    assert weights_table(records).sections == {}
     assert "Posterior" not in render([make_report(records)], [{}], None)
 
 
-def test_the_notes_say_where_weights_come_from_and_what_the_views_showed(answered: Any) -> None:
+def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh(answered: Any) -> None:
     notes = posterior_notes([answered(0, questions=0), answered(1, questions=0), *map(answered, range(2, 10))])
     assert notes == [
-        "The weights were fitted along the stream, to up to 9 questions and without any right answer; the first "
-        "2 questions had those of the prior.",
-        "The letters follow the options when these change places (reliability 0.80 of 1).",
+        "The letters follow the options when these change places (reliability 0.80 of 1, seen in 9 questions). Weights "
+        "at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per token 0.25.",
         "For 10 questions the most probable candidate is not the model's own answer, which --answer best gives in its "
         "place.",
         "Of 10 graded questions, 0.0% of the model's own answers and 100.0% of the most probable candidates are right.",
@@ -89,54 +85,29 @@ def test_the_notes_say_where_weights_come_from_and_what_the_views_showed(answere
 
 
 @pytest.mark.parametrize(
-    ("reliability", "weights", "said"),
+    ("reliability", "questions", "said"),
     [
-        (0.3, WEIGHTS, "The letters follow only in part the options"),
-        (0.0, WEIGHTS, "when these change places (reliability 0)."),
-        (0.0, (("letters", 0.0), ("likelihood", 0.2)), "when these change places (reliability 0), and weigh nothing."),
+        (0.3, 4, "The letters follow only in part the options"),
+        (0.0, 4, "when these change places (seen in 4 questions): they weigh nothing."),
+        (0.0, 0, "when these change places (as known before the first question): they weigh nothing."),
     ],
 )
-def test_letters_are_called_as_reliable_as_they_are(answered: Any, reliability: float, weights: Any, said: str) -> None:
-    assert said in " ".join(posterior_notes([answered(1, reliability=reliability, weights=weights)]))
+def test_letters_are_called_as_reliable_as_they_are(
+    answered: Any, reliability: float, questions: int, said: str
+) -> None:
+    assert said in " ".join(posterior_notes([answered(1, reliability=reliability, questions=questions)]))
 
 
 def test_what_is_unknown_is_left_out(answered: Any) -> None:
-    notes = posterior_notes([answered(0, questions=0, reliability=None, agreement=None)])
-    assert notes[0].startswith("All questions were weighed with the prior")
+    notes = posterior_notes([answered(0, questions=0, reliability=None)])
+    assert notes[0].startswith("Weights at the end, per nat: ")
     assert len(notes) == 3
-
-
-def test_questions_that_nobody_knows_are_called_that(answered: Any) -> None:
-    even = (1 / 3, 1 / 3, 1 / 3)
-    (said,) = [
-        note
-        for note in posterior_notes([answered(1), answered(2, even, informed=False)])
-        if "no view carried information" in note
-    ]
-    assert said == (
-        "1 question came where no view carried information: the model shows no sign of knowing the answers to these "
-        "questions, and the confidence is 1/K for each of K candidates."
-    )
-    unguarded = " ".join(posterior_notes([answered(1, informed=False)]))
-    assert "for which --guard would report 1/K for each of K candidates." in unguarded
 
 
 def test_questions_without_a_posterior_are_counted(answered: Any, make_record: Any) -> None:
     notes = " ".join(posterior_notes([answered(1), make_record(2), make_record(3)]))
     assert "2 questions had no posterior" in notes
     assert "Of 1 graded question" in notes
-
-
-def test_weights_are_shown_before_and_in_the_end_for_each_group(answered: Any) -> None:
-    other = (("letters", 0.75), ("likelihood", 0.0))
-    table = weights_table([answered(0), answered(1, weights=other)])
-    texts = [[cell.text for cell in row] for row in table.sections[""]]
-    assert texts == [
-        ["option letters, mean over orders", "0.50", "0.75"],
-        ["likelihood of the text, per token", "0.25", "0.00"],
-    ]
-    table = weights_table([answered(0), answered(1, weights=(("likelihood", 0.4),))])
-    assert list(table.sections) == ["group 1: 1 question", "group 2: 1 question"]
 
 
 def test_the_verdict_is_about_the_posterior_and_both_kinds_of_answers(answered: Any, make_report: MakeReport) -> None:

@@ -34,15 +34,13 @@ MakeReport = Callable[..., RunReport]
 HOSTILE = "</script><img src=x onerror=alert(1)> | *a*\n=1+1"
 
 
-def posterior(*probabilities: float, own: int = 0, informed: bool = True) -> Posterior:
+def posterior(*probabilities: float, own: int = 0) -> Posterior:
     return Posterior(
         candidates=tuple("uvwxyz"[: len(probabilities)]),
         probabilities=probabilities,
         own=own,
         weights=(),
         reliability=None,
-        agreement=None,
-        informed=informed,
         questions=0,
     )
 
@@ -76,8 +74,6 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     assert [row.record.position for row in neediest(rows, 2)] == [3, 2]
     assert [row.record.position for row in neediest(rows, 9)] == [3, 2, 1, 0]
     assert (rows[2].source, rows[2].confidence, rows[2].answer, rows[2].another) == ("posterior", 0.3, "A", "v")
-    known = replace(various[0], posterior=posterior(0.5, 0.5, informed=False))
-    assert answer_rows([known])[0].signs == ("uninformed",)
 
 
 def test_best_answers_name_the_models_own_and_are_graded_themselves(make_record: MakeRecord) -> None:

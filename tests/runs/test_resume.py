@@ -71,7 +71,7 @@ class Case:
 KINDS: dict[str, tuple[object, ...]] = {
     "gap": ("--gate", "gap-shift", "--probe-rate", 0.5),
     "labels": ("--labels", 9),
-    "posterior": ("--signal", "posterior", "--evidence-on", "always", "--window", 10, "--refit", 3),
+    "posterior": ("--signal", "posterior", "--evidence-on", "always"),
 }
 
 

@@ -26,8 +26,8 @@ __all__ = ["browser", "host", "tab"]
 MakeService = Callable[..., Service]
 MakePosterior = Callable[..., Service]
 
-SMALL: dict[str, Any] = {"method": "posterior", "window": 12, "refit": 7}
-"""Settings of a posterior with a window that forgets soon."""
+SMALL: dict[str, Any] = {"method": "posterior"}
+"""Settings of a server with a posterior."""
 
 
 def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
@@ -35,6 +35,7 @@ def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full"
         "settings": recipe.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
+        "letters": model.letters,
         "keep_text": keep_text,
         "total": 0,
         "environment": {},

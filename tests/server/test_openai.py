@@ -67,7 +67,7 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert set(completion.secl) == {
         "confidence", "source", "calibration", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
-        "informed", "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
+        "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
         "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
         "verdict", "warnings", "claims",
     }  # fmt: skip

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from secl.evidence import CandidateEvidence, Likelihood
+from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
-from secl.server.audit.console import explanation_page, history_page
+from secl.server.audit.console import explanation_page
 from secl.server.audit.explain import explain
-from secl.server.audit.history import history
 from secl.server.audit.replay import verify
 from secl.server.audit.verification_page import verification_page
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
@@ -25,17 +22,6 @@ from tests.server.conftest import MakePosterior
 from tests.server.waiting import close
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
-UNINFORMED = "in the latest 20 questions like this one the model shows no sign of knowing the answers"
-
-
-class Clueless(ScriptedModel):
-    """Its likelihoods spread evenly, so that no candidate stands out."""
-
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        evidence = super().compare_candidates(question, reply)
-        assert evidence is not None
-        spread = tuple(Likelihood(given=-8.0 + by, alone=-8.0, tokens=2) for by in (1, 0, 0, -1))
-        return replace(evidence, letters=(), likelihoods=spread)
 
 
 class Silent(ScriptedModel):
@@ -43,14 +29,6 @@ class Silent(ScriptedModel):
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
         return None
-
-
-def clueless(make_posterior: MakePosterior, **settings: Any) -> Service:
-    """A server that has found out that its model knows nothing."""
-    service = make_posterior(model=Clueless(), method="posterior", views=["likelihood"], **settings)
-    for question in toy_stream(20):
-        service.ask(question, 20)
-    return service
 
 
 def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
@@ -76,7 +54,7 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     posterior = service.state.served(0).record.posterior
     assert posterior is not None
     secl, own = reply["secl"], "ABCD".index(reply["answer"])
-    assert (secl["source"], secl["informed"], secl["remark"]) == ("posterior", True, None)
+    assert (secl["source"], secl["remark"]) == ("posterior", None)
     assert secl["confidence"] == secl["own_confidence"] == posterior.probabilities[own] == posterior.confidence
     assert (secl["own_answer"], secl["best_answer"]) == (reply["answer"], "ABCD"[posterior.best])
     assert secl["best_confidence"] == max(posterior.probabilities)
@@ -108,37 +86,6 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     )
 
 
-def test_where_no_view_carries_information_everything_says_so(make_posterior: MakePosterior) -> None:
-    service = clueless(make_posterior, guard=True)
-    secl = ask(service)["secl"]
-    assert (secl["confidence"], secl["informed"], secl["source"]) == (0.25, False, "posterior")
-    assert secl["remark"] == f"{UNINFORMED}, so each of the 4 candidates gets 0.25."
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
-    metrics = client.get("/metrics").text
-    assert f"secl_uninformed_share {1 / 21}" in metrics
-    page = render(view(service))
-    assert UNINFORMED[1:] in page
-    assert "likelihood" in page
-    shown = printed(explanation_page(explain(service.state, 20)))
-    assert UNINFORMED[1:] in shown
-    assert "reported confidence 0.2500 (posterior)" in shown
-    assert "weights: likelihood" in shown
-    assert "no sign of knowing 1 times" in printed(history_page(history(service.state)))
-    assert "posterior of 21 answers replayed from the evidence: all as stored" in printed(
-        verification_page(verify(service.state))
-    )
-    record = client.get(f"/v1/records/{secl['record_id']}").json()["record"]
-    assert record["posterior"]["informed"] is False
-    assert record["posterior"]["weights"][0][0] == "likelihood"
-
-
-def test_without_the_guard_the_weights_stand_and_the_reply_says_so(make_posterior: MakePosterior) -> None:
-    secl = ask(clueless(make_posterior))["secl"]
-    assert secl["informed"] is False
-    assert secl["confidence"] != 0.25
-    assert secl["remark"] == f"{UNINFORMED}; the confidence is what its views say all the same (the guard is off)."
-
-
 @pytest.mark.parametrize(
     ("model", "body", "words"),
     [
@@ -152,21 +99,18 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     service = make_posterior(model=model)
     reply = ask(service, body)
     secl = reply["secl"]
-    assert (secl["source"], secl["informed"], secl["candidates"], secl["best_answer"]) == ("stated", None, None, None)
+    assert (secl["source"], secl["candidates"], secl["best_answer"]) == ("stated", None, None)
     assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
     assert words[1:] in printed(explanation_page(explain(service.state, 0)))
     assert view(service)["posterior"] is None
-    assert (
-        "secl_uninformed_share" not in TestClient(create_app(service), base_url="http://127.0.0.1").get("/metrics").text
-    )
 
 
 def test_a_server_that_compares_no_candidates_has_nothing_to_remark(make_posterior: MakePosterior) -> None:
     service = make_posterior(method="secl")
     secl = ask(service)["secl"]
-    assert (secl["source"], secl["remark"], secl["informed"], secl["candidates"]) == ("stated", None, None, None)
+    assert (secl["source"], secl["remark"], secl["candidates"]) == ("stated", None, None)
     assert explain(service.state, 0).remark is None
     assert "posterior" not in printed(verification_page(verify(service.state)))
 
@@ -180,10 +124,11 @@ def test_feedback_is_held_against_the_reported_confidence(make_posterior: MakePo
 
 
 def test_shares_survive_a_restart(make_posterior: MakePosterior) -> None:
-    service = clueless(make_posterior)
-    ask(service)
+    service = make_posterior()
+    for question in toy_stream(20):
+        service.ask(question, 20)
     before = view(service)["posterior"]
     assert before is not None
-    assert (before["answers"], before["uninformed"]) == (21, 1 / 21)
+    assert before["answers"] == 20
     close(service)
-    assert view(make_posterior(model=Clueless(), method="posterior", views=["likelihood"]))["posterior"] == before
+    assert view(make_posterior())["posterior"] == before

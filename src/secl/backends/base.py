@@ -197,6 +197,7 @@ class TokenBackend(Protocol[R]):
     Attributes:
         name: what the user called the model.
         tau: the temperature of normalised P(True) that suits it.
+        letters: what its letters are worth (`secl.model.Model`).
         fingerprint: changes with the weights and the tokenizer.
         token_ids: the tokenizer and the ids of the tokens that are read.
         rules: when a text ends, and what it says.
@@ -208,6 +209,7 @@ class TokenBackend(Protocol[R]):
 
     name: str
     tau: float
+    letters: float | None
     fingerprint: str
     limit: int
     writes_apart: bool

@@ -67,6 +67,7 @@ class ChatModel(Shown, Generic[B]):
         self.backend = backend
         self.name = backend.name
         self.tau = backend.tau
+        self.letters = backend.letters
         self.fingerprint = backend.fingerprint
         self.seed = seed
         self.answer_weights = answer_weights

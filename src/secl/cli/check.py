@@ -97,10 +97,9 @@ def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
     from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
     from secl.reports.recommendation_report import (
         SCORES_TITLE,
-        VIEWS_TITLE,
         recommendation,
         scores_table,
-        views_table,
+        views_lines,
     )
     from secl.reports.table import to_rich
 
@@ -108,10 +107,10 @@ def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
     for table in (sweep_table(gap), gap_table(gap)) if gap and gap.n else ():
         screen.print(to_rich(table))
         screen.print()
-    screen.print(to_rich(views_table(found.views), VIEWS_TITLE))
-    screen.print()
     screen.print(to_rich(scores_table(found), SCORES_TITLE, padding=0))
     screen.print()
+    for line in views_lines(found.views):
+        screen.print(line)
     for line in (*notes(gap), sentence(gap)) if gap else (without_references(questions),):
         screen.print(line)
     screen.print(recommendation(found))

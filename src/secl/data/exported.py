@@ -46,7 +46,6 @@ COMPUTED = (
     "posterior",
     "best_answer",
     "posterior_best",
-    "informed",
     "scored",
     "candidates",
     "probabilities",

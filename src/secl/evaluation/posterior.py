@@ -12,7 +12,7 @@ from secl.posterior.rule import PosteriorRule
 from secl.posterior.share import ScoreShare
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.settings import PosteriorSettings, ViewName
+from secl.settings import PosteriorSettings
 
 Confidence = Callable[[Record], float | None]
 Posteriors = Callable[[Sequence[Record]], Sequence[Posterior | None]]
@@ -25,8 +25,7 @@ def candidate_estimators() -> tuple[Estimator, ...]:
             "letter_probability", "Letter probability", "reply", _letters_of_frozen, lambda _record: 1.0, "frozen"
         ),
         _direct("order_averaged", "Letters, mean over orders", order_averaged),
-        _alone("likelihood", "Likelihood, normalised"),
-        _alone("pmi", "PMI"),
+        _likelihood("likelihood", "Likelihood, normalised"),
         _combined("posterior_best", "Posterior, best answers", best=True),
         _combined("posterior", "Posterior", best=False),
     )
@@ -77,22 +76,14 @@ def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
     return Estimator(name, title, "candidates", estimate, _paper_passes, needs="candidates")
 
 
-def _alone(name: ViewName, title: str) -> Estimator:
-    """The posterior from a single view, weighed along the stream like any other; of a long one refitted more rarely."""
+def _likelihood(name: str, title: str) -> Estimator:
+    """The posterior from the likelihoods alone."""
+    rule = PosteriorRule(PosteriorSettings(views=("likelihood",)))
 
     def tokens(record: Record) -> float:
         return record.ledger.replies + record.ledger.likelihood
 
-    def posteriors(records: Sequence[Record]) -> list[Posterior | None]:
-        usual = PosteriorSettings(views=(name,), guard=False)
-        refit = max(usual.refit, len(records) // MOST_FITS)
-        return replayed(PosteriorRule(usual.model_copy(update={"refit": refit})), records)
-
-    return _series_of(name, title, posteriors, tokens, best=False)
-
-
-MOST_FITS = 1000
-"""Fits of a single view along a stream, at most: as often as its own posterior a long one would take minutes."""
+    return _series_of(name, title, lambda records: replayed(rule, records), tokens, best=False)
 
 
 def _combined(name: str, title: str, *, best: bool) -> Estimator:

@@ -12,7 +12,6 @@ Code = Literal[
     "same_letter",
     "digit_mass",
     "letter_mass",
-    "uninformed",
     "constant",
     "flat_signal",
     "few_questions",

@@ -1,8 +1,8 @@
-"""Which method to run on this model and this stream: by right answers where there are enough, else by what views show.
+"""Which method to run on this model and this stream: by right answers where there are enough, else by experience.
 
 With right answers the methods are compared from the cheapest to the dearest, and a dearer one must have a lower Brier
-score for sure (paired bootstrap over the same questions). Without, the posterior is the choice wherever a view carries
-information; a confidence that no right answer has rated cannot be recommended for its score.
+score for sure (paired bootstrap over the same questions). Without, the posterior is the choice: its Brier score was
+below that of the stated confidence wherever both were measured (docs/log.md).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SHOWN = ("stated", "letter_probability", "norm_p_true", "posterior", "posterior_
 METHODS = ("stated", "posterior", "norm_p_true")
 """Methods that can be recommended, from the cheapest to the dearest."""
 
-Basis = Literal["labels", "views", "nothing"]
-"""What a recommendation stands on: right answers, views that carry information, or neither."""
+Basis = Literal["labels", "experience"]
+"""What a recommendation stands on: right answers, or what was measured with other models and questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Recommendation:
 
     Attributes:
         basis: what it stands on.
-        method: its name for `--method`; None where nothing can be recommended.
+        method: its name for `--method`.
         flags: further flags, as typed.
         views: what the views show.
         rows: measures by estimator; nan without right answers.
@@ -53,7 +53,7 @@ class Recommendation:
     """
 
     basis: Basis
-    method: str | None
+    method: str
     flags: tuple[str, ...]
     views: ViewChecks
     rows: Mapping[str, EstimatorSummary]
@@ -73,14 +73,14 @@ def recommend(
         formula: its formula.
         seed: seed of the bootstrap.
 
-    >>> recommend([]).basis
-    'nothing'
+    >>> recommend([]).basis, recommend([]).method
+    ('experience', 'posterior')
     """
     records, estimators = _with_posteriors(records), make_estimators(tau, formula)
     evaluation = evaluate(records, {name: estimators[name] for name in SHOWN})
     series, rows, views = evaluation.series, evaluation.summary.estimators, check_views(records)
-    basis: Basis = "views" if views.informed else "nothing"
-    method, flags = ("posterior", _views_flag(views)) if views.informed else (None, ())
+    basis: Basis = "experience"
+    method, flags = "posterior", tuple[str, ...]()
     gain: Mapping[str, Difference] = {}
     best: Mapping[str, Difference] = {}
     gains = {name: _differences(series["stated"], series[name], seed) for name in METHODS[1:]}
@@ -110,14 +110,6 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
         if over and over["brier"].falls:
             method = name
     return method
-
-
-def _views_flag(views: ViewChecks) -> tuple[str, ...]:
-    """The views to name where none of the default ones is informed."""
-    default = ("letters", "likelihood")
-    if set(default) & set(views.informed):
-        return ()
-    return (f"--views {','.join((*default, *views.informed))}",)
 
 
 def _differences(a: Series, b: Series, seed: int, *, of_each_kind: int = MIN_PER_CLASS) -> dict[str, Difference]:

@@ -16,9 +16,6 @@ from secl.records import Record, Reply
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
 
-SOON = 50
-"""Questions below which a fit that finds no knowledge may have seen too few of them."""
-
 LITTLE = 0.05
 """Probability of all digits, or of all letters, below which the model does not mean the one it is read to say."""
 
@@ -35,10 +32,7 @@ def seen(records: Sequence[Record], *, complete: bool = True) -> list[Reason]:
     """
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
-        reasons += [_of_digits(records), _of_knowing(records), _of_unreadable(records)]
-        if not any(reason and reason.code == "uninformed" for reason in reasons):
-            reasons.append(_of_spread(records))
-        reasons.append(_of_signal(records))
+        reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records), _of_signal(records)]
     if complete:
         reasons.append(_of_length(records))
     return [reason for reason in reasons if reason is not None]
@@ -81,20 +75,6 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
         f"{median(masses):.2g}), so what it states means little; use --method posterior."
     )
     return Reason("digit_mass", "stop" if median(masses) < LITTLE else "doubt", text)
-
-
-def _of_knowing(records: Sequence[Record]) -> Reason | None:
-    """Whether the posterior found that the model knows nothing here."""
-    posteriors = [record.posterior for record in records if record.posterior is not None]
-    unknowing = [posterior for posterior in posteriors if not posterior.informed]
-    if len(posteriors) < FEWEST or len(unknowing) < len(posteriors) / 2:
-        return None
-    shown = f"no sign of knowing the answers to {len(unknowing)} of {len(posteriors)} questions"
-    if median(posterior.questions for posterior in unknowing) < SOON:
-        text = f"So far the model shows {shown}; a few more questions may show some."
-        return Reason("uninformed", "doubt", text)
-    text = f"The model shows {shown}, so their confidences are guesses among the candidates; use a larger model."
-    return Reason("uninformed", "stop", text)
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
@@ -185,8 +165,6 @@ def seen_in_one(question: Question, reply: Reply, evidence: Evidence, posterior:
     if other is not None:
         text = f"With its options in another order the model chooses {other}; its own letter follows the place."
         found.append(Reason("same_letter", "doubt", text))
-    if posterior is not None and not posterior.informed:
-        found.append(Reason("uninformed", "stop", "The model shows no sign of knowing the answers to such questions."))
     return found
 
 

@@ -1,113 +1,114 @@
-"""Letters under several orders: what a model prefers for the place of an option, and what it prefers for the option."""
+"""Letters under two orders of the options: what a model prefers for its place, and what it prefers for itself.
+
+All that is remembered of a stream are sums, added up in its order with ordinary floating-point additions, so that
+replaying it gives the same digits on every processor.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from secl.posterior.views import Views, centred
-
-Places = Mapping[tuple[int, int], tuple[float, ...]]
-"""Mean of the centred ln P at each place, by the number of candidates and the number of the order."""
+from secl.posterior.views import Views
 
 RELIABILITY = 0.5
-"""Correlation of the letters between two orders, before anything is seen."""
+"""Correlation of the letters between two orders of a model that nobody has measured."""
 
-PRIOR_QUESTIONS = 5.0
-"""Questions that this correlation, and place effects of 0, count for."""
+PRIOR_QUESTIONS = 20.0
+"""Questions that the correlation known before the stream counts for."""
+
+PRIOR_PLACES = 5.0
+"""Questions without any effect of places that place effects are drawn to 0 by."""
 
 ROUNDING = 1e-12
 """Share of the letters' squares below which what is left of them is rounding."""
 
 
-def place_effects(questions: Sequence[Views], prior: float = PRIOR_QUESTIONS) -> Places:
-    """What letters get for their place alone: the mean over questions, drawn to 0 by `prior` questions without any."""
-    sums: dict[tuple[int, int], list[float]] = {}
-    counts: dict[tuple[int, int], int] = {}
-    for views in questions:
-        for number, each in enumerate(views.orders):
-            key = (len(each.order), number)
-            total = sums.setdefault(key, [0.0] * len(each.order))
-            for place, candidate in enumerate(each.order):
-                total[place] += each.log_p[candidate]
-            counts[key] = counts.get(key, 0) + 1
-    return {key: tuple(value / (counts[key] + prior) for value in total) for key, total in sums.items()}
-
-
-def without_places(views: Views, places: Places) -> list[tuple[float, ...]]:
-    """The letters of each order less what their places get, centred."""
-    orders = []
-    for number, each in enumerate(views.orders):
-        effects = places.get((len(each.order), number), (0.0,) * len(each.order))
-        by_candidate = dict(zip(each.order, effects, strict=True))
-        values = [value - by_candidate[candidate] for candidate, value in enumerate(each.log_p)]
-        orders.append(centred(views.candidates, values))
-    return orders
-
-
-def mean_letters(views: Views, places: Places) -> tuple[float, ...]:
-    """The letters averaged over the orders, without place effects."""
-    orders = without_places(views, places)
-    return tuple(sum(values) / len(orders) for values in zip(*orders, strict=True))
-
-
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """How the letters of one question agree between orders, place effects removed.
+class LetterSums:
+    """Sums over questions with as many candidates, shown in as many orders.
+
+    Candidates are numbered by their place in the first order, so that each has one place in every order. A letter is
+    its centred ln P (`Views.orders`).
 
     Attributes:
-        both: mean product of the letters in two orders, summed over candidates.
-        own: mean of their squares, the same way.
+        questions: how many there were.
+        places: sum of the letters, for each order and candidate.
+        squares: sum of the squares of all letters.
+        squared_sums: sum of the squares of each candidate's letters, added up over the orders.
     """
 
-    both: float
-    own: float
+    questions: int
+    places: tuple[tuple[float, ...], ...]
+    squares: float
+    squared_sums: float
+
+    @classmethod
+    def empty(cls, views: Views) -> LetterSums:
+        """Those of no question like this one."""
+        return cls(0, tuple((0.0,) * len(order.order) for order in views.orders), 0.0, 0.0)
+
+    def add(self, views: Views) -> LetterSums:
+        """With a further question."""
+        letters = _by_first_place(views)
+        over_orders = [sum(values) for values in zip(*letters, strict=True)]
+        return LetterSums(
+            questions=self.questions + 1,
+            places=tuple(
+                tuple(total + value for total, value in zip(*pair, strict=True))
+                for pair in zip(self.places, letters, strict=True)
+            ),
+            squares=self.squares + sum(value * value for values in letters for value in values),
+            squared_sums=self.squared_sums + sum(value * value for value in over_orders),
+        )
+
+    def mean_letters(self, views: Views) -> tuple[float, ...]:
+        """The letters of a question less what their places get, averaged over the orders, in the candidates' order."""
+        shrunk = self.questions + PRIOR_PLACES
+        less = [
+            [value - total / shrunk for value, total in zip(*pair, strict=True)]
+            for pair in zip(_by_first_place(views), self.places, strict=True)
+        ]
+        means = [sum(values) / len(less) for values in zip(*less, strict=True)]
+        by_candidate = dict(zip(views.orders[0].order, means, strict=True))
+        return tuple(by_candidate[number] for number in range(len(means)))
+
+    @property
+    def agreement(self) -> tuple[float, float]:
+        """Sum of the products of letters in two orders, and of their squares, place effects removed.
+
+        Whole place effects are removed: what is left of effects that are alike in two orders (a liking for the first
+        and the last letter, in an order and its reverse) would look like agreement. Both are 0 with one order, and
+        where nothing but places and rounding is in the letters.
+        """
+        orders = len(self.places)
+        if orders < 2 or self.questions < 2:
+            return 0.0, 0.0
+        n = self.questions
+        squares = self.squares - sum(total * total for row in self.places for total in row) / n
+        sums = self.squared_sums - sum(sum(column) ** 2 for column in zip(*self.places, strict=True)) / n
+        if squares <= ROUNDING * self.squares:
+            return 0.0, 0.0
+        return (sums - squares) / (orders * (orders - 1)), squares / orders
 
 
-def agreements(questions: Sequence[Views]) -> list[Agreement]:
-    """Of the questions whose letters can tell: asked in two orders or more, and not the only one with its number of
-    candidates, for its place effects are then all that there is.
+def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRIOR_QUESTIONS) -> float:
+    """How far letters follow the options: their correlation between two orders, place effects removed, -1 to 1.
 
-    Whole place effects are removed here: what is left of effects that are alike in two orders (a liking for the first
-    and the last letter, in an order and its reverse) would look like agreement.
+    1: the letters follow the options whatever the order; 0 or less: they follow something else.
+
+    Args:
+        groups: of a stream.
+        before: the correlation that was expected before it.
+        weight: questions that this counts for.
     """
-    places = place_effects(questions, prior=0.0)
-    counts = Counter(len(views.candidates) for views in questions)
-    found = []
-    for views in questions:
-        count = len(views.orders)
-        if count < 2 or counts[len(views.candidates)] < 2:
-            continue
-        orders = [[values[number] for number in views.distinct] for values in without_places(views, places)]
-        squares = sum(value * value for values in orders for value in values)
-        total = sum(sum(values) ** 2 for values in zip(*orders, strict=True))
-        noise = ROUNDING * sum(value * value for each in views.orders for value in each.log_p)
-        # Letters that follow nothing but their places leave nothing, and rounding is no evidence.
-        known = squares > noise
-        both = (total - squares) / (count * (count - 1))
-        found.append(Agreement(both, squares / count) if known else Agreement(0.0, 0.0))
-    return found
-
-
-def reliability(found: Sequence[Agreement]) -> float:
-    """How far letters follow the options: their correlation between two orders, place effects removed.
-
-    1: the letters follow the options whatever the order; 0 or less: they follow something else. Includes the prior,
-    which is all that there is where no question can tell.
-    """
-    if not found:
-        return RELIABILITY
-    both, own = sum(each.both for each in found), sum(each.own for each in found)
-    prior = PRIOR_QUESTIONS * own / len(found)
-    return (both + RELIABILITY * prior) / (own + prior) if own > 0 else 0.0
-
-
-def follow_options(found: Sequence[Agreement], errors: float) -> bool:
-    """Whether letters agree between orders by more than so many standard errors, without the prior."""
-    products = [each.both for each in found]
-    return sum(products) > errors * math.sqrt(sum(product * product for product in products))
+    both = own = 0.0
+    questions = 0
+    for group in groups:
+        products, squares = group.agreement
+        if squares > 0:
+            both, own, questions = both + products, own + squares, questions + group.questions
+    return (questions * both / own + before * weight) / (questions + weight) if own > 0 else before
 
 
 def of_mean(correlation: float, orders: int) -> float:
@@ -117,3 +118,8 @@ def of_mean(correlation: float, orders: int) -> float:
     (0.667, 0.0)
     """
     return orders * correlation / (1 + (orders - 1) * correlation) if correlation > 0 else 0.0
+
+
+def _by_first_place(views: Views) -> list[list[float]]:
+    first = views.orders[0].order
+    return [[order.log_p[candidate] for candidate in first] for order in views.orders]

@@ -1,4 +1,11 @@
-"""The posterior along a stream: `start() -> state`, `step(state, views) -> (state, posterior)`."""
+"""The posterior along a stream: `start() -> state`, `step(state, views) -> (state, posterior)`.
+
+    P(candidate) = softmax( sum over the views of weight * view )
+
+The weights are constants but for one number that the stream shows without any right answer: the reliability s of the
+letters, which is how far they follow the options and not the order in which these are shown. Letters weigh s, texts
+(1 - s/2) / 2. docs/log.md says how flat the result is around these.
+"""
 
 from __future__ import annotations
 
@@ -6,95 +13,122 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from secl.errors import ParameterError
 from secl.evidence import Evidence, Posterior
-from secl.posterior.fit import Fit, fit, prior_fit
-from secl.posterior.views import Key, Views, read_views
+from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, correlation, of_mean
+from secl.posterior.views import LETTERS, Views, read_views
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import PosteriorSettings
+from secl.settings import PosteriorSettings, ViewName
 
-EARLY = (5, 10)
-"""Numbers of questions after which weights are fitted before the first whole interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Questions of a stream that have the same views.
-
-    Attributes:
-        count: how many there were.
-        latest: the latest of them, as many as the window holds.
-        fit: made from those that there were at the last refit.
-    """
-
-    count: int
-    latest: tuple[Views, ...]
-    fit: Fit
+Group = tuple[int, int, bool]
+"""Questions whose letters are added up together: number of candidates, number of orders, open or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PosteriorState:
-    """What is remembered of a stream: its questions in groups that are weighed alike."""
+    """What is remembered of a stream: sums of its letters."""
 
-    groups: Mapping[Key, Group] = field(default_factory=dict)
+    letters: Mapping[Group, LetterSums] = field(default_factory=dict)
+
+    def sums_of(self, views: Views) -> LetterSums:
+        """Those over the questions like this one."""
+        return self.letters.get(_group(views)) or LetterSums.empty(views)
+
+    def add(self, views: Views) -> PosteriorState:
+        """With a further question; one with equal options is left out: these share their letters, not their places."""
+        if not views.orders or len(views.distinct) < len(views.candidates):
+            return self
+        return PosteriorState({**self.letters, _group(views): self.sums_of(views).add(views)})
+
+    def correlation(self, before: float, weight: float = PRIOR_QUESTIONS, *, is_open: bool) -> float:
+        """How far letters follow the options, in open questions or in the others; see `letters.correlation`."""
+        return correlation([sums for _, sums in self._of_form(is_open)], before, weight)
+
+    def questions(self, *, is_open: bool) -> int:
+        """How many of either form were added."""
+        return sum(sums.questions for _, sums in self._of_form(is_open))
+
+    def _of_form(self, is_open: bool) -> list[tuple[Group, LetterSums]]:
+        return sorted((group, sums) for group, sums in self.letters.items() if group[2] is is_open)
+
+
+def _group(views: Views) -> Group:
+    return len(views.candidates), len(views.orders), views.none_last
 
 
 @dataclass(frozen=True)
 class PosteriorRule:
-    """Combines views with weights that are fitted along the stream, without labels.
+    """Combines views of the candidates to one probability each, without labels.
 
     Pure, like a gate: the state is frozen, a step changes nothing, and stepping through recorded evidence gives the
-    recorded posteriors. A question is weighed by what was fitted to the questions before it; a fit starts from the
-    prior, so that it depends on the questions in the window alone.
+    recorded posteriors. A question is weighed by what the questions before it showed.
 
     Attributes:
-        settings: which views, and how they are fitted.
+        settings: which views to combine.
+        letters: correlation of the model's letters between two orders of the options, -1 to 1, as it was known before
+            the stream (`secl.model.Model.letters`); None where nobody measured it, for 0.5.
+
+    Raises:
+        ParameterError: a correlation outside [-1, 1].
     """
 
     settings: PosteriorSettings = field(default_factory=PosteriorSettings)
+    letters: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.letters is not None and not -1 <= self.letters <= 1:
+            raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
     def start(self) -> PosteriorState:
-        """The state before the first question: the prior alone."""
+        """The state before the first question."""
         return PosteriorState()
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
         """The state after a question, and how probable each of its candidates is; None without views."""
         if views is None:
             return state, None
-        group = state.groups.get(views.key) or Group(0, (), prior_fit(views))
-        posterior = self.weigh(group.fit, views)
-        count, latest = group.count + 1, (*group.latest, views)[-self.settings.window :]
-        after = Group(count, latest, self._fit(latest) if self._refits(count) else group.fit)
-        return PosteriorState({**state.groups, views.key: after}), posterior
-
-    def _refits(self, count: int) -> bool:
-        """Whether weights are fitted after this many questions of a group."""
-        return count % self.settings.refit == 0 or (count in EARLY and count < self.settings.refit)
+        return state.add(views), self._weigh(views, state)
 
     def read(self, question: Question, reply: Reply, frozen: Reply, evidence: Evidence) -> Views | None:
         """The views of a question; see `read_views`."""
         return read_views(self.settings.views, question, reply, frozen, evidence)
 
-    def weigh(self, fitted: Fit, views: Views) -> Posterior:
-        """The posterior of a question under a fit; with the guard, 1/K where no view of K candidates is informed."""
-        informed = fitted.informed or not self.settings.guard
-        even = (1 / len(views.distinct),) * len(views.candidates)
+    def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
+        known = RELIABILITY if self.letters is None else self.letters
+        between_orders = state.correlation(known, is_open=views.none_last)
+        reliability = of_mean(between_orders, len(views.orders))
+        weights = tuple((name, weight_of(name, reliability if views.orders else 0.0)) for name in views.names)
+        columns = [
+            state.sums_of(views).mean_letters(views) if name == LETTERS else values
+            for name, values in zip(views.names, views.values, strict=True)
+        ]
+        scores = [
+            sum(weight * column[number] for (_, weight), column in zip(weights, columns, strict=True))
+            for number in views.distinct
+        ]
+        high = max(scores)
+        chances = [math.exp(score - high) for score in scores]
+        total = sum(chances)
         return Posterior(
             candidates=views.candidates,
-            probabilities=fitted.probabilities(views) if informed else even,
+            probabilities=tuple(chances[row] / total for row in views.rows),
             own=views.own,
             none_last=views.none_last,
-            weights=tuple(zip(fitted.names, fitted.weights, strict=True)),
-            reliability=_or_none(fitted.reliability),
-            agreement=_or_none(fitted.agreement),
-            informed=fitted.informed,
-            questions=fitted.questions,
+            weights=weights,
+            reliability=reliability if views.orders else None,
+            questions=state.questions(is_open=views.none_last),
         )
 
-    def _fit(self, questions: tuple[Views, ...]) -> Fit:
-        settings = self.settings
-        return fit(questions, prior=settings.prior, use_reliability=settings.reliability, level=settings.level)
 
+def weight_of(view: ViewName, reliability: float) -> float:
+    """The weight of a view, per nat of difference between two candidates.
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    Args:
+        view: its name.
+        reliability: of the letters, 0 to 1; 0 where there are none.
+
+    >>> weight_of("letters", 0.8), weight_of("likelihood", 0.8), weight_of("likelihood", 0.0), weight_of("p_true", 0.8)
+    (0.8, 0.3, 0.5, 0.3)
+    """
+    return {"letters": reliability, "likelihood": 0.5 - reliability / 4, "p_true": 0.3}[view]

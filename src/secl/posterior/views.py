@@ -16,19 +16,11 @@ from secl.question import Question
 from secl.records import Reply
 from secl.settings import ViewName
 
-Key = tuple[str | int, ...]
-"""Names the questions that are weighed alike."""
-
 Values = tuple[float | None, ...]
 """One number for each candidate; None where the view has none."""
 
 TINY = 1e-12
 """Probabilities are kept this far from 0 before the logarithm."""
-
-
-def pmi(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
-    """Pointwise mutual information of candidate and question: ln P(candidate | question) - ln P(candidate)."""
-    return tuple(None if each is None else each.pmi for each in candidates.likelihoods)
 
 
 def likelihood(candidates: CandidateEvidence, evidence: Evidence) -> Values:  # noqa: ARG001
@@ -59,13 +51,11 @@ class View:
 
     Attributes:
         title: what people call it.
-        prior: its weight before anything is seen, 0 or more, per nat.
         read: maps evidence to values, or to None where there are none at all; None for the letters, which are read in
             several orders.
     """
 
     title: str
-    prior: float
     read: Callable[[CandidateEvidence, Evidence], Values | None] | None
 
 
@@ -73,11 +63,9 @@ LETTERS: ViewName = "letters"
 """The view of the option letters, the mean over all orders in which the options were shown."""
 
 VIEWS: dict[str, View] = {
-    # Letters say what the model believes (1), as far as they are reliable.
-    LETTERS: View("option letters, mean over orders", 1.0, None),
-    "likelihood": View("likelihood of the text, per token", 0.4, likelihood),
-    "pmi": View("PMI of text and question", 0.1, pmi),
-    "p_true": View("P(True) against P(False)", 0.3, p_true),
+    LETTERS: View("option letters, mean over orders", None),
+    "likelihood": View("likelihood of the text, per token", likelihood),
+    "p_true": View("P(True) against P(False)", p_true),
 }
 """Every view by its name (`secl.settings.ViewName`)."""
 
@@ -108,11 +96,6 @@ class Views:
     values: tuple[tuple[float, ...], ...]
     orders: tuple[LetterOrder, ...] = ()
     none_last: bool = False
-
-    @property
-    def key(self) -> Key:
-        """Questions with the same key can be weighed alike: the same views, from as many orders, options or not."""
-        return (*self.names, len(self.orders), *(("open",) if self.none_last else ()))
 
     @property
     def distinct(self) -> tuple[int, ...]:

@@ -18,14 +18,13 @@ LOW = 0.5
 Source = Literal["stated", "posterior"]
 """Where a reported confidence comes from, but for labels."""
 
-Sign = Literal["unreadable", "low", "another", "uninformed", "digits"]
+Sign = Literal["unreadable", "low", "another", "digits"]
 """Why a person should look at an answer."""
 
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
     "another": "own and best answer differ",
-    "uninformed": "the model shows no sign of knowing",
     "digits": "it did not want to state a confidence",
 }
 """The signs in words, the gravest first."""
@@ -136,7 +135,6 @@ def _signs(record: Record) -> tuple[Sign, ...]:
         "unreadable": record.answer is None,
         "low": record.confidence < LOW,
         "another": record.best_answer != record.reply.answer,
-        "uninformed": record.posterior is not None and not record.posterior.informed,
         "digits": stated and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
     return tuple(sign for sign in SIGNS if found[sign])

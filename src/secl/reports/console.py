@@ -97,7 +97,6 @@ def answer_json(
         "normalised_p_true": normalise(question, reply, Evidence(p_true)),
         "p_true": None if p_true is None else _pairs(p_true.candidates, p_true.probabilities),
         "posterior": None if posterior is None else _pairs(posterior.candidates, posterior.probabilities),
-        "informed": None if posterior is None else posterior.informed,
     }
 
 

@@ -79,4 +79,4 @@ def _of_views(records: Sequence[Record]) -> str:
     silent = [view_title(view) for view, weight in weights.items() if weight == 0]
     audible = [view_title(view) for view, weight in weights.items() if weight > 0]
     text = f" It rests on: {'; '.join(audible)}."
-    return f"{text} Found to know nothing: {'; '.join(silent)}." if silent else text
+    return f"{text} Without weight: {'; '.join(silent)}." if silent else text

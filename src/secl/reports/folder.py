@@ -22,7 +22,7 @@ from secl.reports.formatting import markdown_text
 from secl.reports.graders_section import TITLE as DISPUTED
 from secl.reports.graders_section import disputed_table, graders_line
 from secl.reports.page import render
-from secl.reports.posterior_section import TITLE, weights_table
+from secl.reports.posterior_section import TITLE
 from secl.reports.question_table import questions_csv, questions_markdown, questions_table
 from secl.reports.run_report import RunReport, domain_panels, panels
 from secl.reports.side_by_side import TITLE as SIDE_BY_SIDE
@@ -158,8 +158,7 @@ def markdown(runs: Sequence[RunReport]) -> str:
         parts.append("\n\n".join([f"{level} {ACCEPTED}", *said, to_markdown(risk_table(run.acceptance))]))
         notes = run.posterior_notes
         if notes:
-            weights = to_markdown(weights_table(run.records))
-            parts.append(f"{level} {TITLE}\n\n" + "\n\n".join([*notes, weights]))
+            parts.append(f"{level} {TITLE}\n\n" + "\n\n".join(notes))
         disputed = disputed_table(run)
         if disputed is not None:
             parts.append(f"{level} {DISPUTED}\n\n{graders_line(run.summary.graders)}\n\n{to_markdown(disputed)}")

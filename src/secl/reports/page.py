@@ -18,7 +18,7 @@ from secl.reports.formatting import counted, xml_text
 from secl.reports.graders_section import TITLE as DISPUTED
 from secl.reports.graders_section import disputed_table, graders_line
 from secl.reports.headline import verdict
-from secl.reports.posterior_section import TITLE, weights_table
+from secl.reports.posterior_section import TITLE
 from secl.reports.provenance import ledger, provenance
 from secl.reports.question_table import page_rows, questions_context, script_json
 from secl.reports.run_report import RunReport, best_alternative, comes_closer, reported
@@ -131,7 +131,6 @@ def _section(run: RunReport, pictures: Mapping[str, str]) -> dict[str, Any]:
         "accepted": accepted_sentence(run.records),
         "risks": risk_table(run.acceptance),
         "posterior": run.posterior_notes,
-        "weights": weights_table(run.records),
         "chosen": reported(run.summary) is not None,
         "domains": domain_rows(run),
         "graders": graders_line(run.summary.graders),

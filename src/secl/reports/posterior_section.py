@@ -13,7 +13,6 @@ from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.figures.drawing import spread
 from secl.reports.formatting import amount, counted, number, percent
-from secl.reports.table import Cell, Column, Table
 
 TITLE = "Posterior: how probable each candidate is"
 """Title of the section."""
@@ -31,11 +30,8 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     posteriors = [posterior for posterior in there if posterior.scored]
     if not posteriors:
         return []
-    notes = [_of_weights(posteriors), *_of_share(there)]
-    fitted = [posterior for posterior in posteriors if posterior.questions]
-    if fitted:
-        notes += _of_letters(most_common_form(fitted)[-1])
-    return [*notes, *_of_agreement(records), *_of_uninformed(there), *_of_missing(records), *_of_answers(records)]
+    notes = [_of_weights(most_common_form(posteriors)), *_of_share(there)]
+    return [*notes, *_of_agreement(records), *_of_missing(records), *_of_answers(records)]
 
 
 def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
@@ -44,42 +40,24 @@ def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
     return max(forms, key=len)
 
 
-def weights_table(records: Sequence[Record]) -> Table:
-    """The weights of the views before anything was seen and in the end, for each group of questions weighed alike."""
-    groups: dict[tuple[object, ...], list[Posterior]] = {}
-    for record in records:
-        posterior, candidates = record.posterior, record.evidence.candidates
-        if posterior is not None and posterior.scored:
-            orders = bool(record.frozen.option_log_p) + (len(candidates.letters) if candidates else 0)
-            key = (*(view for view, _ in posterior.weights), orders, posterior.none_last)
-            groups.setdefault(key, []).append(posterior)
-    sections = {}
-    for index, group in enumerate(groups.values(), 1):
-        first, last = dict(group[0].weights), dict(group[-1].weights)
-        kind = "open " if group[0].none_last else ""
-        heading = f"group {index}: {counted(len(group), f'{kind}question')}" if len(groups) > 1 else ""
-        sections[heading] = [
-            [Cell(view_title(view)), Cell(number(first[view], 2)), Cell(number(last[view], 2))] for view in last
-        ]
-    columns = [Column("View", text=True, wraps=True), Column("Prior"), Column("Final")]
-    note = (
-        "Weights before the first question and for the last one, per nat of difference between two candidates; a view "
-        "of weight 0 has no say."
-    )
-    if len(groups) > 1:
-        note += " Open questions, and those with other views or another number of orders, have weights of their own."
-    return Table(columns, sections, (note,))
-
-
 def _of_weights(posteriors: Sequence[Posterior]) -> str:
-    before = sum(not posterior.questions for posterior in posteriors)
-    if before == len(posteriors):
-        return "All questions were weighed with the prior: too few came before them to fit any weights to."
-    most = max(posterior.questions for posterior in posteriors)
-    return (
-        f"The weights were fitted along the stream, to up to {counted(most, 'question')} and without any right answer; "
-        f"the first {counted(before, 'question')} had those of the prior."
-    )
+    """How far the letters followed the options, and what the views weigh in the end."""
+    last = posteriors[-1]
+    weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
+    return f"{letters_sentence(last)} Weights at the end, per nat: {weights}.".lstrip()
+
+
+def letters_sentence(posterior: Posterior) -> str:
+    """What the model's letters are worth, and how many questions showed it; empty without letters."""
+    if posterior.reliability is None:
+        return ""
+    count = posterior.questions
+    seen = f"seen in {counted(count, 'question')}" if count else "as known before the first question"
+    if posterior.reliability == 0:
+        return f"The letters do not follow the options when these change places ({seen}): they weigh nothing."
+    how = "follow" if posterior.reliability >= RELIABLE else "follow only in part"
+    value = number(posterior.reliability, 2)
+    return f"The letters {how} the options when these change places (reliability {value} of 1, {seen})."
 
 
 def _of_share(posteriors: Sequence[Posterior]) -> list[str]:
@@ -94,18 +72,6 @@ def _of_share(posteriors: Sequence[Posterior]) -> list[str]:
     ]
 
 
-def _of_letters(last: Posterior) -> list[str]:
-    """How far the letters followed the options, at the end of the stream."""
-    if last.reliability is None:
-        return []
-    if last.reliability == 0:
-        silent = ", and weigh nothing" if dict(last.weights).get("letters", 0.0) == 0 else ""
-        return [f"The letters do not follow the options when these change places (reliability 0){silent}."]
-    how = "follow" if last.reliability >= RELIABLE else "follow only in part"
-    value = number(last.reliability, 2)
-    return [f"The letters {how} the options when these change places (reliability {value} of 1)."]
-
-
 def _of_agreement(records: Sequence[Record]) -> list[str]:
     """How often letters and texts agree."""
     part = records if len(records) <= SAMPLE else [records[place] for place in spread(len(records), SAMPLE)]
@@ -116,18 +82,6 @@ def _of_agreement(records: Sequence[Record]) -> list[str]:
     return [
         f"Letters and texts prefer the same candidate in {percent(agreement)} of {of}, where chance alone gives "
         f"{percent(chance)}."
-    ]
-
-
-def _of_uninformed(posteriors: Sequence[Posterior]) -> list[str]:
-    uninformed = [posterior for posterior in posteriors if not posterior.informed]
-    if not uninformed:
-        return []
-    even = all(len(set(posterior.probabilities)) == 1 for posterior in uninformed)
-    reported = "and the confidence is" if even else "for which --guard would report"
-    return [
-        f"{counted(len(uninformed), 'question')} came where no view carried information: the model shows no sign of "
-        f"knowing the answers to these questions, {reported} 1/K for each of K candidates."
     ]
 
 

@@ -8,44 +8,29 @@ from typing import Any
 from secl.evaluation.json_values import json_value
 from secl.evaluation.recommendation import Recommendation
 from secl.evaluation.summary import EstimatorSummary
-from secl.evaluation.view_check import ViewCheck, ViewChecks
-from secl.posterior.fit import FEWEST
-from secl.posterior.views import view_title
+from secl.evaluation.view_check import ViewChecks
 from secl.reports.formatting import number, percent, span
 from secl.reports.summary_table import floor_side
 from secl.reports.table import Cell, Column, Table
 
-VIEWS_TITLE, SCORES_TITLE = "What the views show, without right answers", "What each confidence is worth here"
-
-VIEWS_NOTE = (
-    "Stands out: how far one candidate stands out upwards, in standard errors. Reliability: correlation of the letters "
-    "between two orders of the options. A view that knows nothing is called informed in 5% of cases by each of the "
-    "two, and one that knows little may be missed."
-)
-
-WORDS = {True: "informed", False: "no sign", None: "too few"}
-"""What a check of a view found."""
+SCORES_TITLE = "What each confidence is worth here"
 
 
-def views_table(checks: ViewChecks) -> Table:
-    """A row for each view: how far it stands out, how reliable it is, what follows."""
-    columns = [Column("View", text=True, wraps=True), Column("n"), Column("Stands out"), Column("Reliability")]
-    rows = [_view_row(view) for view in checks.views]
-    return Table([*columns, Column("Finding", text=True)], {"": rows}, (VIEWS_NOTE, *_agreement(checks)))
-
-
-def _view_row(view: ViewCheck) -> list[Cell]:
-    texts = (f"{view.n:,}", number(view.standing_out, 1, "+"), number(view.reliability, 2), WORDS[view.informed])
-    return [Cell(view_title(view.name)), *map(Cell, texts)]
-
-
-def _agreement(checks: ViewChecks) -> list[str]:
-    if math.isnan(checks.agreement):
-        return []
-    return [
-        f"Letters and likelihood prefer the same candidate in {percent(checks.agreement)} of the questions; chance "
-        f"alone gives {percent(checks.chance)}."
-    ]
+def views_lines(checks: ViewChecks) -> list[str]:
+    """What letters and texts show without right answers, a sentence each."""
+    lines = []
+    if not math.isnan(checks.reliability):
+        follow = "do not follow" if checks.reliability == 0 else "follow"
+        lines.append(
+            f"The letters {follow} the options when these change places (reliability "
+            f"{number(checks.reliability, 2)} of 1): they weigh {number(checks.reliability, 2)} in the posterior."
+        )
+    if not math.isnan(checks.agreement):
+        lines.append(
+            f"Letters and texts prefer the same candidate in {percent(checks.agreement)} of the questions; chance "
+            f"alone gives {percent(checks.chance)}."
+        )
+    return lines
 
 
 def scores_table(found: Recommendation) -> Table:
@@ -75,20 +60,16 @@ def _score_row(row: EstimatorSummary, mean: float) -> list[Cell]:
 
 
 def recommendation(found: Recommendation) -> str:
-    """The recommendation in a sentence; it begins with the flags to type where there is a method."""
-    if found.method is None:
-        return f"recommended: nothing, because {_why_nothing(found.views)}."
+    """The recommendation in a sentence; it begins with the flags to type."""
     flags = " ".join((f"--method {found.method}", *found.flags))
-    return f"recommended: {flags}, because {_by_labels(found) if found.basis == 'labels' else _by_views(found)}."
+    reason = _by_labels(found) if found.basis == "labels" else BY_EXPERIENCE
+    return f"recommended: {flags}, because {reason}."
 
 
-def _why_nothing(views: ViewChecks) -> str:
-    if views.compared < FEWEST:
-        return f"views of {views.compared} questions are too few to see anything in; give at least {FEWEST}"
-    return (
-        "no view shows that the model knows anything about these questions, and too few right answers are known to "
-        "find out otherwise; --method posterior --guard reports 1/K for each of K candidates where none does"
-    )
+BY_EXPERIENCE = (
+    "it had a lower Brier score than the stated confidence on every model and set of questions that was measured; "
+    "whether it has here only right answers can tell: label twenty"
+)
 
 
 def _by_labels(found: Recommendation) -> str:
@@ -107,13 +88,7 @@ def _by_labels(found: Recommendation) -> str:
     return reason
 
 
-def _by_views(found: Recommendation) -> str:
-    names = " and ".join(found.views.informed)
-    show = f"the view {names} shows" if len(found.views.informed) == 1 else f"the views {names} show"
-    return f"{show} that the model knows something about these questions; how much, only right answers can tell"
-
-
 def recommendation_json(found: Recommendation) -> dict[str, Any]:
     """A recommendation as JSON values; whatever is undefined is None."""
     plain: dict[str, Any] = json_value(found)
-    return plain | {"sentence": recommendation(found), "informed": list(found.views.informed)}
+    return plain | {"sentence": recommendation(found)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from secl.reports import unlabelled
 from secl.reports.answers import neediest
 from secl.reports.formatting import terminal_text
-from secl.reports.posterior_section import TITLE, weights_table
+from secl.reports.posterior_section import TITLE
 from secl.reports.question_table import questions_table
 from secl.reports.run_report import RunReport
 from secl.reports.side_by_side import side_by_side
@@ -46,7 +46,7 @@ def print_run(run: RunReport, screen: Console, name: str | None) -> None:
     notes = run.posterior_notes
     if notes:
         screen.print()
-        screen.print(to_rich(weights_table(run.records), TITLE))
+        screen.print(TITLE, style="bold")
         for note in notes:
             screen.print(note)
 

@@ -77,7 +77,7 @@ def headline(run: RunReport) -> str:
 def _basis(run: RunReport, rows: Sequence[AnswerRow]) -> str:
     """What the confidences are."""
     names: dict[Source, str] = {
-        "posterior": "the posterior, fitted without labels",
+        "posterior": "the posterior, made without labels",
         "stated": "stated confidence, adapted to the model's own P(True) without labels"
         if run.summary.trained
         else "stated confidence, the model's own word, which is often too high",
@@ -95,7 +95,7 @@ def share_notes(run: RunReport) -> list[str]:
     rows = ungraded(run.rows)
     low = sum(row.confidence < LOW for row in rows)
     notes = [f"{counted(low, 'answer')} of {amount(len(rows))} {_have(low)} a confidence below {LOW:g}."]
-    for sign in ("unreadable", "another", "uninformed", "digits"):
+    for sign in ("unreadable", "another", "digits"):
         count = sum(sign in row.signs for row in rows)
         if count:
             notes.append(f"{counted(count, 'answer')}: {SIGNS[sign]}.")

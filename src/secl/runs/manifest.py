@@ -15,6 +15,7 @@ from secl.errors import RunError
 from secl.given import GivenAnswer
 from secl.methods import METHODS, Method
 from secl.model import Model
+from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.runs.settings import RunSettings, defaults_of
 from secl.runs.store import Store
@@ -44,6 +45,7 @@ class Manifest(BaseModel):
         mode: "ask" where the model answers the questions, "score" where it rates the answers beside them.
         model: fingerprint of the model.
         model_tau: the model's own temperature of normalised P(True).
+        letters: what was known of the model's letters before the run (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
         total: number of questions.
         skipped: where each question was that was left out (`--skip-bad`), and what is wrong with it.
@@ -59,6 +61,7 @@ class Manifest(BaseModel):
     mode: Mode = "ask"
     model: str = ""
     model_tau: float = Field(1.0, alias="tau")
+    letters: float | None = None
     stream: str = ""
     total: int = 0
     skipped: tuple[tuple[str, str], ...] = ()
@@ -100,6 +103,7 @@ class Manifest(BaseModel):
             mode="ask" if given is None else "score",
             model=model.fingerprint,
             model_tau=model.tau,
+            letters=model.letters,
             stream=fingerprint(questions, given),
             total=len(questions),
             skipped=skipped,
@@ -131,6 +135,11 @@ class Manifest(BaseModel):
     def tau(self) -> float:
         """The temperature of normalised P(True): the model's own unless one was set."""
         return self.settings.tau(self.model_tau)
+
+    @property
+    def posterior_rule(self) -> PosteriorRule:
+        """What combines the views of a question, as the run began."""
+        return PosteriorRule(self.settings.posterior, self.letters)
 
     @property
     def method(self) -> Method:

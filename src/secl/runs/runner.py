@@ -246,7 +246,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         model,
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
-        posterior=PosteriorRule(settings.posterior),
+        posterior=PosteriorRule(settings.posterior, model.letters),
         share=settings.build_share(),
         labels=LabelRule(settings.label),
         evidence=settings.all_evidence,

@@ -167,12 +167,12 @@ def test_a_question_that_comes_twice_in_a_window_pays_once(make_model: MakeModel
 
 
 def test_the_calibrator_reports_the_posterior_with_the_answer(make_model: MakeModel) -> None:
-    rule = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "pmi", "p_true")))
+    rule = PosteriorRule(PosteriorSettings(views=("letters", "likelihood", "p_true")))
     loop = LoopSettings(evidence_on="always")
     calibrator = Calibrator(make_model(), gate=Never(), learns=False, evidence=BOTH, loop=loop, posterior=rule)
     record = calibrator.answer(CHOICE)
     assert record.posterior is not None
-    assert [name for name, _ in record.posterior.weights] == ["letters", "likelihood", "pmi", "p_true"]
+    assert [name for name, _ in record.posterior.weights] == ["letters", "likelihood", "p_true"]
     assert record.posterior.own == CHOICE.letters.index(str(record.reply.answer))
     assert record.confidence == record.posterior.confidence
     learned = calibrator.learn(record)

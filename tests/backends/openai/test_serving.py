@@ -120,7 +120,7 @@ def test_its_answers_can_be_verified_by_asking_again(opened: Open, server: FakeS
         ({"rank": 4}, "no weights can be changed .* no adapter; leave rank out"),
         ({"answer_weights": "adapted"}, "none are adapted; leave answer_weights out"),
         ({"method": "baselines"}, "DINCO searches for beams, which cannot be had"),
-        ({"views": ["letters", "pmi"]}, "the view pmi needs the likelihood of a text"),
+        ({"views": ["letters", "likelihood"]}, "the view likelihood needs the likelihood of a text"),
         ({"device": "cpu"}, "a server computes as it was started; leave device out"),
         ({"quantize": "4bit"}, "a server computes as it was started; leave quantize out"),
         ({"endpoint": []}, "--engine openai needs the address of one server"),

@@ -150,6 +150,7 @@ class LocalBackend:
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.name = loaded.name
         self.tau = preset.tau
+        self.letters = preset.letters
         self.fingerprint = loaded.fingerprint
         self.model = model
         self.device = compute_device(model)

@@ -46,6 +46,8 @@ class Preset:
         layers: which layers to adapt, as `parse_layers` reads it.
         modules: linear modules to adapt in each layer.
         tau: temperature of normalised P(True).
+        letters: correlation of its option letters between two orders of the options, place effects removed; None if it
+            was not measured (docs/log.md has those that were).
         shape: of the model; a Llama 2 or a Llama 3 has the layers of Llama 3.1 and is not it.
         note: one line for `secl models`.
     """
@@ -54,6 +56,7 @@ class Preset:
     layers: str
     modules: tuple[str, ...]
     tau: float
+    letters: float | None
     shape: Shape
     note: str
 
@@ -67,6 +70,7 @@ PRESETS: dict[str, Preset] = {
         "last:4",
         QUERY_VALUE,
         0.7,
+        None,
         Shape("llama", 30, 576, 49152, 3, 1536, 8192),
         "the default, 135M, a 4-bit file in a Python package",
     ),
@@ -75,6 +79,7 @@ PRESETS: dict[str, Preset] = {
         "last:4",
         QUERY_VALUE,
         0.7,
+        None,
         Shape("llama", 28, 3072, 128256, 8, 8192, 131072),
         "in the paper",
     ),
@@ -83,6 +88,7 @@ PRESETS: dict[str, Preset] = {
         "last:8",
         QUERY_VALUE,
         3.0,
+        None,
         Shape("llama", 32, 4096, 128256, 8, 14336, 131072),
         "in the paper",
     ),
@@ -91,6 +97,7 @@ PRESETS: dict[str, Preset] = {
         "last:8",
         QUERY_VALUE,
         1.5,
+        None,
         Shape("gemma2", 26, 2304, 256000, 4, 9216, 8192),
         "in the paper",
     ),
@@ -99,6 +106,7 @@ PRESETS: dict[str, Preset] = {
         "last:8",
         FUSED,
         1.5,
+        None,
         Shape("phi3", 32, 3072, 32064, 32, 8192, 131072),
         "in the paper",
     ),
@@ -107,6 +115,7 @@ PRESETS: dict[str, Preset] = {
         "last:4",
         QUERY_VALUE,
         1.0,
+        None,
         Shape("qwen2", 36, 2048, 151936, 2, 11008, 32768),
         "the paper's negative control",
     ),
@@ -141,7 +150,7 @@ def rule_for(model: Any) -> Preset:
         )
     shape = Shape.of(model.config)
     layers = f"last:{min(8, max(1, shape.layers // 4))}"
-    return Preset("", layers, modules, 1.0, shape, "by inspection")
+    return Preset("", layers, modules, 1.0, None, shape, "by inspection")
 
 
 def _is_linear(module: nn.Module) -> bool:

@@ -147,6 +147,7 @@ class VllmBackend:
         self.top = top
         self.name = learner.name
         self.tau = learner.tau
+        self.letters = learner.letters
         self.fingerprint = learner.fingerprint
         # A question that no server reads to its end is refused like one that the learner cannot read.
         self.limit = min([learner.limit, *(endpoint.window for endpoint in servers.endpoints if endpoint.window)])

@@ -1,8 +1,7 @@
 """Where a stream stands, kept in the state folder every so many records: a start does not replay the whole history.
 
-A checkpoint holds what gate and posterior remember, as compressed JSON that keeps every digit, and no text: candidates
-stand as numbers that tell which of them are equal, which is all that a fit reads of them. What labels have taught is
-not part of it, because that follows from the log of labels alone.
+A checkpoint holds what gate and posterior remember, as compressed JSON that keeps every digit, and no text. What labels
+have taught is not part of it, because that follows from the log of labels alone.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from secl.gates import Gate, gap_of
-from secl.posterior.fit import Fit
-from secl.posterior.rule import Group, PosteriorRule, PosteriorState
-from secl.posterior.views import Key, Views
+from secl.posterior.letters import LetterSums
+from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
 from secl.runs.folder import storage_errors
 from secl.stream_state import StreamState
@@ -127,9 +125,7 @@ def to_plain(stream: StreamState) -> dict[str, Any]:
     return {
         "position": stream.position,
         "gate": asdict(stream.gate),
-        "posterior": [
-            [key, _group_to_plain(group)] for key, group in sorted(stream.posterior.groups.items(), key=repr)
-        ],
+        "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
         "decision": stream.decision and asdict(stream.decision),
         "entropy": stream.entropy,
         "burst_began": stream.burst_began,
@@ -139,30 +135,14 @@ def to_plain(stream: StreamState) -> dict[str, Any]:
 
 def from_plain(values: dict[str, Any], gate: Gate) -> StreamState:
     """The stream behind `to_plain`."""
-    groups: dict[Key, Group] = {tuple(key): _group_from_plain(group) for key, group in values["posterior"]}
+    letters = {tuple(group): TypeAdapter(LetterSums).validate_python(sums) for group, sums in values["posterior"]}
     decision = values["decision"]
     return StreamState(
         position=values["position"],
         gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
-        posterior=PosteriorState(groups),
+        posterior=PosteriorState(letters),
         decision=decision and TypeAdapter(Decision).validate_python(decision),
         entropy=values["entropy"],
         burst_began=values["burst_began"],
         probed=values["probed"],
     )
-
-
-def _group_to_plain(group: Group) -> dict[str, Any]:
-    fit = asdict(replace(group.fit, places={})) | {"places": list(group.fit.places.items())}
-    return {"count": group.count, "latest": [asdict(_without_texts(each)) for each in group.latest], "fit": fit}
-
-
-def _group_from_plain(values: dict[str, Any]) -> Group:
-    fit = values["fit"] | {"places": {tuple(key): effects for key, effects in values["fit"]["places"]}}
-    latest = TypeAdapter(tuple[Views, ...]).validate_python(values["latest"])
-    return Group(values["count"], latest, TypeAdapter(Fit).validate_python(fit))
-
-
-def _without_texts(views: Views) -> Views:
-    numbers = {text: str(number) for number, text in enumerate(dict.fromkeys(views.candidates))}
-    return replace(views, candidates=tuple(numbers[text] for text in views.candidates))

@@ -81,7 +81,7 @@ def _posteriors(history: History) -> list[RenderableType]:
         return []
     return [
         f"posterior of {counted(counts.answers, 'answer')}: the most probable candidate is not the model's own answer "
-        f"{counts.differs} times, no sign of knowing {counts.uninformed} times"
+        f"{counts.differs} times"
     ]
 
 

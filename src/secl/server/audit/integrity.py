@@ -61,7 +61,6 @@ class StoredRow(NamedTuple):
     made_at: int | None
     group: str | None
     reported: float | None
-    informed: int | None
     differs: int | None
 
 
@@ -69,7 +68,7 @@ _ROWS = """
     SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.outcome, r.body,
            d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
            u.version, u.before, u.target, u.after, u.losses, v.version, m.position,
-           p.views, p.confidence, p.informed, p.differs
+           p.views, p.confidence, p.differs
     FROM records r LEFT JOIN decisions d USING (position) LEFT JOIN served s USING (position)
     LEFT JOIN updates u USING (position) LEFT JOIN versions v ON v.version = r.version
     LEFT JOIN updates m ON m.version = r.version LEFT JOIN posteriors p USING (position) ORDER BY r.position"""
@@ -104,8 +103,8 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
 
 
 def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
-    settings = Manifest.of(state).settings
-    stream, labels = StreamReplay(state, settings), LabelReplay(LabelRule(settings.label), state.label_log())
+    manifest = Manifest.of(state)
+    stream, labels = StreamReplay(state, manifest), LabelReplay(LabelRule(manifest.settings.label), state.label_log())
     index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1
@@ -170,11 +169,10 @@ def _apart(row: StoredRow, record: Record) -> Iterator[str]:
     }
     stored = posterior_row(record)
     if stored is not None:
-        _, group, reported, informed, differs = stored
+        _, group, reported, differs = stored
         pairs |= {
-            "group of questions": (group, row.group or "missing"),
+            "views": (group, row.group or "missing"),
             "reported confidence": (reported, row.reported),
-            "posterior's being informed": (informed, row.informed),
             "best answer's being another one": (differs, row.differs),
         }
     elif row.group is not None:

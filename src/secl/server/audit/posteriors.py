@@ -13,7 +13,7 @@ from secl.settings import ViewName
 if TYPE_CHECKING:
     from secl.server.audit.store import ServerStore
 
-Row = tuple[int, str, float, bool, bool]
+Row = tuple[int, str, float, bool]
 
 
 def posterior_row(record: Record) -> Row | None:
@@ -21,8 +21,7 @@ def posterior_row(record: Record) -> Row | None:
     posterior, views = record.posterior, weighed_views(record)
     if posterior is None or views is None:
         return None
-    group = json.dumps(views.key)
-    return record.position, group, record.confidence, posterior.informed, posterior.best != posterior.own
+    return record.position, json.dumps(views.names), record.confidence, posterior.best != posterior.own
 
 
 def weighed_views(record: Record) -> Views | None:
@@ -39,16 +38,14 @@ class PosteriorCounts:
 
     Attributes:
         answers: all of them.
-        uninformed: those where no view carried information.
         differs: those where the most probable candidate is not the model's own answer.
     """
 
     answers: int
-    uninformed: int
     differs: int
 
 
 def posterior_counts(state: ServerStore) -> PosteriorCounts:
     """How many answers of a state folder ever had a posterior."""
     counts = state.counts("posterior")
-    return PosteriorCounts(counts.get("answers", 0), counts.get("uninformed", 0), counts.get("differs", 0))
+    return PosteriorCounts(counts.get("answers", 0), counts.get("differs", 0))

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secl.errors import ParameterError
-from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.audit import chain, checkpoint
@@ -140,8 +139,8 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
     first, keep = state.first, _first_kept(state, policy)
     if keep <= first:
         return 0
-    settings = Manifest.of(state).settings
-    stream = checkpoint.resume(state, settings.build_gate(), PosteriorRule(settings.posterior), keep)
+    manifest = Manifest.of(state)
+    stream = checkpoint.resume(state, manifest.settings.build_gate(), manifest.posterior_rule, keep)
     db = state.db
     with state.lock, storage_errors(state.folder, HINT), db:
         checkpoint.write(state, stream)

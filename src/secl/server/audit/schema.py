@@ -27,7 +27,7 @@ CREATE INDEX lessons ON records (outcome);
 POSTERIORS = """
 CREATE TABLE IF NOT EXISTS posteriors (
     position INTEGER PRIMARY KEY REFERENCES records, views TEXT NOT NULL, confidence REAL NOT NULL,
-    informed INTEGER NOT NULL, differs INTEGER NOT NULL);
+    differs INTEGER NOT NULL);
 """
 """One row for each record with a posterior: its group, the reported confidence, whether any view carried information,
 and whether the best answer differs from the model's own."""
@@ -56,7 +56,6 @@ CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcom
 END;
 CREATE TRIGGER posterior_added AFTER INSERT ON posteriors BEGIN
     INSERT INTO counts VALUES ('posterior', 'answers', 1) ON CONFLICT DO UPDATE SET value = value + 1;
-    INSERT INTO counts VALUES ('posterior', 'uninformed', NOT NEW.informed)
         ON CONFLICT DO UPDATE SET value = value + excluded.value;
     INSERT INTO counts VALUES ('posterior', 'differs', NEW.differs)
         ON CONFLICT DO UPDATE SET value = value + excluded.value;

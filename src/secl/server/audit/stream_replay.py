@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
 from secl.gates import gap_of
-from secl.posterior.rule import PosteriorRule
 from secl.records import Decision, Record
-from secl.runs.settings import RunSettings
+from secl.runs.manifest import Manifest
 from secl.server.audit import checkpoint
 from secl.server.audit.store import ServerStore
 
@@ -24,11 +23,11 @@ class StreamReplay:
 
     Args:
         state: with the checkpoints.
-        settings: of the server.
+        manifest: of the server.
     """
 
-    def __init__(self, state: ServerStore, settings: RunSettings) -> None:
-        self.state, self.gate, self.rule = state, settings.build_gate(), PosteriorRule(settings.posterior)
+    def __init__(self, state: ServerStore, manifest: Manifest) -> None:
+        self.state, self.gate, self.rule = state, manifest.settings.build_gate(), manifest.posterior_rule
         self.stream = checkpoint.start(self.gate, self.rule)
         self._stuck: set[str] = set()
         self._problem: str | None = None
@@ -96,7 +95,7 @@ def _posterior_words(posterior: Posterior | None) -> str:
         return "no posterior"
     chances = ", ".join(map(str, posterior.probabilities))
     weights = ", ".join(f"{name} {weight}" for name, weight in posterior.weights)
-    return f"{chances} (weights {weights}; {'informed' if posterior.informed else 'uninformed'})"
+    return f"{chances} (weights {weights})"
 
 
 def _describe(decision: Decision) -> str:

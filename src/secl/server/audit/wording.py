@@ -22,9 +22,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
         record: of the answer.
         expected: whether a posterior was to be computed for it.
     """
-    if source_of(record) == "posterior" and record.posterior is not None:
-        return None if record.posterior.informed else uninformed(record.posterior)
-    if not expected:
+    if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
         return "the answer could not be read, so there is nothing to compare; the confidence is as stated."
@@ -36,33 +34,16 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
     )
 
 
-def uninformed(posterior: Posterior) -> str:
-    """That no view carried information, and what follows from it."""
-    count = len(set(posterior.candidates))
-    if len(set(posterior.probabilities)) == 1:
-        consequence = f", so each of the {count} candidates gets {1 / count:.2f}."
-    else:
-        consequence = "; the confidence is what its views say all the same (the guard is off)."
-    seen = f"in the latest {posterior.questions} questions like this one"
-    return f"{seen} the model shows no sign of knowing the answers{consequence}"
-
-
 def weights_in_words(posterior: Posterior) -> str:
-    """The weights of the views, and what they were fitted to.
+    """The weights of the views, and what the letters' reliability rests on.
 
     >>> from secl.records import Posterior
-    >>> weights_in_words(Posterior(candidates=("a", "b"), probabilities=(0.5, 0.5), own=0, weights=(("letters", 0.5),),
-    ...     reliability=0.66, agreement=None, informed=True, questions=0))
-    'letters 0.500; the prior, before any fit; letters 0.66 reliable'
+    >>> weights_in_words(Posterior(candidates=("a", "b"), probabilities=(0.5, 0.5), own=0, weights=(("letters", 0.66),),
+    ...     reliability=0.66, questions=40))
+    'letters 0.660; letters 0.66 reliable in 40 questions'
     """
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
-    fitted = f"fitted to {posterior.questions} questions" if posterior.questions else "the prior, before any fit"
-    known = [
-        f"{name} {value:.2f}{after}"
-        for name, value, after in (
-            ("letters", posterior.reliability, " reliable"),
-            ("letters and texts agree in", posterior.agreement, ""),
-        )
-        if value is not None
-    ]
-    return "; ".join((weights, fitted, *known))
+    if posterior.reliability is None:
+        return weights
+    seen = f"in {posterior.questions} questions" if posterior.questions else "as known before the first question"
+    return f"{weights}; letters {posterior.reliability:.2f} reliable {seen}"

@@ -44,12 +44,11 @@ class Secl(BaseModel):
     confidence: probability that the answer is right, in [0, 1]. source: where it comes from; "stated" by the untouched
     model (the expected centre of the ten bins, in [0.05, 0.95]), "distilled": stated by weights that have learned,
     "posterior": what the frozen model shows about all candidates. calibration: what it was held against: "none",
-    "label-free", "120 labels", or "the model seems to know nothing here".
+    "label-free", or "120 labels".
     low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
     rated by then; label_free: the confidence without them. stated: what the model states; frozen: what the model that
     never learned states.
-    remark: what one must know to read it, in a sentence. informed: false where the model shows no sign of knowing the
-    answers to such questions. own_answer, own_confidence: the model's own answer, and the probability that it is right.
+    remark: what one must know to read it, in a sentence. own_answer, own_confidence: the model's own answer, and the probability that it is right.
     best_answer, best_confidence: the most probable candidate. candidates: all of them. These are null without a
     posterior, except own_answer, which is null where it is a text, too.
     bins: probability of the stated digits 0 to 9, which sum to 1; digit_mass: that of all ten before they were made to.
@@ -72,7 +71,6 @@ class Secl(BaseModel):
     stated: float
     frozen: float
     remark: str | None = None
-    informed: bool | None = None
     own_answer: str | None
     own_confidence: float | None = None
     best_answer: str | None = None
@@ -115,7 +113,6 @@ def secl_of(answer: Answer) -> Secl:
         stated=reply.confidence,
         frozen=record.frozen.confidence,
         remark=answer.remark,
-        informed=None if posterior is None else posterior.informed,
         own_answer=None if answer.written is not None else reply.answer,
         own_confidence=None if posterior is None else posterior.confidence,
         best_answer=None if posterior is None else record.best_answer,
@@ -147,8 +144,6 @@ def origin_of(record: Record) -> Origin:
 def calibration_of(record: Record, source: Origin) -> str:
     """What the reported confidence was held against."""
     labels = 0 if record.labelled is None else record.labelled.labels
-    if source == "posterior" and record.posterior is not None and not record.posterior.informed:
-        return "the model seems to know nothing here"
     if labels:
         return f"{labels} {'label' if labels == 1 else 'labels'}"
     return "none" if source == "stated" else "label-free"

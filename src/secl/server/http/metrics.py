@@ -110,10 +110,6 @@ class ServiceCollector(Collector):
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
             "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
             "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
-            "secl_uninformed_share": (
-                "Latest answers about which the model shows no sign of knowing anything, of those with a posterior.",
-                service.posteriors.uninformed,
-            ),
             "secl_best_differs_share": (
                 "Latest answers whose most probable candidate is not the model's own, of those with a posterior.",
                 service.posteriors.differs,

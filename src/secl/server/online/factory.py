@@ -91,6 +91,7 @@ def open_service(
         "settings": settings.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
+        "letters": model.letters,
         "keep_text": keep_text,
         "total": 0,
         "environment": environment(model),

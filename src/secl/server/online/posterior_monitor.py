@@ -20,27 +20,19 @@ class PosteriorMonitor:
 
     def __init__(self, window: int) -> None:
         self.latest: Posterior | None = None
-        self._answers: deque[tuple[bool, bool]] = deque(maxlen=window)
+        self._differs: deque[bool] = deque(maxlen=window)
 
     def add(self, record: Record) -> None:
         """Take an answer into account; one without a posterior changes nothing."""
         if record.posterior is not None:
             self.latest = record.posterior
-            self._answers.append((not record.posterior.informed, record.posterior.best != record.posterior.own))
+            self._differs.append(record.posterior.best != record.posterior.own)
 
     def __len__(self) -> int:
-        return len(self._answers)
-
-    @property
-    def uninformed(self) -> float | None:
-        """Share of the answers where no view carried information; None without any."""
-        return self._share(0)
+        return len(self._differs)
 
     @property
     def differs(self) -> float | None:
         """Share of the answers whose most probable candidate is not the model's own answer; None without any."""
-        return self._share(1)
-
-    def _share(self, number: int) -> float | None:
-        answers = tuple(self._answers)  # at once: the thread that answers adds to it
-        return sum(each[number] for each in answers) / len(answers) if answers else None
+        differs = tuple(self._differs)  # at once: the thread that answers adds to it
+        return sum(differs) / len(differs) if differs else None

@@ -122,17 +122,13 @@ class PosteriorView(TypedDict):
 
     Attributes:
         answers: how many of the latest answers have one.
-        uninformed: share of them where the model shows no sign of knowing anything.
         differs: share of them whose most probable candidate is not the model's own answer.
         weights: of the latest, in words.
-        remark: what one must know to read the latest, in one sentence; None if there is nothing to say.
     """
 
     answers: int
-    uninformed: float | None
     differs: float | None
     weights: str
-    remark: str | None
 
 
 class ReasonView(TypedDict):

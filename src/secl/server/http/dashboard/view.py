@@ -13,7 +13,7 @@ from secl.metrics.risk_control import risk_bound, risk_coverage
 from secl.metrics.shares import wilson
 from secl.server.audit.search import Filter, at_one_moment, kept_versions, latest_answered, latest_labelled, search
 from secl.server.audit.store import ServerStore
-from secl.server.audit.wording import uninformed, weights_in_words
+from secl.server.audit.wording import weights_in_words
 from secl.server.http.dashboard.listing import listed, point
 from secl.server.http.dashboard.shapes import (
     EventView,
@@ -190,10 +190,8 @@ def _posterior(monitor: PosteriorMonitor) -> PosteriorView | None:
         return None
     return {
         "answers": len(monitor),
-        "uninformed": monitor.uninformed,
         "differs": monitor.differs,
         "weights": weights_in_words(latest),
-        "remark": None if latest.informed else uninformed(latest),
     }
 
 

@@ -23,7 +23,7 @@ from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
-from secl.server.audit.checkpoint import resume, write_overdue
+from secl.server.audit.checkpoint import resume
 from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
@@ -101,7 +101,6 @@ class Service:
         Raises:
             StorageError: the disk is full or refuses.
         """
-        write_overdue(self.state, self.calibrator.state)
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()

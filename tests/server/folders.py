@@ -41,7 +41,7 @@ def filled(folder: Path, count: int, settings: RunSettings = QUIET, padding: str
 def multiply(state: ServerStore, count: int) -> None:
     """Fill a folder with copies of its last record, in one statement for each table, until it has so many.
 
-    The copies are in no chain; one checkpoint stands behind them.
+    One checkpoint stands behind the copies.
     """
     last = len(state) - 1
     (record,) = state.records("r.position = ?", last)

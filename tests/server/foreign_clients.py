@@ -56,7 +56,7 @@ def with_langchain(url: str, model: str) -> dict[str, Any]:
 
 
 def with_litellm(url: str, model: str) -> dict[str, Any]:
-    """What `litellm.completion` returns: whole, as a stream, asynchronously, and a bare text continued."""
+    """What `litellm.completion` returns: whole, as a stream, and asynchronously."""
     import litellm
 
     messages = [{"role": role, "content": text} for role, text in TALK]
@@ -64,9 +64,6 @@ def with_litellm(url: str, model: str) -> dict[str, Any]:
     whole = litellm.completion(messages=messages, temperature=0, user="me", **asked)
     chunks = list(litellm.completion(messages=messages, stream=True, **asked))
     again = asyncio.run(litellm.acompletion(messages=messages, **asked))
-    continued = litellm.text_completion(
-        prompt="The capital of Italy", **asked | {"model": f"text-completion-openai/{model}"}
-    )
     return {
         "whole": whole.choices[0].message.content,
         "finish": whole.choices[0].finish_reason,
@@ -75,7 +72,6 @@ def with_litellm(url: str, model: str) -> dict[str, Any]:
         "stream": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
         "pieces": len([chunk for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]),
         "async": again.choices[0].message.content,
-        "continued": continued.choices[0].text,
     }
 
 

@@ -95,22 +95,6 @@ def test_a_start_reads_no_more_rows_after_many_records_than_after_few(
     assert read[13] == read[93] > 3
 
 
-def test_a_folder_without_checkpoints_gets_one_at_the_next_start(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
-    for question in toy_stream(12):
-        service.ask(question, 20)
-    folder = close(service)
-    db = sqlite3.connect(folder / FILE)
-    with db:
-        db.execute("DELETE FROM checkpoints")
-    db.close()
-    again = make_posterior(gate="never")
-    written = checkpoint.latest(again.state, 99, again.calibrator.gate)
-    assert written is not None
-    assert written.position == again.position == 12
-    assert checkpoint.pack(again.calibrator.state) == checkpoint.pack(service.calibrator.state)
-
-
 @pytest.mark.parametrize("state", [b"", b"no checkpoint"])
 def test_a_damaged_checkpoint_is_found_and_refused(make_posterior: MakePosterior, state: bytes) -> None:
     service = make_posterior(gate="never")

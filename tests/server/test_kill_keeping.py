@@ -1,4 +1,4 @@
-"""Servers, pruning and backups that are killed at random moments: nothing is lost, and the chains hold.
+"""Servers, pruning and backups that are killed at random moments: nothing is lost.
 
 SECL_KILLS=50 python -m pytest tests/server/test_kill_keeping.py
 """

@@ -69,7 +69,7 @@ def test_the_confidence_is_beside_the_answer(client: openai.OpenAI) -> None:
         "confidence", "source", "calibration", "low", "high", "labels", "label_free", "stated", "frozen", "remark",
         "own_answer", "own_confidence", "best_answer", "best_confidence", "candidates", "bins",
         "digit_mass", "entropy", "adapter_version", "adapting", "cost", "record_id", "stored", "accepted", "accept",
-        "verdict", "warnings", "claims",
+        "verdict", "warnings",
     }  # fmt: skip
     assert completion.secl["confidence"] == completion.secl["stated"] == pytest.approx(0.85)
     assert (completion.secl["source"], completion.secl["calibration"]) == ("stated", "none")
@@ -178,30 +178,6 @@ def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
     pieces = list(client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True))
     streamed = [piece.choices[0].logprobs for piece in pieces if piece.choices[0].logprobs]
     assert [each.content[0].token for each in streamed if each.content] == [token.token for token in logprobs.content]
-
-
-def test_a_bare_text_is_continued(client: openai.OpenAI, service: Service) -> None:
-    completion: Any = client.completions.create(
-        model="scripted", prompt="The capital of France", max_tokens=3, echo=True
-    )
-    assert completion.object == "text_completion"
-    assert completion.choices[0].text == "The capital of FranceI think that"
-    assert completion.choices[0].finish_reason == "length"
-    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (4, 3)
-    assert completion.secl["confidence"] == pytest.approx(0.85)
-    assert service.state.served(0).record.question.form == "completion"
-    drawn: dict[str, Any] = {"n": 2, "best_of": 2, "temperature": 1, "seed": 1, "logprobs": 1}
-    whole = client.completions.create(model="scripted", prompt=["Once upon"], **drawn)
-    pieces: list[Any] = list(client.completions.create(model="scripted", prompt="Once upon", stream=True, **drawn))
-    for index in range(2):
-        choices = [piece.choices[0] for piece in pieces if piece.choices[0].index == index]
-        assert "".join(choice.text for choice in choices) == whole.choices[index].text
-        assert whole.choices[index].logprobs is not None
-        assert whole.choices[index].logprobs.text_offset == [
-            offset for choice in choices if choice.logprobs for offset in choice.logprobs.text_offset
-        ]
-        assert choices[-1].secl["record_id"]
-    assert pieces[-1].secl == pieces[-1].choices[0].secl
 
 
 def test_a_stream_has_its_usage_at_the_end_where_it_is_wished_for(client: openai.OpenAI) -> None:
@@ -351,40 +327,6 @@ def test_what_cannot_be_had_is_refused_and_named(client: openai.OpenAI, service:
     assert service.position == 0
 
 
-PROMPTS: dict[str, tuple[dict[str, Any], str]] = {
-    "two prompts": ({"prompt": ["a", "b"]}, "prompt"),
-    "tokens": ({"prompt": [1, 2]}, "prompt.0"),
-    "a gap": ({"suffix": "end"}, "suffix"),
-    "the best of many": ({"best_of": 3}, "best_of"),
-    "log-probabilities of the prompt": ({"echo": True, "logprobs": 1}, "echo"),
-    "a form": ({"extra_body": {"secl": {"form": "short"}}}, "secl.form"),
-}
-
-
-@pytest.mark.parametrize("why", PROMPTS)
-def test_what_no_continuation_can_have_is_refused_and_named(client: openai.OpenAI, service: Service, why: str) -> None:
-    fields, param = PROMPTS[why]
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.completions.create(**{"model": "scripted", "prompt": "Once", **fields})
-    assert refused.value.param == param
-    assert service.position == 0
-
-
 def test_one_option_is_refused(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="single option"):
         client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"options": ["a"]}})
-
-
-def test_every_sentence_has_a_confidence_where_it_is_wished_for(client: openai.OpenAI) -> None:
-    asked: Any = {"model": "scripted", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
-    plain = client.chat.completions.create(**asked)
-    assert plain.model_extra is not None
-    assert plain.model_extra["secl"]["claims"] is None
-    rated = client.chat.completions.create(**asked, extra_body={"secl": {"claims": True}})
-    assert rated.model_extra is not None
-    (claim,) = rated.model_extra["secl"]["claims"]
-    text = rated.choices[0].message.content or ""
-    assert text[claim["start"] : claim["end"]] == claim["text"]
-    assert 0 < claim["confidence"] < 1
-    with pytest.raises(openai.BadRequestError, match="claims are of texts; the form is 'short'"):
-        client.chat.completions.create(**asked, extra_body={"secl": {"claims": True, "form": "short"}})

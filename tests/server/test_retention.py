@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server.audit import chain, checkpoint, control, retention
+from secl.server.audit import checkpoint, control, retention
 from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick, latest_tick, save_clock
 from secl.server.audit.console import history_page
 from secl.server.audit.history import history
@@ -168,12 +168,11 @@ def test_labels_of_pruned_records_still_move_confidences(make_posterior: MakePos
 
 
 SPOILS = {
-    "first kept": "UPDATE served SET time = 0 WHERE position = 20",
+    "first kept": "UPDATE records SET confidence = confidence + 1e-3 WHERE position = 20",
     "behind": "DELETE FROM decisions WHERE position = 25",
     "label of a pruned one": "UPDATE labels SET correct = 0 WHERE position = 3",
     "checkpoint": "DELETE FROM checkpoints WHERE position = 20",
     "more pruned": "DELETE FROM records WHERE position = 20",
-    "end of the pruned": "UPDATE chain SET head = zeroblob(32) WHERE kind = 'pruned'",
 }
 
 
@@ -186,29 +185,12 @@ def test_a_change_is_found_after_pruning_too(make_service: MakeService, name: st
     folder = close(service)
     with ServerStore(folder) as state:
         assert examine(state) == (10, [])
-        assert [kind for (kind,) in state.read("SELECT kind FROM chain WHERE log = 'records'")] == [
-            "pruned",
-            *["answer"] * 10,
-        ]
     db = sqlite3.connect(folder / FILE)
     with db:
         db.execute(SPOILS[name])
     db.close()
     with ServerStore(folder) as state:
         assert examine(state)[1]
-
-
-def test_a_head_that_was_kept_before_pruning_is_still_right_or_said_to_be_pruned(make_service: MakeService) -> None:
-    service = make_service()
-    ask_all(service, 12)
-    early = chain.heads(service.state.db)
-    ask_all(service, 12, 12)
-    late = chain.heads(service.state.db)
-    prune(service.state, Retention(records=10), rest=0.0)
-    ask_all(service, 1, 24)
-    assert examine(service.state, late)[1] == []
-    (finding,) = examine(service.state, early)[1]
-    assert finding.detail == f"entry {early[0].number} of the chain records, whose hash was kept, was pruned"
 
 
 def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_path: Path) -> None:
@@ -323,7 +305,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
         raise StorageError("cannot write: database or disk is full.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(chain, "fold", refuse)
+        patched.setattr(checkpoint, "write", refuse)
         pruner.look()
     assert service.state.first == 0
     assert "old records are not pruned (cannot write: database or disk is full.)" in problems(service, details=True)

@@ -137,12 +137,3 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
     assert len(pieces) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0
-
-
-def test_claims_of_a_text_are_rated_on_request(make_service: MakeService) -> None:
-    service = make_service()
-    (plain,) = service.write(WHY, Writing(), lambda _: None).result(60)
-    (rated,) = service.write(WHY, Writing(), lambda _: None, claims=True).result(60)
-    assert plain.claims is None
-    assert rated.claims is not None
-    assert [claim.text for claim in rated.claims] == [rated.record.reply.text]

@@ -56,10 +56,9 @@ def verify(
     state: StateFolder,
     last: int | None = None,
     record: str | None = None,
-    head: list[str] | None = None,
     as_json: AsJson = False,
 ) -> int:
-    """Replay the gate, compare tables and hashes, and compute answers again from the stored adapter versions.
+    """Replay gate, posterior and labels, compare tables, and compute answers again from the stored adapter versions.
 
     An answer that was computed alone must come out the same to the last digit; one of a pass over several questions
     within a tolerance, because passes of another shape round differently.
@@ -69,10 +68,8 @@ def verify(
     Args:
         last: How many of the latest answers to compute again; 20 by default, 0 for none.
         record: The answer to compute again instead.
-        head: A head of a chain of hashes from an earlier verification, which must still be right; may be repeated.
     """
     from secl.server.audit import replay
-    from secl.server.audit.chain import Head
     from secl.server.audit.entries import position_of
     from secl.server.audit.store import ServerStore
     from secl.server.audit.verification_page import verification_page
@@ -82,14 +79,13 @@ def verify(
         raise ParameterError("--last and --record are both given; name one of them.")
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
-    kept = [Head.parse(text) for text in head or ()]
     with ServerStore(state) as store:
         records, unread = replay.choose(store, count, None if record is None else position_of(record))
         model, changes = None, list[str]()
         if records and store.keep_text == "full":
             model = replay.load_recorded_model(store)
             changes = replay.environment_changes(store, model)
-        outcome = replay.verify(store, records, model, changes, unread, kept)
+        outcome = replay.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return DIFFERS if outcome.findings else 0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from secl.labels import Label
 
 TABLE = """
-CREATE TABLE IF NOT EXISTS labels (
+CREATE TABLE labels (
     number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
     source TEXT NOT NULL, chance REAL);
@@ -40,9 +40,7 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 
 
 def read_labels(db: sqlite3.Connection, after: int = 0) -> Iterator[Label]:
-    """All entries behind this number in order; none in a file of an earlier version that is only read."""
-    if not has_labels(db):
-        return
+    """All entries behind this number in order."""
     for number, position, correct, confidence, domain, reported, time, source, chance in db.execute(
         f"SELECT {_COLUMNS} FROM labels WHERE number > ? ORDER BY number", (after,)
     ):
@@ -57,8 +55,3 @@ def read_labels(db: sqlite3.Connection, after: int = 0) -> Iterator[Label]:
             source=source,
             chance=chance,
         )
-
-
-def has_labels(db: sqlite3.Connection) -> bool:
-    """Whether there is a table of labels."""
-    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'labels'").fetchone()[0])

@@ -29,7 +29,9 @@ from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT, OLD_FORMAT = 3, 2
+FORMAT = 4
+"""Number of the format of a run's and of a server's file; another one is refused."""
+
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
 
@@ -62,9 +64,6 @@ class Store(Shown):
                 resources.enter_context(lock_folder(folder))
             self.db = resources.enter_context(closing(database.connect(folder / FILE, writable)))
             self._check_format()
-            if writable:
-                with storage_errors(folder):
-                    self.db.executescript(label_log.TABLE)  # files of earlier versions lack it
             self._resources = resources.pop_all()
 
     @classmethod
@@ -83,7 +82,7 @@ class Store(Shown):
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
                     db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it has no effect
-                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {label_log.TABLE} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -114,12 +113,11 @@ class Store(Shown):
 
     def _check_format(self) -> None:
         number = self.manifest.get("format")
-        if number == OLD_FORMAT:
-            raise RunError(
-                f"{self.folder} was made by an older version of secl; convert it with: secl upgrade {self.folder}"
-            )
         if number != FORMAT:
-            raise RunError(f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}.")
+            raise RunError(
+                f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}; begin a new "
+                "folder, or read it with the version that made it."
+            )
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from secl.errors import RunError, StorageError
 from secl.runs.database import connect
-from secl.runs.folder import FILE, lock_folder
+from secl.runs.folder import FILE, lock_folder, synchronise
 from secl.runs.store import Store
-from secl.server.audit.migrations import synchronise
 from secl.server.audit.permissions import FILE_MODE, FOLDER_MODE
 
 KEYS = "keys.json"

@@ -18,7 +18,6 @@ from secl.gates import Gate, gap_of
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
-from secl.runs.folder import storage_errors
 from secl.stream_state import StreamState
 
 if TYPE_CHECKING:
@@ -72,19 +71,6 @@ def agrees(state: ServerStore, stream: StreamState) -> bool:
 def write(state: ServerStore, stream: StreamState) -> None:
     """Write where the stream stands, inside a transaction."""
     state.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, pack(stream)))
-
-
-def write_overdue(state: ServerStore, stream: StreamState) -> None:
-    """Write a checkpoint if the latest is too old, as in a folder of an earlier version.
-
-    Raises:
-        StorageError: the disk is full or refuses.
-    """
-    with state.lock, storage_errors(state.folder):
-        (position,) = next(state.read("SELECT coalesce(max(position), 0) FROM checkpoints"))
-        if stream.position - position >= EVERY:
-            with state.db:
-                write(state, stream)
 
 
 def start(gate: Gate, rule: PosteriorRule) -> StreamState:

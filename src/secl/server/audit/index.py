@@ -6,64 +6,55 @@ SQLite's triggers keep it true when a lesson, a label or a deletion follows. Wor
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from secl.records import Record
-from secl.runs.folder import storage_errors
 from secl.server.audit.wording import answer_text
 
 if TYPE_CHECKING:
     from secl.server.audit.store import ServerStore
 
-log = logging.getLogger("secl.server")
-
 TABLES = """
-CREATE TABLE IF NOT EXISTS answers (
+CREATE TABLE answers (
     position INTEGER PRIMARY KEY REFERENCES records, domain TEXT NOT NULL, confidence REAL NOT NULL, accepted INTEGER,
     outcome TEXT NOT NULL, correct INTEGER, chance REAL);
-CREATE INDEX IF NOT EXISTS answers_of_domain ON answers (domain, position);
-CREATE INDEX IF NOT EXISTS answers_labelled ON answers (position) WHERE correct IS NOT NULL;
-CREATE INDEX IF NOT EXISTS answers_learned ON answers (position) WHERE outcome = 'trained';
-CREATE INDEX IF NOT EXISTS labels_of ON labels (position, number);
-CREATE TRIGGER IF NOT EXISTS lesson_held AFTER UPDATE OF outcome ON records BEGIN
+CREATE INDEX answers_of_domain ON answers (domain, position);
+CREATE INDEX answers_labelled ON answers (position) WHERE correct IS NOT NULL;
+CREATE INDEX answers_learned ON answers (position) WHERE outcome = 'trained';
+CREATE INDEX labels_of ON labels (position, number);
+CREATE TRIGGER lesson_held AFTER UPDATE OF outcome ON records BEGIN
     UPDATE answers SET outcome = new.outcome WHERE position = new.position; END;
-CREATE TRIGGER IF NOT EXISTS answer_labelled AFTER INSERT ON labels BEGIN
+CREATE TRIGGER answer_labelled AFTER INSERT ON labels BEGIN
     UPDATE answers SET correct = new.correct, chance = new.chance WHERE position = new.position; END;
 """
 """One row for each record: reported confidence, whether the threshold accepts it, what learning did, and the label that
 stands with its chance. `accepted` is NULL without a threshold."""
 
 WORDS = """
-CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
-CREATE TRIGGER IF NOT EXISTS words_deleted AFTER DELETE ON answers BEGIN
+CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
+CREATE TRIGGER words_deleted AFTER DELETE ON answers BEGIN
     DELETE FROM words WHERE rowid = old.position; END;
 """
 
 DELETED = """
-CREATE TRIGGER IF NOT EXISTS record_deleted AFTER DELETE ON records BEGIN
+CREATE TRIGGER record_deleted AFTER DELETE ON records BEGIN
     DELETE FROM answers WHERE position = old.position; END;
 """
 
 INDEXED = 10_000
 """First characters of a question and of an answer whose words are indexed."""
 
-BATCH = 1000
-"""Records of an earlier version's folder that are indexed in one transaction."""
-
 _LABEL = "SELECT correct, chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
 
 
-def open_index(state: ServerStore) -> None:
-    """Make the tables in a folder that is opened for writing, and index what is not indexed yet."""
-    with storage_errors(state.folder):
-        state.db.executescript(TABLES + DELETED)
-        if has_full_text_search(state.db):
-            state.db.executescript(WORDS)
-    _catch_up(state)
+def index_tables() -> str:
+    """The tables of a new folder, in SQL."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        return TABLES + DELETED + (WORDS if has_full_text_search(db) else "")
 
 
 def has_full_text_search(db: sqlite3.Connection) -> bool:
@@ -93,13 +84,8 @@ def _row(record: Record) -> tuple[str, float, bool | None, str]:
     return record.question.domain, record.confidence, accepted, record.outcome
 
 
-def has_index(db: sqlite3.Connection) -> bool:
-    """Whether there is an index; a folder of an earlier version has none before a server has opened it."""
-    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'answers'").fetchone()[0])
-
-
 class IndexCheck:
-    """Compares the rows of an index with the records that they are about; without an index nothing differs.
+    """Compares the rows of an index with the records that they are about.
 
     Args:
         state: whose records follow in order.
@@ -107,28 +93,14 @@ class IndexCheck:
 
     def __init__(self, state: ServerStore) -> None:
         query = "SELECT position, domain, confidence, accepted, outcome FROM answers ORDER BY position"
-        self._rows = iter(state.read(query)) if has_index(state.db) else None
+        self._rows = iter(state.read(query))
         self._row: tuple[Any, ...] | None = None
 
     def differences(self, record: Record) -> Iterator[str]:
         """How the row of a record differs from it."""
-        if self._rows is None:
-            return
         while self._row is None or self._row[0] < record.position:
             self._row = next(self._rows, (math.inf,))
         if self._row[0] != record.position:
             yield "it is missing in the index"
         elif self._row[1:] != _row(record):
             yield f"the index has {', '.join(map(str, self._row[1:]))}, the record {', '.join(map(str, _row(record)))}"
-
-
-def _catch_up(state: ServerStore) -> None:
-    """Index the records of a folder that an earlier version wrote; a stop in between does no harm."""
-    indexed = state.db.execute("SELECT coalesce(max(position), -1) FROM answers").fetchone()[0]
-    last = state.db.execute("SELECT coalesce(max(position), -1) FROM records").fetchone()[0]
-    if last > indexed:
-        log.info("indexing records %d to %d, once", indexed + 1, last)
-    for first in range(indexed + 1, last + 1, BATCH):
-        with storage_errors(state.folder), state.db:
-            for record in list(state.records("r.position BETWEEN ? AND ?", first, first + BATCH - 1)):
-                add_to_index(state, record)

@@ -1,11 +1,11 @@
-"""Consistency of a state folder: stream and labels are replayed, tables and hashes compared; no model is needed."""
+"""Consistency of a state folder: stream and labels are replayed, tables compared; no model is needed."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +14,7 @@ from secl.labels import LabelRule
 from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
-from secl.server.audit import chain
-from secl.server.audit.index import IndexCheck, has_index
+from secl.server.audit.index import IndexCheck
 from secl.server.audit.labels import LabelReplay
 from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.store import ServerStore
@@ -27,7 +26,7 @@ class Finding:
     """Something that does not agree.
 
     Attributes:
-        check: "gate", "posterior", "labels", "integrity", "chain" or "confidence".
+        check: "gate", "posterior", "labels", "integrity" or "confidence".
         position: of the record; None if it is about no single one.
         detail: one sentence.
     """
@@ -81,12 +80,11 @@ _MAY_OUTLIVE = {"updates", "labels"}
 """Tables whose rows stay when their record is pruned."""
 
 
-def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, list[Finding]]:
-    """Replay gate, posterior and labels over all that is stored, and compare tables and hashes with each other.
+def examine(state: ServerStore) -> tuple[int, list[Finding]]:
+    """Replay gate, posterior and labels over all that is stored, and compare the tables with each other.
 
     Args:
         state: to be examined; what has been pruned is left out.
-        kept: heads of the chains that were kept elsewhere.
 
     Returns:
         how many records were examined, and what does not agree.
@@ -95,8 +93,6 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
         try:
             count, findings = _examine_records(state)
             findings += [Finding("integrity", None, detail) for detail in _miscounted(state)]
-            findings += [Finding("chain", None, detail) for detail in chain.broken_links(state.db, kept)]
-            findings += [Finding("chain", *changed) for changed in chain.changed_rows(state.db, state.first)]
         except sqlite3.DatabaseError as problem:
             raise state.damaged(problem) from problem
     return count, findings
@@ -139,7 +135,7 @@ def _miscounted(state: ServerStore) -> Iterator[str]:
         yield "the labels that stand do not follow from the log of labels"
     query = "SELECT position, correct, chance FROM answers WHERE correct IS NOT NULL ORDER BY position"
     of_kept = [(label.position, label.correct, label.chance) for label in standing if label.position >= state.first]
-    if has_index(state.db) and list(state.read(query)) != of_kept:
+    if list(state.read(query)) != of_kept:
         yield "the labels in the index do not follow from the log of labels"
 
 

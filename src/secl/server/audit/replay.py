@@ -21,7 +21,6 @@ from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
-from secl.server.audit import chain
 from secl.server.audit.control import load_kept
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
@@ -196,7 +195,6 @@ class Verification:
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
         findings: what does not agree.
         first: position of the first record that is kept; those before it were pruned.
-        heads: where the chains of hashes end.
     """
 
     examined: int
@@ -206,7 +204,6 @@ class Verification:
     environment: tuple[str, ...]
     findings: tuple[Finding, ...]
     first: int
-    heads: tuple[chain.Head, ...]
 
     @property
     def matches(self) -> dict[Match, int]:
@@ -215,7 +212,7 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"agrees": not self.findings, **asdict(self), "matches": self.matches, "heads": [*map(str, self.heads)]}
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
@@ -236,7 +233,6 @@ def verify(
     model: Model | None = None,
     environment: Sequence[str] = (),
     unread: Sequence[Finding] = (),
-    kept: Sequence[chain.Head] = (),
 ) -> Verification:
     """Examine a state folder, and compute chosen replies again.
 
@@ -246,15 +242,10 @@ def verify(
         model: the server's; needed where any record is chosen and its text was kept.
         environment: how machine and libraries differ from the server's.
         unread: findings of `choose`.
-        kept: heads of the chains of hashes that were kept elsewhere.
     """
     with state.moment():
-        examined, findings = examine(state, kept)
-        posteriors, first, heads = (
-            next(state.read("SELECT count(*) FROM posteriors"))[0],
-            state.first,
-            chain.heads(state.db),
-        )
+        examined, findings = examine(state)
+        posteriors, first = next(state.read("SELECT count(*) FROM posteriors"))[0], state.first
     tolerance = rounding(state.manifest["environment"].get("dtype"))
     rederived = []
     for served in chosen:
@@ -272,5 +263,4 @@ def verify(
         environment=tuple(environment),
         findings=(*findings, *unread, *wrong),
         first=first,
-        heads=heads,
     )

@@ -1,7 +1,7 @@
 """What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
 
 A step is one transaction. It writes a checkpoint of the stream where the kept records begin, so that what is kept can
-still be replayed, folds the chain of hashes up to there, and gives pages of the file back. Killed between two steps, a
+still be replayed, and gives pages of the file back. Killed between two steps, a
 folder is as whole as before; nothing has to be tidied up.
 
 Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from secl.errors import ParameterError
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
-from secl.server.audit import chain, checkpoint
+from secl.server.audit import checkpoint
 from secl.server.audit.clock import DAY
 from secl.server.audit.history import version_now
 from secl.server.audit.index import has_words
@@ -148,7 +148,6 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         for table in ("decisions", "served", "posteriors", "records"):
             db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
         _prune_updates(db, keep)
-        chain.fold(db, keep)
         if has_words(db):
             db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
     return keep - first
@@ -198,7 +197,6 @@ def _prune_version(state: ServerStore, policy: Retention) -> int:
         if found is None:
             return 0
         db.execute("DELETE FROM versions WHERE version = ?", found)
-        chain.append(db, "version pruned", found)
         _prune_updates(db, state.first)
     return 1
 

@@ -6,11 +6,6 @@ They count everything that ever was, also what has been pruned.
 
 from __future__ import annotations
 
-from secl.runs import label_log
-
-STATE_FORMAT = 3
-"""Number of the format of these tables, in the manifest beside that of the tables of a run."""
-
 SERVED = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL,
@@ -25,7 +20,7 @@ CREATE INDEX lessons ON records (outcome);
 """
 
 POSTERIORS = """
-CREATE TABLE IF NOT EXISTS posteriors (
+CREATE TABLE posteriors (
     position INTEGER PRIMARY KEY REFERENCES records, views TEXT NOT NULL, confidence REAL NOT NULL,
     differs INTEGER NOT NULL);
 """
@@ -33,9 +28,6 @@ CREATE TABLE IF NOT EXISTS posteriors (
 and whether the best answer differs from the model's own."""
 
 KEPT = """
-CREATE TABLE chain (
-    log TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, key INTEGER NOT NULL, digest BLOB NOT NULL,
-    head BLOB NOT NULL, PRIMARY KEY (log, number)) WITHOUT ROWID;
 CREATE TABLE checkpoints (position INTEGER PRIMARY KEY, state BLOB NOT NULL);
 CREATE TABLE standing (
     position INTEGER PRIMARY KEY, number INTEGER NOT NULL, reported REAL NOT NULL, correct INTEGER NOT NULL);
@@ -67,7 +59,6 @@ CREATE TRIGGER label_taken_back AFTER INSERT ON labels WHEN NEW.correct IS NULL 
     DELETE FROM standing WHERE position = NEW.position;
 END;
 """
-"""What was added in format 3: hashes (`secl.server.audit.chain`), checkpoints of the stream, the labels that stand,
-counters, and indexes."""
+"""Checkpoints of the stream, the labels that stand, counters, and indexes."""
 
-TABLES = SERVED + label_log.TABLE + POSTERIORS + KEPT
+TABLES = SERVED + POSTERIORS + KEPT

@@ -4,7 +4,6 @@
     events      what happened to learning: rollbacks, pauses and resumes, alerts
     labels      what people said about answers, a log; weights never learn from it, confidences follow it
     posteriors  of the records that have one: group, reported confidence, what is counted
-    chain       hashes of all these, each made from the one before (`secl.server.audit.chain`)
     checkpoints where the stream stood every so many records (`secl.server.audit.checkpoint`)
 
 `secl.server.audit.schema` has them, with counters and indexes; older records may have been pruned (`secl prune`).
@@ -33,17 +32,16 @@ from secl.labels import Label, label_of
 from secl.records import Record
 from secl.runs import label_log
 from secl.runs.encoding import to_plain
-from secl.runs.folder import FILE, check_free, storage_errors
+from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
-from secl.server.audit import chain, checkpoint
+from secl.server.audit import checkpoint
 from secl.server.audit.clock import FolderClock, latest_tick
 from secl.server.audit.entries import Event, EventKind, Served
-from secl.server.audit.index import add_to_index, open_index
-from secl.server.audit.migrations import KEY, check_format, synchronise, upgrade_state
+from secl.server.audit.index import add_to_index, index_tables
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.posteriors import posterior_row
 from secl.server.audit.redaction import Keep, redacted
-from secl.server.audit.schema import STATE_FORMAT, TABLES
+from secl.server.audit.schema import TABLES
 from secl.stream_state import StreamState
 
 HINT = "a running server goes on by itself"
@@ -75,11 +73,6 @@ class ServerStore(Store):
         with Store(folder) as store:
             if not store.is_server:
                 raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
-            number = store.manifest.get(KEY, 1)
-        if writable and number < STATE_FORMAT:
-            upgrade_state(folder)
-        else:
-            check_format(number, folder)
         super().__init__(folder, writable=writable)
         self.lock = threading.RLock()
         try:
@@ -91,8 +84,6 @@ class ServerStore(Store):
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
-            if writable:
-                open_index(self)
         except BaseException:
             self.close()
             raise
@@ -109,7 +100,7 @@ class ServerStore(Store):
         with storage_errors(folder, AT_START):
             make_folder(folder)
             make_private(folder)
-        state = super().create(folder, {KEY: STATE_FORMAT, **manifest}, tables)
+        state = super().create(folder, manifest, tables + index_tables())
         with storage_errors(folder, AT_START):
             for path in (folder, folder.parent):
                 synchronise(path)
@@ -150,10 +141,8 @@ class ServerStore(Store):
                 self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
                 if (row := posterior_row(record)) is not None:
                     self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
-            chain.append(self.db, "answer", (record.position for record in records))
             if kept is not None and not self.keeps(kept.number):
                 self._keep(kept, first)
-                chain.append(self.db, "version", [kept.number])
             if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:
                 checkpoint.write(self, stream)
 
@@ -190,7 +179,6 @@ class ServerStore(Store):
             )
             if update is not None:
                 self._add_update(record.position, update)
-            chain.append(self.db, "lesson", [record.position])
             if snapshot is not None:
                 self._learned(record.position, snapshot)
 
@@ -207,11 +195,10 @@ class ServerStore(Store):
                 self._learned(max(0, latest), snapshot)
 
     def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
-        added = self.db.execute(
+        self.db.execute(
             "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
             (time.time(), kind, latest if latest >= 0 else None, version, detail),
         )
-        chain.append(self.db, "event", [added.lastrowid or 0])
 
     def schedule_rollback(self, version: int) -> None:
         """Write a rollback that the next server carries out when it starts.
@@ -263,7 +250,6 @@ class ServerStore(Store):
             label = label_of(record, correct, number=number, source="feedback", chance=chance)
             with storage_errors(self.folder, HINT), self.db:
                 label_log.add_label(self.db, label)
-                chain.append(self.db, "label", [number])
             return label
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:

@@ -26,18 +26,6 @@ Origin = Literal["stated", "distilled", "posterior"]
 """Where a reported confidence comes from."""
 
 
-class RatedClaim(BaseModel):
-    """A sentence of a free text, from character `start` to `end`, and the probability that it is true.
-
-    The confidence is null where text and claim together are longer than the model can read.
-    """
-
-    start: int
-    end: int
-    text: str
-    confidence: float | None
-
-
 class Secl(BaseModel):
     """How sure the model is of its answer; the best number that there is, and those that it was made of.
 
@@ -58,7 +46,6 @@ class Secl(BaseModel):
     null where the disk refused (then stored is false). accepted: whether the confidence reaches the server's threshold,
     `accept`, and the answer could be read; both are null on a server without one. verdict: whether the confidences of
     the latest answers may be acted on; warnings: codes of what speaks against it (GET /v1/state has the sentences).
-    claims: the sentences of a free text, where the request asked for them.
     """
 
     confidence: float
@@ -88,7 +75,6 @@ class Secl(BaseModel):
     accept: float | None = None
     verdict: Level | None = None
     warnings: list[Code] = []
-    claims: list[RatedClaim] | None = None
 
 
 def secl_of(answer: Answer) -> Secl:
@@ -130,7 +116,6 @@ def secl_of(answer: Answer) -> Secl:
         accept=record.accept,
         verdict=None if answer.verdict is None else answer.verdict.level,
         warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
-        claims=None if answer.claims is None else [RatedClaim(**asdict(claim)) for claim in answer.claims],
     )
 
 

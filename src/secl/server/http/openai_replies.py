@@ -75,38 +75,6 @@ class Completion(BaseModel):
     warnings: list[str]
 
 
-class TextLogProbs(BaseModel):
-    """Log-probabilities of a text's tokens, and where each begins in it."""
-
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
-
-
-class TextChoice(BaseModel):
-    """A text with its confidence."""
-
-    index: int
-    text: str
-    finish_reason: Finish
-    logprobs: TextLogProbs | None
-    secl: Secl
-
-
-class TextCompletion(BaseModel):
-    """OpenAI's completion of a bare text; as `Completion`."""
-
-    id: str
-    object: Literal["text_completion"] = "text_completion"
-    created: int
-    model: str
-    choices: list[TextChoice]
-    usage: Usage
-    secl: Secl
-    warnings: list[str]
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
     """An answer as a client sees it.

@@ -1,4 +1,4 @@
-"""What OpenAI's two kinds of request hold: what has an effect, what is refused, and what is accepted without effect."""
+"""What a chat request holds: what has an effect, what is refused, and what is accepted without effect."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
     options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
-    is. refuse: text in place of an answer that is not accepted. claims: rate every sentence of a free text, too.
+    is. refuse: text in place of an answer that is not accepted.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,16 +55,6 @@ class SeclOptions(BaseModel):
     form: Literal["text", "sentence", "short", "number", "choice"] | None = None
     domain: Domain = "default"
     refuse: Refusal | None = None
-    claims: StrictBool = False
-
-
-class CompletionOptions(BaseModel):
-    """Fields of a completion request beyond OpenAI's; see `SeclOptions`."""
-
-    model_config = ConfigDict(extra="forbid")
-    domain: Domain = "default"
-    refuse: Refusal | None = None
-    claims: StrictBool = False
 
 
 class StreamOptions(BaseModel):
@@ -75,14 +65,15 @@ class StreamOptions(BaseModel):
     include_obfuscation: StrictBool | None = None
 
 
-class Generation(BaseModel):
-    """What both kinds of request have in common; docs/http.md says what each field does.
+class ChatRequest(BaseModel):
+    """A request for a chat completion; docs/http.md says what each field does.
 
     Further fields are refused by name, but for those in `WITHOUT_EFFECT`.
     """
 
     model_config = ConfigDict(extra="allow")
     model: str
+    messages: list[Message]
     max_tokens: Count | None = None
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
@@ -94,64 +85,6 @@ class Generation(BaseModel):
     frequency_penalty: Number | None = None
     presence_penalty: Number | None = None
     logit_bias: dict[str, Number] | None = None
-
-    @property
-    def unsupported(self) -> dict[str, tuple[bool, str]]:
-        """For each field whether it asks for what cannot be had, and the sentence that says so."""
-        penalty = "no token is made less probable here; leave it out or make it 0."
-        stops = self.stop or []
-        return {
-            "frequency_penalty": (bool(self.frequency_penalty), penalty),
-            "presence_penalty": (bool(self.presence_penalty), penalty),
-            "logit_bias": (bool(self.logit_bias), "no token is made more or less probable here; leave it out."),
-            "stop": (
-                len(stops) > MAX_STOPS or not all(stops),
-                f"an answer ends at one of up to {MAX_STOPS} texts, none of them empty; stop has {len(stops)} texts.",
-            ),
-        }
-
-    def check(self, settings: HttpSettings) -> list[str]:
-        """Refuse what cannot be had, rather than leave it out in silence.
-
-        Returns:
-            a sentence for each field that was accepted without effect.
-
-        Raises:
-            RequestError: 400; it names the field.
-        """
-        for field, (asked, message) in self.unsupported.items():
-            if asked:
-                raise RequestError(400, message, "unsupported_value", field)
-        if (self.n or 1) > settings.max_choices:
-            message = f"n is {self.n}; this server writes at most {settings.max_choices} texts for a request."
-            raise RequestError(400, message, "unsupported_value", "n")
-        given = {name: value for name, value in (self.model_extra or {}).items() if value is not None}
-        for name in given:
-            if name not in WITHOUT_EFFECT:
-                message = f"this server does not know the field {name[:100]!r}; leave it out."
-                raise RequestError(400, message, "unknown_field", name[:100])
-        if self.stream_options is not None and not self.stream:
-            given["stream_options"] = self.stream_options
-        return [f"{name} was accepted and has no effect." for name in given]
-
-    def writing(self, settings: HttpSettings, max_tokens: int | None, top_logprobs: int | None) -> Writing:
-        """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
-        return Writing(
-            max_tokens=max_tokens or settings.max_tokens,
-            or_fewer=max_tokens is None,
-            temperature=self.temperature or 0.0,
-            top_p=self.top_p or 1.0,
-            seed=secrets.randbelow(2**32) if self.seed is None else self.seed,
-            stop=tuple(self.stop or ()),
-            n=self.n or 1,
-            top_logprobs=top_logprobs,
-        )
-
-
-class ChatRequest(Generation):
-    """A request for a chat completion."""
-
-    messages: list[Message]
     max_completion_tokens: Count | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
@@ -181,8 +114,11 @@ class ChatRequest(Generation):
 
     @property
     def unsupported(self) -> dict[str, tuple[bool, str]]:
+        """For each field whether it asks for what is not supported, and the sentence that says so."""
         kind = None if self.response_format is None else self.response_format.get("type")
         both = None not in (self.max_tokens, self.max_completion_tokens)
+        penalty = "no token is made less probable here; leave it out or make it 0."
+        stops = self.stop or []
         unsupported = {
             "tools": (bool(self.tools), "this model uses no tools."),
             "tool_choice": (self.tool_choice not in (None, "none", "auto"), "this model uses no tools."),
@@ -204,8 +140,15 @@ class ChatRequest(Generation):
                 self.top_logprobs is not None and not self.logprobs,
                 "top_logprobs needs logprobs: true.",
             ),
+            "frequency_penalty": (bool(self.frequency_penalty), penalty),
+            "presence_penalty": (bool(self.presence_penalty), penalty),
+            "logit_bias": (bool(self.logit_bias), "no token is made more or less probable here; leave it out."),
+            "stop": (
+                len(stops) > MAX_STOPS or not all(stops),
+                f"an answer ends at one of up to {MAX_STOPS} texts, none of them empty; stop has {len(stops)} texts.",
+            ),
         }
-        return unsupported | super().unsupported | (self._unsupported_in_short_forms if self.form != "text" else {})
+        return unsupported | (self._unsupported_in_short_forms if self.form != "text" else {})
 
     @property
     def _unsupported_in_short_forms(self) -> dict[str, tuple[bool, str]]:
@@ -217,7 +160,6 @@ class ChatRequest(Generation):
             "temperature": (bool(self.temperature), f"temperature {why} or make it 0."),
             "n": ((self.n or 1) > 1, f"n {why} or make it 1."),
             "stop": (bool(self.stop), f"stop {why}."),
-            "secl.claims": (self.wishes.claims, f"claims are of texts; the form is {self.form!r}, so leave them out."),
             "logprobs": (bool(self.logprobs), f"logprobs are of texts; the form is {self.form!r}, so leave them out."),
             limit: (
                 (self.token_limit or most) < most,
@@ -226,33 +168,39 @@ class ChatRequest(Generation):
             ),
         }
 
+    def check(self, settings: HttpSettings) -> list[str]:
+        """Refuse what is not supported, rather than leave it out in silence.
 
-class CompletionRequest(Generation):
-    """A request to continue a text."""
+        Returns:
+            a sentence for each field that was accepted without effect.
 
-    prompt: OneOrMore
-    suffix: str | None = None
-    echo: StrictBool | None = None
-    best_of: StrictInt | None = None
-    logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
-    secl: CompletionOptions | None = None
+        Raises:
+            RequestError: 400; it names the field.
+        """
+        for field, (asked, message) in self.unsupported.items():
+            if asked:
+                raise RequestError(400, message, "unsupported_value", field)
+        if (self.n or 1) > settings.max_choices:
+            message = f"n is {self.n}; this server writes at most {settings.max_choices} texts for a request."
+            raise RequestError(400, message, "unsupported_value", "n")
+        given = {name: value for name, value in (self.model_extra or {}).items() if value is not None}
+        for name in given:
+            if name not in WITHOUT_EFFECT:
+                message = f"this server does not know the field {name[:100]!r}; leave it out."
+                raise RequestError(400, message, "unknown_field", name[:100])
+        if self.stream_options is not None and not self.stream:
+            given["stream_options"] = self.stream_options
+        return [f"{name} was accepted and has no effect." for name in given]
 
-    @property
-    def wishes(self) -> CompletionOptions:
-        """The fields beyond OpenAI's."""
-        return self.secl or CompletionOptions()
-
-    @property
-    def unsupported(self) -> dict[str, tuple[bool, str]]:
-        return {
-            "prompt": (len(self.prompt) != 1, f"prompt has {len(self.prompt)} texts; a request continues one."),
-            "suffix": (bool(self.suffix), "this model continues a text and fills no gaps; leave suffix out."),
-            "best_of": (
-                self.best_of not in (None, self.n or 1),
-                "every text that is written is returned; leave best_of out and ask for n.",
-            ),
-            "echo": (
-                bool(self.echo) and self.logprobs is not None,
-                "the prompt has no log-probabilities here; leave echo or logprobs out.",
-            ),
-        } | super().unsupported
+    def writing(self, settings: HttpSettings) -> Writing:
+        """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
+        return Writing(
+            max_tokens=self.token_limit or settings.max_tokens,
+            or_fewer=self.token_limit is None,
+            temperature=self.temperature or 0.0,
+            top_p=self.top_p or 1.0,
+            seed=secrets.randbelow(2**32) if self.seed is None else self.seed,
+            stop=tuple(self.stop or ()),
+            n=self.n or 1,
+            top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )

@@ -1,4 +1,4 @@
-"""OpenAI's routes: chat completions, completions of a bare text, and the model behind them."""
+"""OpenAI's routes: chat completions, and the model behind them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -14,13 +14,13 @@ from fastapi.responses import StreamingResponse
 from secl.errors import RequestError
 from secl.question import Question
 from secl.server.http.confidence import Secl
-from secl.server.http.conversation import Asked, asked_in, make_question
+from secl.server.http.conversation import asked_in, make_question
 from secl.server.http.metrics import Metrics
-from secl.server.http.openai_replies import Completion, Shown, TextCompletion
-from secl.server.http.openai_requests import ChatRequest, CompletionRequest
+from secl.server.http.openai_replies import Completion, Shown
+from secl.server.http.openai_requests import ChatRequest
 from secl.server.http.schemas import ErrorReply, ModelCard, ModelList
 from secl.server.http.settings import HttpSettings
-from secl.server.http.shapes import ChatShape, Shape, TextShape
+from secl.server.http.shapes import Shape
 from secl.server.http.streaming import Chunks, stream_at_once, stream_live
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.requests import Answer
@@ -41,8 +41,6 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
 }
 
-R = TypeVar("R", Completion, TextCompletion)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
@@ -55,7 +53,6 @@ class Wanted:
         refusal: what stands in place of an answer that is not accepted; None for the answer itself.
         streamed: whether the reply is a stream.
         with_usage: whether that ends with usage.
-        claims: whether the sentences of texts are rated, too.
     """
 
     question: Question
@@ -64,7 +61,6 @@ class Wanted:
     refusal: str | None
     streamed: bool
     with_usage: bool
-    claims: bool
 
 
 class Answerer:
@@ -96,14 +92,14 @@ class Answerer:
                 await wait_for_answer(self.service, wanted.question, request, self.settings.timeout)
             ]
         else:
-            texts = Texts(self.service, wanted.question, wanted.writing, self.settings.timeout, claims=wanted.claims)
+            texts = Texts(self.service, wanted.question, wanted.writing, self.settings.timeout)
             answers = await whole(texts, request)
         for answer in answers:
             self.metrics.observe_answer(answer)
         return answers
 
     async def _live(self, wanted: Wanted, writing: Writing, request: Request) -> StreamingResponse:
-        texts = Texts(self.service, wanted.question, writing, self.settings.timeout, claims=wanted.claims)
+        texts = Texts(self.service, wanted.question, writing, self.settings.timeout)
         try:
             await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
         except BaseException:
@@ -120,7 +116,7 @@ class Answerer:
 
 
 def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
-    """/v1/chat/completions, /v1/completions and /v1/models."""
+    """/v1/chat/completions and /v1/models."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
@@ -136,35 +132,16 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
             for field, value in (message.model_extra or {}).items()
             if value
         ]
-        wishes, logprobs = body.wishes, (body.top_logprobs or 0) if body.logprobs else None
+        wishes = body.wishes
         wanted = Wanted(
             question=make_question(
                 asked_in(body.messages), wishes.options, body.form, settings.max_prompt_chars, wishes.domain
             ),
-            writing=body.writing(settings, body.token_limit, logprobs) if body.form == "text" else None,
-            shape=ChatShape(name, warnings, logprobs=logprobs is not None),
+            writing=body.writing(settings) if body.form == "text" else None,
+            shape=Shape(name, warnings, logprobs=bool(body.logprobs)),
             refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
             streamed=bool(body.stream),
             with_usage=bool(body.stream_options and body.stream_options.include_usage),
-            claims=wishes.claims,
-        )
-        return await answerer.reply(wanted, request, response)
-
-    @router.post("/v1/completions", response_model=TextCompletion, responses=STREAMED)
-    async def complete(body: CompletionRequest, request: Request, response: Response) -> Any:
-        """Continue a bare text, without the model's chat template."""
-        check_model(body.model, name)
-        warnings = body.check(settings)
-        wishes, (prompt,) = body.wishes, body.prompt
-        echo = prompt if body.echo else ""
-        wanted = Wanted(
-            question=make_question(Asked(prompt), (), "completion", settings.max_prompt_chars, wishes.domain),
-            writing=body.writing(settings, body.max_tokens, body.logprobs),
-            shape=TextShape(name, warnings, logprobs=body.logprobs is not None, echo=echo),
-            refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
-            streamed=bool(body.stream),
-            with_usage=bool(body.stream_options and body.stream_options.include_usage),
-            claims=wishes.claims,
         )
         return await answerer.reply(wanted, request, response)
 

@@ -13,7 +13,7 @@ from typing import Any
 from secl.errors import SeclError
 from secl.server.http.errors import describe_failure, error_json, to_request_error
 from secl.server.http.openai_replies import Shown, usage_of
-from secl.server.http.shapes import Shape
+from secl.server.http.shapes import PREFIX, Shape
 from secl.server.http.waiting import Texts
 from secl.server.online.requests import Answer
 from secl.writing import Piece
@@ -33,15 +33,15 @@ class Chunks:
     def __init__(self, identifier: str, shape: Shape, *, with_usage: bool) -> None:
         self.shape, self.with_usage = shape, with_usage
         self._head = {
-            "id": f"{shape.prefix}-{identifier}",
-            "object": shape.chunk_object,
+            "id": f"{PREFIX}-{identifier}",
+            "object": "chat.completion.chunk",
             "created": shape.created,
             "model": shape.model,
         }
 
     def first(self, count: int) -> list[dict[str, Any]]:
         """The beginning of each of `count` choices."""
-        return [self._chunk(choice) for index in range(count) if (choice := self.shape.first(index)) is not None]
+        return [self._chunk(self.shape.first(index)) for index in range(count)]
 
     def piece(self, piece: Piece) -> list[dict[str, Any]]:
         """A piece, unless it has nothing to show."""

@@ -51,12 +51,9 @@ class Texts:
         question: of a free form.
         writing: how.
         timeout: seconds that may pass until the first piece, and from each piece to the next.
-        claims: whether their sentences are rated, too.
     """
 
-    def __init__(
-        self, service: Service, question: Question, writing: Writing, timeout: float, *, claims: bool = False
-    ) -> None:
+    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float) -> None:
         loop = asyncio.get_running_loop()
         self._timeout = timeout
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
@@ -65,7 +62,7 @@ class Texts:
         def on_piece(piece: Piece) -> None:
             loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
-        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, claims=claims))
+        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece))
         # The loop comes to this after all pieces, which the same thread has sent before.
         self._answers.add_done_callback(lambda _: self._pieces.put_nowait(None))
 

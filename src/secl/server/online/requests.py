@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from secl.calibrator import Calibrator
-from secl.claims import Claim
 from secl.evaluation.trust import Verdict
 from secl.given import GivenAnswer
 from secl.model import Model
@@ -28,7 +27,6 @@ class Answer:
         remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
         verdict: on the confidences of the latest answers, this one among them if it is stored.
         written: how a free answer was written; None for any other.
-        claims: sentences of a free answer with a confidence each; None where nobody asked for them.
     """
 
     record: Record
@@ -38,7 +36,6 @@ class Answer:
     remark: str | None = None
     verdict: Verdict | None = None
     written: Written | None = None
-    claims: tuple[Claim, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
-from secl.claims import rate_claims
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
-from secl.server.audit.checkpoint import resume, write_overdue
+from secl.server.audit.checkpoint import resume
 from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
@@ -101,7 +100,6 @@ class Service:
         Raises:
             StorageError: the disk is full or refuses.
         """
-        write_overdue(self.state, self.calibrator.state)
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -118,16 +116,13 @@ class Service:
         self._check_open()
         return self._queue.put(Request(asked=asked, time=time.perf_counter(), future=Future()))
 
-    def write(
-        self, question: Question, writing: Writing, on_piece: OnPiece, *, claims: bool = False
-    ) -> Future[tuple[Answer, ...]]:
+    def write(self, question: Question, writing: Writing, on_piece: OnPiece) -> Future[tuple[Answer, ...]]:
         """Have free answers written, and then answered for like any other: each becomes a record of its own.
 
         Args:
             question: of a free form.
             writing: how they are written.
             on_piece: is called with every piece of them, in a thread of its own.
-            claims: whether their sentences are to be rated, too.
 
         Returns:
             the answers in the order of their numbers; cancelled, nothing more is written.
@@ -142,15 +137,9 @@ class Service:
         def answers(texts: tuple[Written, ...]) -> tuple[Answer, ...]:
             requests = [Request(asked=question, time=began, future=Future(), written=text) for text in texts]
             waiting = [self._queue.put(request, full=True) for request in requests]  # their turn was when they began
-            answered = tuple(each.result() for each in waiting)
-            return tuple(map(self._with_claims, answered)) if claims else answered
+            return tuple(each.result() for each in waiting)
 
         return self.texts.submit(question, writing, on_piece, answers)
-
-    def _with_claims(self, answer: Answer) -> Answer:
-        with self.scheduler.answering():
-            rated = rate_claims(self.model, answer.record.question, answer.record.reply.text)
-        return replace(answer, claims=rated)
 
     def _check_open(self) -> None:
         if self._closing:

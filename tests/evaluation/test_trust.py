@@ -234,7 +234,7 @@ class TestTogether:
 
 
 def of_one(record: Record) -> list[Reason]:
-    return seen_in_one(record.question, record.reply, record.evidence, record.posterior)
+    return seen_in_one(record.question, record.reply, record.evidence)
 
 
 class TestOneAnswer:

@@ -60,7 +60,7 @@ def ask(
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
     own = None if posterior is None else posterior.confidence
-    confidence, reasons = reply.confidence if own is None else own, seen_in_one(to_ask, reply, evidence, posterior)
+    confidence, reasons = reply.confidence if own is None else own, seen_in_one(to_ask, reply, evidence)
     if as_json:
         found = answer_json(to_ask, answer, p_true, normalise, posterior)
         accepted = None if accept is None else reply.answer is not None and confidence >= accept

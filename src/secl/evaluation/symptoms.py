@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from secl.evaluation.reason import FEWEST, RARE, Reason
-from secl.evidence import Evidence, Posterior
+from secl.evidence import Evidence
 from secl.metrics.calibration import chance_of_count
 from secl.question import Question
 from secl.records import Record, Reply
@@ -148,7 +148,7 @@ def _trained(record: Record) -> bool:
     return record.outcome == "trained"
 
 
-def seen_in_one(question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None) -> list[Reason]:
+def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:
     """What one answer shows about itself, where there are no others to compare it with."""
     found = []
     if reply.digit_mass < LITTLE:

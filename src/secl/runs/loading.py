@@ -20,6 +20,7 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.runs.given import answers_of
+from secl.runs.letters import remembered
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -239,4 +240,6 @@ def load_for_asking(
         if snapshot is None:
             raise RunError(f"{run} has learned nothing, so it has no adapter to ask with; leave --adapter out.")
         model.restore(snapshot)
-    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula), PosteriorRule(settings.posterior)
+    known = remembered(model.fingerprint)
+    rule = PosteriorRule(settings.posterior, model.letters if known is None else known)
+    return model, NormalisedPTrue(settings.tau(model.tau), settings.evidence.formula), rule

@@ -29,6 +29,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.runs.adapters import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
+from secl.runs.letters import remember
 from secl.runs.loading import Load, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment
 from secl.runs.settings import RunSettings, with_absolute_paths
@@ -140,6 +141,7 @@ class Run:
     def finish(self) -> dict[str, Any]:
         """Keep the last adapter, and write and return the summary."""
         self.keep()
+        remember(self.manifest.model, self.records)
         summary = summarise(self.records, estimators_of(self.manifest))
         return write_summary(self.store, summary, assess(self.records))
 

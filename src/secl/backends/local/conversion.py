@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import shutil
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from secl.backends.local.guard import as_model_error, quiet
+from secl.cache import cache_folder
 from secl.errors import ModelError, StorageError
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
@@ -37,12 +37,6 @@ Advance = Callable[[int], None]
 """Says that so many more bytes are written."""
 
 
-def cache_folder() -> Path:
-    """Where converted models are kept: SECL_CACHE, else the user's cache folder."""
-    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
-    return Path(base).expanduser() / "models"
-
-
 def convert_gguf(path: Path, precision: torch.dtype) -> Path:
     """Dequantise a GGUF file once into a cached safetensors folder, which then loads in under a second.
 
@@ -51,7 +45,7 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
         StorageError: not enough free disk for the converted model.
     """
     kind = str(precision).removeprefix("torch.")
-    folder = cache_folder() / f"{path.stem}-{sampled_digest(path)[:16]}-{kind}"
+    folder = cache_folder() / "models" / f"{path.stem}-{sampled_digest(path)[:16]}-{kind}"
     if (folder / "config.json").is_file():
         return folder
     with path.open("rb") as file:

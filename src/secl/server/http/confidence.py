@@ -36,9 +36,9 @@ class Secl(BaseModel):
     low, high: the band that the right confidence lies in with a probability of 0.9. labels: how many answers people had
     rated by then; label_free: the confidence without them. stated: what the model states; frozen: what the model that
     never learned states.
-    remark: what one must know to read it, in a sentence. own_answer, own_confidence: the model's own answer, and the probability that it is right.
-    best_answer, best_confidence: the most probable candidate. candidates: all of them. These are null without a
-    posterior, except own_answer, which is null where it is a text, too.
+    remark: what one must know to read it, in a sentence. own_answer, own_confidence: the model's own answer, and the
+    probability that it is right. best_answer, best_confidence: the most probable candidate. candidates: all of them.
+    These are null without a posterior, except own_answer, which is null where it is a text, too.
     bins: probability of the stated digits 0 to 9, which sum to 1; digit_mass: that of all ten before they were made to.
     entropy: of the reply, in nats. adapter_version: that computed all of the reply. adapting: whether a burst of
     learning is on. cost: tokens that went through the network for the answer and its confidence, by purpose; a text is

@@ -108,7 +108,10 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
         products, squares = group.agreement
         if squares > 0:
             both, own, questions = both + products, own + squares, questions + group.questions
-    return (questions * both / own + before * weight) / (questions + weight) if own > 0 else before
+    if own <= 0:
+        return before
+    prior = before * weight if weight else 0.0  # nan where nothing was expected
+    return (questions * both / own + prior) / (questions + weight)
 
 
 def of_mean(correlation: float, orders: int) -> float:

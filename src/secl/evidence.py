@@ -141,8 +141,6 @@ class Posterior:
         agreement: how often letters and texts prefer the same candidate; None if unknown.
         informed: False where no view carried information in the questions before this one.
         questions: that the weights were fitted to; 0 for the prior.
-        scored: False where no evidence was gathered about this question, and its letters alone were mapped to what the
-            posterior might have been (`secl.posterior.share`).
     """
 
     candidates: tuple[str, ...]
@@ -154,7 +152,6 @@ class Posterior:
     agreement: float | None
     informed: bool
     questions: int
-    scored: bool = True
 
     @property
     def confidence(self) -> float | None:

@@ -58,7 +58,6 @@ class Summary(Shown):
         unparsed: replies without a readable answer.
         low_digit_mass: replies that gave the ten digits together less than 0.5.
         without_posterior: questions without a posterior: none was asked for, or there was nothing to compare.
-        scored: questions whose posterior is made of evidence about all candidates, and not of their letters alone.
         uninformed: questions with a posterior for which no view carried information.
         best_changed: questions whose most probable candidate is not the model's own answer.
         answered_best: questions that were answered with the most probable candidate, as asked for.
@@ -79,7 +78,6 @@ class Summary(Shown):
     unparsed: int
     low_digit_mass: int
     without_posterior: int
-    scored: int
     uninformed: int
     best_changed: int
     answered_best: int
@@ -221,7 +219,6 @@ def _summary(
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         without_posterior=sum(record.posterior is None for record in records),
-        scored=sum(record.posterior is not None and record.posterior.scored for record in records),
         uninformed=sum(record.posterior is not None and not record.posterior.informed for record in records),
         best_changed=sum(record.best_answer != record.reply.answer for record in records),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),

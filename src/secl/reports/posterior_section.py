@@ -27,15 +27,14 @@ RELIABLE = 0.7
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:
     """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
-    there = [record.posterior for record in records if record.posterior is not None]
-    posteriors = [posterior for posterior in there if posterior.scored]
+    posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    notes = [_of_weights(posteriors), *_of_share(there)]
+    notes = [_of_weights(posteriors)]
     fitted = [posterior for posterior in posteriors if posterior.questions]
     if fitted:
         notes += _of_letters(most_common_form(fitted)[-1])
-    return [*notes, *_of_agreement(records), *_of_uninformed(there), *_of_missing(records), *_of_answers(records)]
+    return [*notes, *_of_agreement(records), *_of_uninformed(posteriors), *_of_missing(records), *_of_answers(records)]
 
 
 def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
@@ -49,7 +48,7 @@ def weights_table(records: Sequence[Record]) -> Table:
     groups: dict[tuple[object, ...], list[Posterior]] = {}
     for record in records:
         posterior, candidates = record.posterior, record.evidence.candidates
-        if posterior is not None and posterior.scored:
+        if posterior is not None:
             orders = bool(record.frozen.option_log_p) + (len(candidates.letters) if candidates else 0)
             key = (*(view for view, _ in posterior.weights), orders, posterior.none_last)
             groups.setdefault(key, []).append(posterior)
@@ -80,18 +79,6 @@ def _of_weights(posteriors: Sequence[Posterior]) -> str:
         f"The weights were fitted along the stream, to up to {counted(most, 'question')} and without any right answer; "
         f"the first {counted(before, 'question')} had those of the prior."
     )
-
-
-def _of_share(posteriors: Sequence[Posterior]) -> list[str]:
-    """How many questions were not scored, and what they got."""
-    mapped = [posterior for posterior in posteriors if not posterior.scored]
-    if not mapped:
-        return []
-    return [
-        f"{counted(len(mapped), 'question')} of {amount(len(posteriors))} were not scored: their letters alone stand "
-        f"for the posterior, with the weight {number(dict(mapped[-1].weights)['letters'], 2)} that came nearest to it "
-        "where it is known. Single views have rows over the scored questions only."
-    ]
 
 
 def _of_letters(last: Posterior) -> list[str]:

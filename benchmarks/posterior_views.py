@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from secl.posterior.fit import prior_fit
 
 from secl.evaluation.measures import measure
 from secl.evaluation.view_check import check_views
 from secl.metrics.probability import softmax
-from secl.posterior.fit import prior_fit
 from secl.posterior.letters import place_effects
 from secl.posterior.views import read_views
 from secl.records import Record

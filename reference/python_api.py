@@ -15,7 +15,7 @@ GROUPS = {
         "Posterior",
         "Labelled",
     ),
-    "Signals and the posterior": ("NormalisedPTrue", "RawPTrue", "PosteriorRule", "ScoreShare"),
+    "Signals and the posterior": ("NormalisedPTrue", "RawPTrue", "PosteriorRule"),
     "Gates": ("EntropyShift", "PageHinkley", "GapShift", "Always", "Never", "replay"),
     "Labels": ("Label", "LabelRule"),
     "Questions": (

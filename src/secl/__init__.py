@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from secl.model import Model, ModelAnswer, Rating
     from secl.notebook import Records, ask_all
     from secl.posterior.rule import PosteriorRule
-    from secl.posterior.share import ScoreShare
     from secl.question import Question, References, Turn
     from secl.records import Decision, Ledger, Record, Reply, Update
     from secl.runs.runner import resume as resume_run
@@ -96,7 +95,6 @@ _HOMES = {
     "References": "secl.question",
     "Reply": "secl.records",
     "RunSettings": "secl.runs.settings",
-    "ScoreShare": "secl.posterior.share",
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
@@ -168,7 +166,6 @@ __all__ = [
     "References",
     "Reply",
     "RunSettings",
-    "ScoreShare",
     "ScriptedModel",
     "SeclError",
     "Store",

@@ -26,7 +26,6 @@ from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.posterior.share import ScoreShare
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
@@ -46,7 +45,6 @@ class Calibrator(Shown, Scoring):
         gate: decides when to learn, or its name ("always"); the method's unless given.
         signal: the training signal, or its name ("posterior"); normalised P(True) at the model's own tau unless given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
-        share: of the questions, whose candidates are compared; all of them unless given.
         labels: moves confidences by what people say of answers; the default rule unless given.
         evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
         learns: False leaves the weights alone; the method's choice unless given.
@@ -56,8 +54,7 @@ class Calibrator(Shown, Scoring):
         state: where the stream stands; may be set back to an earlier value, to take answers back.
 
     Raises:
-        ParameterError: an unknown method or kind of evidence, a share of what is not always gathered, or a method that
-            also says how the model is asked.
+        ParameterError: an unknown method or kind of evidence, or a method that also says how the model is asked.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), loop=LoopSettings(bin_gate=None))
@@ -74,7 +71,6 @@ class Calibrator(Shown, Scoring):
         gate: Gate | GateName | None = None,
         signal: Signal | SignalName | None = None,
         posterior: PosteriorRule | None = None,
-        share: ScoreShare | None = None,
         labels: LabelRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool | None = None,
@@ -93,10 +89,9 @@ class Calibrator(Shown, Scoring):
         self.loop = chosen.complete(loop or LoopSettings())
         signals = self.learns or self.gate.watches_gap
         needed = [self.signal.needs] if signals and self.signal.needs else []
-        self.share = share or ScoreShare()
         views = self.posterior.settings.views
         self.plan = EvidencePlan(
-            frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, self.share, "p_true" in views
+            frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, "p_true" in views
         )
         self.state = self.start()
         self._latest: Record | None = None
@@ -134,7 +129,7 @@ class Calibrator(Shown, Scoring):
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
-            arguments: others of the class: gate, signal, posterior, share, labels, evidence, learns and loop.
+            arguments: others of the class: gate, signal, posterior, labels, evidence, learns and loop.
 
         Raises:
             ModelError: the model cannot be used.
@@ -164,12 +159,7 @@ class Calibrator(Shown, Scoring):
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        return StreamState(
-            gate=self.gate.start(),
-            posterior=self.posterior.start(),
-            share=self.share.start(),
-            labels=self.labels.start(),
-        )
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=self.labels.start())
 
     def resume(
         self,
@@ -233,17 +223,13 @@ class Calibrator(Shown, Scoring):
             QuestionError: the model cannot answer the question.
         """
         question = as_question(question)
-        position = self.state.position
         (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        expected = self.plan.expected(self.plan.wanted(foreseen.judged), question, position)
-        answer = self.model.answer(question, evidence=expected, written=written)
+        answer = self.model.answer(question, evidence=self.plan.wanted(foreseen.judged), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
         wanted, evidence = self.plan.weighed(decision.in_burst or state.probed), Evidence()
-        letters = self.share.read(question, answer.reply, answer.frozen)
-        scored = self.share.expects(question, position) or self.share.chooses(state.share, letters, position)
-        if "candidates" in wanted and scored:
+        if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
         if "p_true" in wanted:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
@@ -252,7 +238,7 @@ class Calibrator(Shown, Scoring):
         # This signal is there before anything is learned, so the gate need not wait for `learn`, which may come late.
         state = state.observe(self.gate, None if signal is None else answer.reply.confidence - signal)
         record = Record(
-            position=position,
+            position=self.state.position,
             question=question,
             reply=answer.reply,
             frozen=answer.frozen,
@@ -276,11 +262,8 @@ class Calibrator(Shown, Scoring):
 
     def answer_all(self, questions: Sequence[Question], written: Sequence[str | None] = ()) -> list[Record]:
         """Answer questions that share passes under one version; `learn` may follow for each. As for `answer`."""
-        wanted, first = self.plan.weighed(False), self.state.position
-        evidence = [
-            self.plan.expected(wanted, question, position) for position, question in enumerate(questions, first)
-        ]
         texts = written or [None] * len(questions)
+        evidence = [self.plan.weighed(False)] * len(questions)
         self.model.prefetch(questions, evidence, weights_fixed=True, written=texts)
         return [self.answer(question, text) for question, text in zip(questions, texts, strict=True)]
 
@@ -365,9 +348,7 @@ class Calibrator(Shown, Scoring):
         """The posterior of a question, and the state with what it teaches."""
         views = self.posterior.read(question, reply, frozen, evidence)
         after, posterior = self.posterior.step(state.posterior, views)
-        letters = self.share.read(question, reply, frozen)
-        share, posterior = self.share.step(state.share, letters, posterior)
-        return replace(state, posterior=after, share=share), posterior
+        return replace(state, posterior=after), posterior
 
 
 def _followed(name: str) -> Method:

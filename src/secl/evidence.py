@@ -139,8 +139,6 @@ class Posterior:
         weights: the weight of each view, 0 or more, per nat.
         reliability: of the letters, how far they follow the options and not their order, from 0 to 1; None without any.
         questions: before this one that it was seen in; 0 where it is what was known of the model.
-        scored: False where no evidence was gathered about this question, and its letters alone were mapped to what the
-            posterior might have been (`secl.posterior.share`).
     """
 
     candidates: tuple[str, ...]
@@ -150,7 +148,6 @@ class Posterior:
     weights: tuple[tuple[str, float], ...]
     reliability: float | None
     questions: int
-    scored: bool = True
 
     @property
     def confidence(self) -> float | None:

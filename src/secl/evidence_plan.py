@@ -9,8 +9,6 @@ from typing import get_args
 from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Model
-from secl.posterior.share import ScoreShare
-from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings import EvidenceOn
 
@@ -25,23 +23,20 @@ class EvidencePlan:
     Attributes:
         kinds: all of them.
         on: "always", or for questions in bursts and those that the gate probes.
-        share: of the questions, whose candidates are compared.
         weighs_p_true: whether the posterior reads P(True).
 
     Raises:
-        ParameterError: an unknown kind, or a share of what is not always gathered.
+        ParameterError: an unknown kind.
     """
 
     kinds: frozenset[EvidenceKind]
     on: EvidenceOn | None
-    share: ScoreShare
     weighs_p_true: bool
 
     def __post_init__(self) -> None:
         for kind in sorted(self.kinds):
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
-        self.share.check(self.kinds, always=self.on == "always")
 
     def wanted(self, judged: bool) -> frozenset[EvidenceKind]:
         """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
@@ -53,10 +48,6 @@ class EvidencePlan:
         if "candidates" not in wanted:
             return frozenset()
         return wanted & {"candidates", *(["p_true"] if self.weighs_p_true else [])}
-
-    def expected(self, wanted: frozenset[EvidenceKind], question: Question, position: int) -> frozenset[EvidenceKind]:
-        """What of it is known to be gathered before the question is answered, so that it can share a pass."""
-        return wanted if self.share.expects(question, position) else wanted - {"candidates"}
 
 
 def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:

@@ -82,10 +82,8 @@ class Lookahead:
         self._prefetched = True
         # After a resume the answered questions of the window go along: the pass must have the shape that it had before.
         window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
-        loop, first = self._calibrator, state.position - len(self._answered)
-        turns = zip(window, self._evidence, strict=False)
-        evidence = [loop.plan.expected(wanted, question, first + i) for i, (question, wanted) in enumerate(turns)]
-        loop.model.prefetch(window, evidence, weights_fixed=self._weights_fixed)
+        evidence = self._evidence[: len(window)]
+        self._calibrator.model.prefetch(window, evidence, weights_fixed=self._weights_fixed)
 
     def advance(self, record: Record) -> None:
         """Note that a question of the window has been answered."""

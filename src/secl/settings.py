@@ -225,9 +225,6 @@ class EvidenceSettings(Settings):
         description="vocabulary: P(True), in any spelling; token: True alone; pair: True / (True + False).",
     )
     orders: int = Field(1, ge=0, le=5, description="Candidates: further orders of the options to read letters under.")
-    score_share: float = Field(
-        1.0, gt=0, le=1, description="Candidates: share of multiple choice to compare them for; letters tell the rest."
-    )
     extra_evidence: Names = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )

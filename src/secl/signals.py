@@ -132,7 +132,7 @@ class PosteriorSignal(_ReplySignal):
     @staticmethod
     def of(posterior: Posterior | None, question: Question, reply: Reply) -> float | None:
         """Probability of a reply's answer; None without a score, or where a later reply is none of the candidates."""
-        if posterior is None or not posterior.scored or reply.answer is None:
+        if posterior is None or reply.answer is None:
             return None
         if question.options:
             return posterior.probabilities[question.letters.index(reply.answer)]

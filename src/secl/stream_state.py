@@ -8,7 +8,6 @@ from typing import Any
 from secl.gates import Gate
 from secl.labels import LabelRule, LabelState
 from secl.posterior.rule import PosteriorState
-from secl.posterior.share import ShareState
 from secl.records import Decision
 
 
@@ -20,7 +19,6 @@ class StreamState:
         position: of the next question, from 0.
         gate: the gate's state.
         posterior: what the views of the candidates have taught so far.
-        share: what the letters of all questions and the posteriors of the scored ones have taught.
         labels: what people have taught.
         decision: the latest one; None before the first question.
         entropy: of the latest reply, in nats; 1 before the first.
@@ -31,7 +29,6 @@ class StreamState:
     position: int = 0
     gate: Any
     posterior: PosteriorState = field(default_factory=PosteriorState)
-    share: ShareState = field(default_factory=ShareState)
     labels: LabelState = field(default_factory=lambda: LabelRule().start())
     decision: Decision | None = None
     entropy: float = 1.0
@@ -46,7 +43,6 @@ class StreamState:
             position=self.position + 1,
             gate=state,
             posterior=self.posterior,
-            share=self.share,
             labels=self.labels,
             decision=decision,
             entropy=entropy,

@@ -112,17 +112,6 @@ def test_an_export_has_the_posterior_of_own_and_best_answers(done: Any, shell: S
     assert [from_plain(line) for line in lines] == records
 
 
-def test_a_share_of_the_questions_is_scored_and_the_summary_says_how_many(done: Any) -> None:
-    records, summary, printed = done("--score-share", 0.25)
-    scored = [record.posterior.scored for record in records]
-    assert scored == [record.evidence.candidates is not None for record in records]
-    assert all(scored[:20])
-    assert 20 < summary["scored"] == sum(scored) < 50
-    assert summary["estimators"]["posterior"]["n"] == 60
-    assert summary["without_posterior"] == 0
-    assert "posterior" in printed.lower()
-
-
 def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:
     flags = ("--method", "secl", "--evidence-on", "always", "--extra-evidence", "candidates")
     assert shell("run", "--questions", mine, "--out", tmp_path / "out", *flags).code == 0

@@ -217,7 +217,6 @@ LARGE: dict[str, Any] = {
     "max_batch_tokens": 512,
 }
 GAPS: dict[str, Any] = {"benchmarks": ("capitals",), "gate": "gap-shift", "probe_rate": 0.5, "against": "zero"}
-SHARE: dict[str, Any] = {"benchmarks": ("capitals",), "method": "posterior", "score_share": 0.25}
 MINE: dict[str, Any] = {"questions": "q.jsonl", "grader": "contains", "skip_bad": True, "columns": ("question=q",)}
 LABELS: dict[str, Any] = {
     "benchmarks": ("capitals",),
@@ -241,7 +240,7 @@ ELSEWHERE: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "settings",
-    [CHANGED, HINKLEY, LARGE, GAPS, SHARE, MINE, LABELS, ELSEWHERE, {"benchmarks": ("capitals",), "opening": True}],
+    [CHANGED, HINKLEY, LARGE, GAPS, MINE, LABELS, ELSEWHERE, {"benchmarks": ("capitals",), "opening": True}],
 )
 def test_the_command_on_the_page_makes_the_same_recipe_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
@@ -261,7 +260,7 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 
 
 def test_the_recipes_tried_have_every_setting_that_the_command_line_has() -> None:
-    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *LARGE, *GAPS, *SHARE, *MINE, *LABELS, *ELSEWHERE}
+    assert set(FLAT_NAMES) == {*CHANGED, *HINKLEY, *LARGE, *GAPS, *MINE, *LABELS, *ELSEWHERE}
 
 
 def test_a_report_is_made_without_loading_torch(made: Callable[..., Path]) -> None:

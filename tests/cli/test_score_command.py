@@ -129,7 +129,6 @@ def test_a_file_that_cannot_be_rated_is_refused_in_one_sentence(
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
     refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
-    refused(("score", pairs, "--score-share", 0.5), "score_share", "every answer is rated")
     refused(("score", pairs, "--extra-evidence", "dinco"), "dinco")
 
 

@@ -163,7 +163,6 @@ def test_domains_can_be_limited_and_their_order_changed(tmp_path: Path) -> None:
     ("values", "words"),
     [
         ({"signal": "p_true"}, "no use for signal"),
-        ({"score_share": 0.5}, "no use for score_share"),
         ({"extra_evidence": ["samples"]}, "gathers no 'samples'"),
     ],
 )

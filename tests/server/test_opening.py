@@ -106,8 +106,6 @@ def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Pa
         serving_settings(accumulate="burst")
     with pytest.raises(ParameterError, match="the gate 'gap-shift' waits for a question's training signal"):
         serving_settings(gate="gap-shift")
-    with pytest.raises(ParameterError, match=r"score_share is 0\.5, but a server does not restore"):
-        serving_settings(method="posterior", score_share=0.5)
     again = open_service(tmp_path / "state", recipe)
     again.state.close()
 

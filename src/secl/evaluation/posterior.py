@@ -9,7 +9,6 @@ from secl.evidence import CandidateEvidence, Posterior
 from secl.grading import correctness
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
-from secl.posterior.share import ScoreShare
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings import PosteriorSettings
@@ -117,16 +116,13 @@ def _series_of(
     return Estimator(name, title, "candidates", estimate, _paper_passes, answers, needs="candidates")
 
 
-def replayed(rule: PosteriorRule, records: Sequence[Record], share: ScoreShare | None = None) -> list[Posterior | None]:
-    """The posteriors that a rule gives along recorded evidence, and a share's map where there is none."""
-    share = share or ScoreShare()
-    state, share_state = rule.start(), share.start()
+def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
+    """The posteriors that a rule gives along recorded evidence; None where there is none."""
+    state = rule.start()
     posteriors: list[Posterior | None] = []
     for record in records:
         views = rule.read(record.question, record.reply, record.frozen, record.evidence)
         state, posterior = rule.step(state, views)
-        letters = share.read(record.question, record.reply, record.frozen)
-        share_state, posterior = share.step(share_state, letters, posterior)
         posteriors.append(posterior)
     return posteriors
 

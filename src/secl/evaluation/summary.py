@@ -58,7 +58,6 @@ class Summary(Shown):
         unparsed: replies without a readable answer.
         low_digit_mass: replies that gave the ten digits together less than 0.5.
         without_posterior: questions without a posterior: none was asked for, or there was nothing to compare.
-        scored: questions whose posterior is made of evidence about all candidates, and not of their letters alone.
         best_changed: questions whose most probable candidate is not the model's own answer.
         answered_best: questions that were answered with the most probable candidate, as asked for.
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
@@ -78,7 +77,6 @@ class Summary(Shown):
     unparsed: int
     low_digit_mass: int
     without_posterior: int
-    scored: int
     best_changed: int
     answered_best: int
     cost_paper: float
@@ -219,7 +217,6 @@ def _summary(
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         without_posterior=sum(record.posterior is None for record in records),
-        scored=sum(record.posterior is not None and record.posterior.scored for record in records),
         best_changed=sum(record.best_answer != record.reply.answer for record in records),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),
         cost_paper=(15 * trained + (questions - trained)) / questions if questions else math.nan,

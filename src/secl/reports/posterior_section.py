@@ -26,11 +26,10 @@ RELIABLE = 0.7
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:
     """What the posteriors of a run show, in plain words, a sentence or two each; empty for a run without any."""
-    there = [record.posterior for record in records if record.posterior is not None]
-    posteriors = [posterior for posterior in there if posterior.scored]
+    posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    notes = [_of_weights(most_common_form(posteriors)), *_of_share(there)]
+    notes = [_of_weights(most_common_form(posteriors))]
     return [*notes, *_of_agreement(records), *_of_missing(records), *_of_answers(records)]
 
 
@@ -58,18 +57,6 @@ def letters_sentence(posterior: Posterior) -> str:
     how = "follow" if posterior.reliability >= RELIABLE else "follow only in part"
     value = number(posterior.reliability, 2)
     return f"The letters {how} the options when these change places (reliability {value} of 1, {seen})."
-
-
-def _of_share(posteriors: Sequence[Posterior]) -> list[str]:
-    """How many questions were not scored, and what they got."""
-    mapped = [posterior for posterior in posteriors if not posterior.scored]
-    if not mapped:
-        return []
-    return [
-        f"{counted(len(mapped), 'question')} of {amount(len(posteriors))} were not scored: their letters alone stand "
-        f"for the posterior, with the weight {number(dict(mapped[-1].weights)['letters'], 2)} that came nearest to it "
-        "where it is known. Single views have rows over the scored questions only."
-    ]
 
 
 def _of_agreement(records: Sequence[Record]) -> list[str]:

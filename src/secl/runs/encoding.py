@@ -97,7 +97,6 @@ def to_row(record: Record) -> dict[str, Any]:
         "posterior": posterior.confidence if posterior else None,
         "best_answer": record.best_answer if posterior else None,
         "posterior_best": posterior.probabilities[posterior.best] if posterior else None,
-        "scored": posterior.scored if posterior else None,
         "candidates": list(compared.candidates) if compared else None,
         "probabilities": list(posterior.probabilities) if posterior else None,
         "distractor_source": p_true.distractor_source if p_true else None,

@@ -15,7 +15,6 @@ from secl.setting_groups import merged
 WITHOUT_USE = {
     "signal": "nothing is learned from given answers",
     "nli": "DINCO compares answers that the model wrote itself",
-    "score_share": "every answer is rated",
 }
 """Settings that `secl score` refuses, and why."""
 

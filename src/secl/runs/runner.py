@@ -249,7 +249,6 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior, model.letters),
-        share=settings.build_share(),
         labels=LabelRule(settings.label),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,

@@ -15,7 +15,6 @@ from secl.errors import DataError, ParameterError
 from secl.evidence import EvidenceKind
 from secl.gates import GATES, Gate
 from secl.methods import Method, method
-from secl.posterior.share import ScoreShare
 from secl.setting_groups import FLAT_NAMES, SettingGroups, merged, nested
 from secl.settings import ENDPOINT_VIEWS, AnswerWeights, LoopSettings
 from secl.settings_base import OFF
@@ -110,9 +109,6 @@ class RunSettings(SettingGroups):
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
                 "take the method posterior or the extra evidence candidates."
             )
-        compared = self.evidence.signal == "posterior" and self.named_method.learns
-        gathered: set[EvidenceKind] = {*self.all_evidence} | ({"candidates"} if compared else set())
-        self.build_share().check(gathered, always=self.complete_loop.evidence_on == "always")
         self.build_gate()
         if self.model.engine == "openai":
             self._check_endpoint()
@@ -183,10 +179,6 @@ class RunSettings(SettingGroups):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
         seed = {"seed": self.seed} if hasattr(GATES[name](), "seed") else {}
         return GATES[name](**overrides, **seed)
-
-    def build_share(self) -> ScoreShare:
-        """Which questions are scored, with the run's seed."""
-        return ScoreShare(self.evidence.score_share, self.seed, self.posterior)
 
     def tau(self, own: float) -> float:
         """The temperature of normalised P(True): the one set here, or a model's own."""

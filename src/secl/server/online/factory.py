@@ -42,11 +42,6 @@ def serving_settings(**settings: Any) -> RunSettings:
             "answered, but a server learns behind its answers; take the signal posterior, which is there with the "
             "answer, or a gate that watches entropies."
         )
-    if server_settings.evidence.score_share < 1:
-        raise ParameterError(
-            f"score_share is {server_settings.evidence.score_share}, but a server does not restore what it has seen of "
-            "a share after a restart; leave it out, and every question is scored."
-        )
     return server_settings
 
 

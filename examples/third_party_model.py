@@ -28,7 +28,7 @@ class LetterModel:
 
     name = "letters"
     tau = 1.0
-    letters = None
+    letters: float | None = None
     fingerprint = "letters-1"
     answer_weights: Literal["adapted", "frozen"] = "frozen"
     writes_apart = False

@@ -12,8 +12,8 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
-from secl.posterior.rule import PosteriorRule, PosteriorState, weight_of
-from secl.posterior.views import Views
+from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.views import VIEWS, Views
 from secl.question import Question
 from secl.records import Reply
 from tests.posterior.synthetic import drawn, lettered, texts_of, together, view
@@ -104,7 +104,7 @@ def test_letters_that_do_not_follow_the_options_weigh_nothing_soon() -> None:
     last = posteriors[-1]
     assert last is not None
     assert dict(last.weights)["letters"] < 0.2
-    assert weight_of("likelihood", 0.0) == 0.5
+    assert VIEWS["likelihood"].weight(0.0) == 0.5
     blind, _ = steps(PosteriorRule(letters=0.0), questions)
     assert blind[-1].correlation(0.0, is_open=False) < 0.1
 

@@ -98,7 +98,7 @@ def test_the_estimated_share_is_the_mean_and_its_limits_those_of_independent_ans
 def test_a_run_without_references_says_what_the_confidences_say(various: list[Record], make_report: MakeReport) -> None:
     run = make_report(various)
     assert headline(run).startswith("About 41% of 4 answers are right")  # .95, .25, .3 and .15
-    assert "posterior, fitted without labels (1)" in headline(run)
+    assert "posterior, made without labels (1)" in headline(run)
     assert "3 answers of 4 have a confidence below 0.5." in share_notes(run)
     assert "1 answer: no readable answer." in share_notes(run)
     (row,) = domains_table(run).sections[""]

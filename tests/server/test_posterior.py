@@ -64,10 +64,9 @@ def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped
         first.ask(question, 20)
     close(first)
     second = make_posterior("broken", keep=keep, model=Mixed())
-    assert second.calibrator.state.posterior.groups.keys() == {("letters", "likelihood", 2), ("likelihood", 0)}
     again = [second.ask(question, 20).record.posterior for question in questions[stop:]]
     assert again == answers[stop:]
-    assert any(each is not None and each.questions == 12 for each in again)
+    assert second.calibrator.state.posterior == whole.calibrator.state.posterior
     assert examine(second.state) == (50, [])
 
 
@@ -107,7 +106,7 @@ SPOILS = {
     "UPDATE posteriors SET confidence = 0.5 WHERE position = 9": "integrity",
     "UPDATE posteriors SET views = 'other' WHERE position = 9": "integrity",
     "DELETE FROM posteriors WHERE position = 9": "integrity",
-    "INSERT INTO posteriors VALUES (99, 'other', 0.5, 1, 0)": "integrity",
+    "INSERT INTO posteriors VALUES (99, 'other', 0.5, 0)": "integrity",
 }
 
 

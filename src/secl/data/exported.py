@@ -46,7 +46,6 @@ COMPUTED = (
     "posterior",
     "best_answer",
     "posterior_best",
-    "scored",
     "candidates",
     "probabilities",
     "distractor_source",

@@ -3,8 +3,8 @@
     P(candidate) = softmax( sum over the views of weight * view )
 
 The weights are constants but for one number that the stream shows without any right answer: the reliability s of the
-letters, which is how far they follow the options and not the order in which these are shown. Letters weigh s, texts
-(1 - s/2) / 2. docs/log.md says how flat the result is around these.
+letters, which is how far they follow the options and not the order in which these are shown (`views.VIEWS`).
+docs/log.md says how flat the result is around the constants.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from secl.errors import ParameterError
 from secl.evidence import Evidence, Posterior
 from secl.posterior.letters import PRIOR_QUESTIONS, RELIABILITY, LetterSums, correlation, of_mean
-from secl.posterior.views import LETTERS, Views, read_views
+from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.question import Question
 from secl.records import Reply
-from secl.settings import PosteriorSettings, ViewName
+from secl.settings import PosteriorSettings
 
 Group = tuple[int, int, bool]
 """Questions whose letters are added up together: number of candidates, number of orders, open or not."""
@@ -98,7 +98,7 @@ class PosteriorRule:
         known = RELIABILITY if self.letters is None else self.letters
         between_orders = state.correlation(known, is_open=views.none_last)
         reliability = of_mean(between_orders, len(views.orders))
-        weights = tuple((name, weight_of(name, reliability if views.orders else 0.0)) for name in views.names)
+        weights = tuple((name, VIEWS[name].weight(reliability if views.orders else 0.0)) for name in views.names)
         columns = [
             state.sums_of(views).mean_letters(views) if name == LETTERS else values
             for name, values in zip(views.names, views.values, strict=True)
@@ -119,16 +119,3 @@ class PosteriorRule:
             reliability=reliability if views.orders else None,
             questions=state.questions(is_open=views.none_last),
         )
-
-
-def weight_of(view: ViewName, reliability: float) -> float:
-    """The weight of a view, per nat of difference between two candidates.
-
-    Args:
-        view: its name.
-        reliability: of the letters, 0 to 1; 0 where there are none.
-
-    >>> weight_of("letters", 0.8), weight_of("likelihood", 0.8), weight_of("likelihood", 0.0), weight_of("p_true", 0.8)
-    (0.8, 0.3, 0.5, 0.3)
-    """
-    return {"letters": reliability, "likelihood": 0.5 - reliability / 4, "p_true": 0.3}[view]

@@ -53,19 +53,23 @@ class View:
         title: what people call it.
         read: maps evidence to values, or to None where there are none at all; None for the letters, which are read in
             several orders.
+        weight: what it counts for, per nat of difference between two candidates, by the reliability of the letters (0
+            to 1; 0 without letters).
     """
 
     title: str
     read: Callable[[CandidateEvidence, Evidence], Values | None] | None
+    weight: Callable[[float], float]
 
 
 LETTERS: ViewName = "letters"
 """The view of the option letters, the mean over all orders in which the options were shown."""
 
 VIEWS: dict[str, View] = {
-    LETTERS: View("option letters, mean over orders", None),
-    "likelihood": View("likelihood of the text, per token", likelihood),
-    "p_true": View("P(True) against P(False)", p_true),
+    # Letters are worth what they say as far as they follow the options; texts share what the letters know of them.
+    LETTERS: View("option letters, mean over orders", None, lambda reliability: reliability),
+    "likelihood": View("likelihood of the text, per token", likelihood, lambda reliability: 0.5 - reliability / 4),
+    "p_true": View("P(True) against P(False)", p_true, lambda _: 0.3),
 }
 """Every view by its name (`secl.settings.ViewName`)."""
 

@@ -62,7 +62,7 @@ class EndpointModel(Shown):
     """
 
     tau = 1.0
-    letters = None
+    letters: float | None = None
     version = 0
     relative_norm = 0.0
     answer_weights: AnswerWeights = "frozen"

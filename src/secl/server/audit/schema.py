@@ -48,7 +48,6 @@ CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcom
 END;
 CREATE TRIGGER posterior_added AFTER INSERT ON posteriors BEGIN
     INSERT INTO counts VALUES ('posterior', 'answers', 1) ON CONFLICT DO UPDATE SET value = value + 1;
-        ON CONFLICT DO UPDATE SET value = value + excluded.value;
     INSERT INTO counts VALUES ('posterior', 'differs', NEW.differs)
         ON CONFLICT DO UPDATE SET value = value + excluded.value;
 END;

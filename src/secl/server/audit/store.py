@@ -140,7 +140,7 @@ class ServerStore(Store):
                 add_to_index(self, record)
                 self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
                 if (row := posterior_row(record)) is not None:
-                    self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
+                    self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?)", row)
             if kept is not None and not self.keeps(kept.number):
                 self._keep(kept, first)
             if stream is not None and (first + count) // checkpoint.EVERY > first // checkpoint.EVERY:

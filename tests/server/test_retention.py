@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server.audit import checkpoint, control, retention
+from secl.server.audit import checkpoint, retention
 from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick, latest_tick, save_clock
 from secl.server.audit.console import history_page
 from secl.server.audit.history import history
@@ -100,11 +100,12 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterio
     for question in toy_stream(2):
         service.ask(question, 10)
     folder = close(service)
-    with ServerStore(folder, writable=True):
-        pass
+    with ServerStore(folder, writable=True) as state:
+        state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = (folder / FILE).stat().st_size
     assert secret.encode() in (folder / FILE).read_bytes()
-    assert control.prune_now(folder, Retention(records=2)).records == 40
+    with ServerStore(folder, writable=True) as state:
+        assert prune(state, Retention(records=2), rest=0.0, forget=True).records == 40
     assert secret.encode() not in (folder / FILE).read_bytes()
     assert (folder / FILE).stat().st_size < size / 2
     db = sqlite3.connect(folder / FILE)
@@ -135,10 +136,9 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService) -
     ask_all(service, 1, 12)
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examine(service.state) == (2, [])
-    folder = close(service)
-    control.roll_back(folder, 10)
-    control.prune_now(folder, Retention(records=1, versions=1))
-    assert make_service(folder).learner.model.version == 10
+    service.learner.rollback(10)
+    prune(service.state, Retention(records=1, versions=1), rest=0.0)
+    assert make_service(close(service)).learner.model.version == 10
 
 
 def test_a_record_whose_lesson_waits_stays_and_so_do_all_behind_it(make_service: MakeService) -> None:

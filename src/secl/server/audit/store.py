@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,9 +51,6 @@ AT_START = "start again, or name another folder with --state"
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
-
-ROLLBACK = "rollback"
-"""Key in the manifest of a rollback that the next server carries out."""
 
 _EVENTS = "SELECT time, kind, position, version, detail FROM events"
 _UNLIMITED = -1
@@ -190,47 +186,12 @@ class ServerStore(Store):
         """
         with self.lock, storage_errors(self.folder, HINT), self.db:
             latest = len(self) - 1
-            self._add_event(kind, version, detail, latest)
+            self.db.execute(
+                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
+                (time.time(), kind, latest if latest >= 0 else None, version, detail),
+            )
             if snapshot is not None:
                 self._learned(max(0, latest), snapshot)
-
-    def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
-        self.db.execute(
-            "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
-            (time.time(), kind, latest if latest >= 0 else None, version, detail),
-        )
-
-    def schedule_rollback(self, version: int) -> None:
-        """Write a rollback that the next server carries out when it starts.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        with self.lock, storage_errors(self.folder, HINT), self.db:
-            self._add_event("rollback", version, f"back to version {version}", len(self) - 1)
-            self.db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (ROLLBACK, json.dumps(version)))
-
-    @property
-    def scheduled_rollback(self) -> int | None:
-        """The version to go back to before anything else; None if there is nothing to do."""
-        version: int | None = self.manifest.get(ROLLBACK)
-        return version
-
-    def complete_rollback(self, snapshot: bytes) -> None:
-        """Write the learner's state after a scheduled rollback.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        with self.lock, storage_errors(self.folder, HINT), self.db:
-            self._learned(max(0, len(self) - 1), snapshot)
-            self.db.execute("DELETE FROM manifest WHERE key = ?", (ROLLBACK,))
-
-    def drop_waiting(self) -> None:
-        """Give up all lessons that have not been held."""
-        with self.lock:
-            for record in self.waiting():
-                self.add_lesson(replace(record, outcome="dropped"))
 
     def add_feedback(self, position: int, correct: bool | None, chance: float | None = None) -> Label:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.

@@ -59,7 +59,9 @@ class Pruner:
         """
         end = time.monotonic() + seconds
         with self._one_at_a_time:
-            return prune(self.state, policy, until=lambda: self._stopping.is_set() or time.monotonic() > end)
+            return prune(
+                self.state, policy, until=lambda: self._stopping.is_set() or time.monotonic() > end, forget=True
+            )
 
     def look(self) -> None:
         """Prune what need not be kept any more."""

@@ -21,11 +21,12 @@ from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.audit import checkpoint
-from secl.server.audit.clock import DAY
 from secl.server.audit.history import version_now
 from secl.server.audit.index import has_words
 from secl.server.audit.store import HINT, ServerStore
 from secl.validation import check_whole
+
+DAY = 86400.0
 
 STEP = 100
 """Most records that one step prunes."""
@@ -46,7 +47,7 @@ class Retention:
 
     Attributes:
         records: how many of the latest.
-        days: those that are at most so old, by the folder's own clock.
+        days: those that are at most so old, by the system's clock.
         versions: how many of the newest adapter versions, beside those that kept records need.
     """
 
@@ -177,10 +178,10 @@ def _first_kept(state: ServerStore, policy: Retention) -> int:
     if policy.records is not None:
         keep = max(keep, end - policy.records)
     if policy.days is not None:
-        oldest = "SELECT position, clock FROM served ORDER BY position LIMIT ?"
-        limit = state.clock.now.clock - policy.days * DAY
+        oldest = "SELECT position, time FROM served ORDER BY position LIMIT ?"
+        limit = time.time() - policy.days * DAY
         with state.lock:
-            young = [position for position, clock in state.read(oldest, STEP) if clock > limit]
+            young = [position for position, moment in state.read(oldest, STEP) if moment > limit]
         keep = max(keep, min(young, default=first + STEP))
     with state.lock:
         (waiting,) = next(state.read("SELECT min(position) FROM records WHERE outcome = 'waiting'"))

@@ -34,7 +34,6 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.audit import checkpoint
-from secl.server.audit.clock import FolderClock, latest_tick
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.index import add_to_index, index_tables
 from secl.server.audit.permissions import make_folder, make_private
@@ -74,7 +73,6 @@ class ServerStore(Store):
         try:
             if writable:
                 make_private(folder)
-            self.clock = FolderClock(latest_tick(self))
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self.db.execute("PRAGMA synchronous = FULL")
@@ -130,11 +128,10 @@ class ServerStore(Store):
         """
         first, count = records[0].position, len(records)
         with self.lock, storage_errors(self.folder, HINT), self.db:
-            clock = self.clock.now.clock
             for record in records:
                 self._add(redacted(record, self.keep_text), seconds / count)
                 add_to_index(self, record)
-                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
+                self.db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, count))
                 if (row := posterior_row(record)) is not None:
                     self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?, ?)", row)
             if kept is not None and not self.keeps(kept.number):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from secl.server.audit.retention import Retention, prune
+from secl.server.audit.store import ServerStore
 from tests.cli.conftest import Shell
 from tests.server.folders import filled
 
@@ -21,8 +23,8 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Pat
     copy = tmp_path / "copy"
     ended = shell("backup", copy, "--state", state)
     assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify --state {copy}\n")
-    ended = shell("prune", "--state", copy, "--keep-records", 30, "--keep-versions", 5)
-    assert ended.out == "pruned 70 records and 0 adapter versions; the records from rec_00000070 on are kept.\n"
+    with ServerStore(copy, writable=True) as opened:
+        assert prune(opened, Retention(records=30, versions=5), rest=0.0).records == 70
     found = json.loads(shell("verify", "--state", copy, "--last", 0, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
     again = shell("verify", "--state", copy, "--last", 0)
@@ -38,19 +40,18 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Pat
     ("arguments", "sentence"),
     [
         (
-            ("prune", "--state", "{}"),
+            ("prune", "--server", "http://127.0.0.1:1"),
             "nothing would be pruned; say what is kept with --keep-records or --keep-versions.",
         ),
-        (("prune", "--keep-records", "5"), "name the folder of a stopped server with --state, or a running one"),
         (
-            ("prune", "--state", "{}", "--keep-records", "30h"),
+            ("prune", "--server", "http://127.0.0.1:1", "--keep-records", "30h"),
             "--keep-records is '30h'; give a number of records, like",
         ),
         (
-            ("prune", "--state", "{}", "--keep-versions", "0"),
+            ("prune", "--server", "http://127.0.0.1:1", "--keep-versions", "0"),
             "of --keep-versions must be a whole number of at least 1, not 0",
         ),
-        (("prune", "--state", "{}/none", "--keep-records", "5"), "none is no server's state (it has no run.sqlite)"),
+        (("backup", "x", "--state", "{}/none"), "none is not a run folder (it has no run.sqlite)"),
         (("backup", "{}", "--state", "{}"), "exists already; name a folder that does not"),
         (("serve", "--state", "new", "--keep-versions", "5"), "say with --keep-records how many are, too."),
         (("serve", "--state", "new", "--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),

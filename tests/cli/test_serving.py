@@ -59,7 +59,6 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--burst", 0), "burst is 0"),
     (("--tau", -1), "tau is -1"),
     (("--method", "magic"), "magic"),
-    (("--learning-share", 1), "learning_share is 1"),
     (("--max-queue", 0), "max_queue is 0"),
     (("--max-batch-size", -1), "max_batch_size is -1"),
     (("--max-drift", 0), "max_drift is 0"),

@@ -11,10 +11,8 @@ import pytest
 from secl.errors import DataError, ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
-from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
 from secl.setting_groups import nested
-from secl.settings import PromptSettings
 
 STREAM = {"benchmarks": ("capitals",)}
 
@@ -205,30 +203,6 @@ def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_s
         ("pair", "paper", "alongside", "centre", "vocabulary"),
     ]
     assert RunSettings.of(paper.to_json()) == paper
-
-
-def test_a_run_that_began_before_the_papers_choices_were_settings_stays_what_it_was() -> None:
-    paper = recipe(method="secl-paper", p_true="vocabulary")
-    stored = paper.to_json()
-    for group, name in (
-        ("gate", "restart"),
-        ("prompts", "p_true_prompt"),
-        ("prompts", "open_confidence"),
-        ("loop", "signal_bins"),
-    ):
-        del stored[group][name]
-    del stored["adapter"]["loss_over"]
-    old = Manifest.model_validate({"settings": stored, "model": "m"}).settings
-    assert old.build_gate() == PageHinkley()
-    assert old.prompts == PromptSettings()
-    assert (old.loop.signal_bins, old.adapter.loss_over) == ("exact", "digits")
-    assert [line.split(":")[0] for line in old.differences(paper)] == [
-        "restart",
-        "p_true_prompt",
-        "open_confidence",
-        "signal_bins",
-        "loss_over",
-    ]
 
 
 def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from secl.runs import runner, sweep
 from secl.runs.folder import FILE
 from secl.runs.loading import load_questions
 from secl.runs.runner import SUMMARY
-from secl.runs.settings import MACHINE_SETTINGS, RunSettings
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import (
     Job,
@@ -160,14 +159,6 @@ def test_where_the_data_lie_and_the_device_make_no_difference_to_a_name() -> Non
     there = {"data": "/elsewhere", "device_map": "auto"}
     elsewhere = RunSettings.of({"benchmarks": ("capitals",), **there})
     assert run_name(elsewhere) == run_name(settings)
-
-
-def test_a_setting_that_came_later_is_part_of_a_name_only_where_it_is_given() -> None:
-    settings = RunSettings.of({"benchmarks": ("capitals:5", "arc"), "seed": 43})
-    later = ("quantize", "max_batch_tokens", "sampled", *MACHINE_SETTINGS)
-    before = {name: value for name, value in settings.flat().items() if name not in later}
-    digest = hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
-    assert run_name(settings) == f"smollm2-secl-capitals-5-arc-seed=43-{digest[:8]}"
 
 
 @pytest.mark.parametrize(

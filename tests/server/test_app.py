@@ -21,6 +21,7 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.audit.store import ServerStore
+from secl.server.http import middleware
 from secl.server.http.app import create_app
 from secl.server.http.settings import HttpSettings
 from secl.server.online.limits import Limits
@@ -309,10 +310,13 @@ def test_a_route_that_fails_is_one_500_whose_log_names_the_place_and_quotes_noth
     assert "private" not in caplog.text.lower()
 
 
-def test_more_requests_at_a_time_than_allowed_are_turned_away(make_service: MakeService) -> None:
+def test_more_requests_at_a_time_than_allowed_are_turned_away(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(middleware, "MAX_CONCURRENT", 3)
     model = Slow()
     service = make_service(model=model)
-    with opened(create_app(service, settings=HttpSettings(max_concurrent=3))) as address:
+    with opened(create_app(service)) as address:
         with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
             requests = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
             while sum(each.done() for each in requests) < 7:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from secl.errors import QuestionError, RequestError
 from secl.question import Turn
+from secl.server.http import conversation
 from secl.server.http.conversation import ROLES, Asked, asked_in, make_question
 from secl.server.http.schemas import Message, Part
 
@@ -56,14 +57,15 @@ def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
     assert refused.value.param == "messages.0.role"
 
 
-def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers() -> None:
+def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "MAX_PROMPT_CHARS", 9)
     history = (Turn("user", "c"),)
-    assert make_question(Asked("ab", "c", "d", history), ["ef", "gh"], "choice", 9).form == "choice"
+    assert make_question(Asked("ab", "c", "d", history), ["ef", "gh"], "choice").form == "choice"
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
-        make_question(Asked("ab", "cd", "e", history), ["ef", "gh"], "choice", 9)
+        make_question(Asked("ab", "cd", "e", history), ["ef", "gh"], "choice")
     assert refused.value.status == 413
 
 
 def test_options_and_an_open_form_do_not_go_together() -> None:
     with pytest.raises(QuestionError, match="has options but asks for the form 'number'"):
-        make_question(Asked("a"), ["b", "c"], "number", 100)
+        make_question(Asked("a"), ["b", "c"], "number")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError, StorageError
-from secl.server.audit import control
 from secl.server.audit.backup import backup
 from secl.server.audit.integrity import examine
 from secl.server.audit.retention import Retention
@@ -85,7 +84,6 @@ def test_a_read_only_disk_is_refused_in_a_sentence(disk: Path) -> None:
     for attempt in (
         lambda: ServerStore(folder),
         lambda: ServerStore(folder, writable=True),
-        lambda: control.prune_now(folder, Retention(records=5)),
         lambda: backup(folder, disk / "copy"),
     ):
         with pytest.raises((StorageError, RunError), match=r"read-?only|unable to open") as refused:

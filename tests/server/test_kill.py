@@ -146,7 +146,7 @@ def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Pa
     state, log = tmp_path / "state", tmp_path / "log"
     said, before = Said(), 0
     for _ in range(KILLS):
-        server = Server(state, model, log, LEARNING, "--learning-share", "0.9")  # lessons under load, too
+        server = Server(state, model, log, LEARNING)
         clients = [threading.Thread(target=load, args=(server, i, said)) for i in range(CLIENTS)]
         for client in clients:
             client.start()

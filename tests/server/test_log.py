@@ -11,11 +11,11 @@ from fastapi.testclient import TestClient
 from secl.errors import StorageError
 from secl.gates import Never
 from secl.records import Decision
-from secl.server.audit.control import what_follows
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.rendering import headline
 from secl.server.http.dashboard.view import view
+from secl.server.http.routes_admin import what_follows
 from secl.server.online.trust_monitor import TrustMonitor
 from secl.testing import toy_stream
 from tests.reports.conftest import MakeRecord

@@ -1,4 +1,4 @@
-"""Pruning: what goes and what stays, disk space, clocks that jump, and what a pruned folder still proves and says."""
+"""Pruning: what goes and what stays, disk space, and what a pruned folder still proves and says."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from fastapi.testclient import TestClient
 from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server.audit import checkpoint, control, retention
-from secl.server.audit.clock import DAY, LONGEST_STOP, FolderClock, Tick, latest_tick, save_clock
+from secl.server.audit import checkpoint, retention
 from secl.server.audit.console import history_page
 from secl.server.audit.history import history
 from secl.server.audit.integrity import examine
 from secl.server.audit.replay import verify
-from secl.server.audit.retention import Retention, prune
+from secl.server.audit.retention import DAY, Retention, prune
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
 from secl.server.http.health import problems
-from secl.server.online.pruner import Pruner
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import MakePosterior, MakeService
@@ -100,11 +98,12 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterio
     for question in toy_stream(2):
         service.ask(question, 10)
     folder = close(service)
-    with ServerStore(folder, writable=True):
-        pass
+    with ServerStore(folder, writable=True) as state:
+        state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = (folder / FILE).stat().st_size
     assert secret.encode() in (folder / FILE).read_bytes()
-    assert control.prune_now(folder, Retention(records=2)).records == 40
+    with ServerStore(folder, writable=True) as state:
+        assert prune(state, Retention(records=2), rest=0.0, forget=True).records == 40
     assert secret.encode() not in (folder / FILE).read_bytes()
     assert (folder / FILE).stat().st_size < size / 2
     db = sqlite3.connect(folder / FILE)
@@ -135,10 +134,9 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService) -
     ask_all(service, 1, 12)
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examine(service.state) == (2, [])
-    folder = close(service)
-    control.roll_back(folder, 10)
-    control.prune_now(folder, Retention(records=1, versions=1))
-    assert make_service(folder).learner.model.version == 10
+    service.learner.rollback(10)
+    prune(service.state, Retention(records=1, versions=1), rest=0.0)
+    assert make_service(close(service)).learner.model.version == 10
 
 
 def test_a_record_whose_lesson_waits_stays_and_so_do_all_behind_it(make_service: MakeService) -> None:
@@ -219,78 +217,16 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
         assert [record.position for record in store.records()] == [15, 16, 17, 18, 19]
 
 
-class Clocks:
-    """A system clock that can be set, and a steady one."""
-
-    def __init__(self) -> None:
-        self.system, self.steady = 1_700_000_000.0, 5.0
-
-    def pass_(self, seconds: float) -> None:
-        self.system += seconds
-        self.steady += seconds
-
-    def opened(self, latest: Tick | None) -> FolderClock:
-        return FolderClock(latest, lambda: self.system, lambda: self.steady)
-
-
-@pytest.mark.parametrize("jump", [-(10**9), -3600.0, 3600.0, 10.0**9])
-def test_a_clock_that_is_set_while_a_server_runs_ages_nothing(jump: float) -> None:
-    clocks = Clocks()
-    clock = clocks.opened(None)
-    clocks.pass_(10.0)
-    clocks.system += jump
-    clocks.pass_(10.0)
-    assert clock.now.clock == pytest.approx(20.0)
-
-
-@pytest.mark.parametrize(
-    ("stopped", "aged"), [(60.0, 60.0), (-(10.0**9), 0.0), (10.0**9, LONGEST_STOP), (3 * DAY, LONGEST_STOP)]
-)
-def test_a_stop_counts_for_at_most_a_day_and_never_back(stopped: float, aged: float) -> None:
-    clocks = Clocks()
-    clock = clocks.opened(Tick(1000.0, clocks.system))
-    clocks.pass_(5.0)
-    latest = clock.now
-    clocks.system += stopped
-    clocks.steady = 77.0  # another process, another start of the machine
-    assert clocks.opened(latest).now.clock == pytest.approx(1005.0 + aged)
-
-
-@pytest.fixture
-def aged(make_posterior: MakePosterior) -> tuple[Service, Clocks]:
-    """A server that answered a question a day for twenty days."""
-    service, clocks = make_posterior(gate="never"), Clocks()
-    service.state.clock = clocks.opened(None)
-    for question in toy_stream(20):
-        service.ask(question, 10)
-        clocks.pass_(DAY)
-    return service, clocks
-
-
-def test_records_older_than_so_many_days_are_pruned(aged: tuple[Service, Clocks]) -> None:
-    service, clocks = aged
+def test_records_older_than_so_many_days_are_pruned(make_posterior: MakePosterior) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 20)
+    with service.state.db as db:  # a question a day
+        db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
     assert prune(service.state, Retention(days=30), rest=0.0).records == 0
     assert prune(service.state, Retention(days=12), rest=0.0).first == 9  # answered 11 days ago
-    clocks.pass_(100 * DAY)
+    with service.state.db as db:
+        db.execute("UPDATE served SET time = time - ?", (100 * DAY,))
     assert prune(service.state, Retention(days=12), rest=0.0).first == 19  # the latest always stays
-
-
-def test_a_clock_that_jumps_prunes_nothing_that_is_young(aged: tuple[Service, Clocks]) -> None:
-    service, clocks = aged
-    for jump in (10.0**9, -2 * 10.0**9):
-        clocks.system += jump
-        assert prune(service.state, Retention(days=30), rest=0.0).records == 0
-
-
-def test_records_grow_old_also_while_nobody_asks_and_the_server_is_restarted(aged: tuple[Service, Clocks]) -> None:
-    service, clocks = aged
-    pruner = Pruner(service.state, Retention(days=25))
-    for _ in range(40):  # every day it looks once, and is started again
-        clocks.pass_(0.9 * DAY)
-        pruner.look()
-        save_clock(service.state)
-        service.state.clock = clocks.opened(latest_tick(service.state))
-    assert service.state.first == 19
 
 
 def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -146,21 +144,6 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
         search(service.state, Filter(query="secret"))
     service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
-
-
-def test_a_folder_of_an_earlier_version_is_indexed_when_it_is_opened(make_service: MakeService, tmp_path: Path) -> None:
-    service = rated(make_service(), 30)
-    expected = {wanted: search(service.state, wanted) for wanted in WANTED}
-    rows = list(service.state.read("SELECT * FROM answers"))
-    service.stop()
-    service.state.close()
-    with closing(sqlite3.connect(service.state.folder / FILE)) as db, db:
-        for trigger in ("lesson_held", "answer_labelled", "record_deleted"):
-            db.execute(f"DROP TRIGGER {trigger}")
-        db.executescript("DROP TABLE words; DROP TABLE answers;")
-    with ServerStore(service.state.folder, writable=True) as state:
-        assert list(state.read("SELECT * FROM answers")) == rows
-        assert {wanted: search(state, wanted) for wanted in WANTED} == expected
 
 
 def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:

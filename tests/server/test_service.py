@@ -19,6 +19,8 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
+from secl.server.online import guardrails
+from secl.server.online import service as service_module
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
@@ -251,8 +253,11 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
         service.learner.rollback(999)
 
 
-def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(make_service: MakeService) -> None:
-    service = make_service(gate=Always(), limits=Limits(share=0.0))
+def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "SHARE", 0.0)
+    service = make_service(gate=Always())
     said = service.ask(toy_stream(1)[0], 60)
     settled(service)
     with service.scheduler.answering():  # the next lesson stops at its first layer
@@ -296,8 +301,11 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService) -> No
     assert service.ask(toy_stream(1)[0], 60).record.reply.version == 0
 
 
-@pytest.mark.parametrize("bounds", [Bounds(drift=0.05), Bounds(drift=10, shift=0.02, window=3)])
-def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service: MakeService, bounds: Bounds) -> None:
+@pytest.mark.parametrize("bounds", [Bounds(drift=0.05), Bounds(drift=10, shift=0.02)])
+def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
+    make_service: MakeService, bounds: Bounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guardrails, "WINDOW", 3)
     service = make_service(gate=Always(), bounds=bounds)
     for question in toy_stream(40):
         service.ask(question, 60)
@@ -307,9 +315,10 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(make_service:
     assert service.ask(toy_stream(1)[0], 60).record.outcome == "idle"
 
 
-def test_a_backlog_drops_its_oldest_lessons(make_service: MakeService) -> None:
+def test_a_backlog_drops_its_oldest_lessons(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "BACKLOG", 5)
     twin = Slow()
-    service = make_service(gate=Always(), twin=twin, limits=Limits(backlog=5))
+    service = make_service(gate=Always(), twin=twin)
     for question in toy_stream(20):
         service.ask(question, 60)
     twin.go.set()

@@ -12,8 +12,7 @@ import pytest
 
 from secl.errors import RunError
 from secl.runs.store import Store
-from secl.server.audit import control, permissions
-from secl.server.audit.history import version_now
+from secl.server.audit import permissions
 from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.testing import toy_stream
@@ -117,30 +116,3 @@ def test_no_batch_reads_the_manifest(make_service: MakeService) -> None:
     service.state.db.set_trace_callback(None)
     assert any("INSERT INTO records" in statement for statement in statements)
     assert not [statement for statement in statements if "manifest" in statement]
-
-
-def test_a_rollback_of_a_stopped_server_is_carried_out_once_when_the_next_one_starts(make_service: MakeService) -> None:
-    service = make_service()
-    for question in toy_stream(6):
-        service.ask(question, 10)
-        settled(service)
-    service.stop()
-    service.state.close()
-    folder = service.state.folder
-    for version in (2, 4):  # the later order counts
-        assert control.roll_back(folder, version)[0] == 0
-    with ServerStore(folder) as state:
-        assert state.scheduled_rollback == version_now(state) == 4
-
-    again = make_service(folder)
-    assert again.state.scheduled_rollback is None
-    assert again.learner.model.version == 4
-    assert again.ask(toy_stream(7)[6], 10).record.reply.version == 4
-    settled(again)
-    assert again.learner.model.version == 7  # numbers that were given are not given again
-    again.stop()
-    again.state.close()
-
-    last = make_service(folder)
-    assert last.learner.model.version == 7
-    assert [event.kind for event in last.state.events()] == ["rollback", "rollback"]

@@ -12,6 +12,7 @@ from secl.errors import BusyError, ClosingError
 from secl.gates import Always
 from secl.question import Question
 from secl.server.online import scheduler
+from secl.server.online import service as service_module
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
@@ -108,9 +109,12 @@ def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeS
     assert len(service.state) == 0
 
 
-def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(make_service: MakeService) -> None:
+def test_too_many_texts_are_refused_and_a_stop_finishes_those_that_were_begun(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "TEXTS", 1)
     model = Paced()
-    service = make_service(model=model, limits=Limits(texts=1, queue=1))
+    service = make_service(model=model, limits=Limits(queue=1))
     begun = [service.write(WHY, Writing(), lambda _: None) for _ in range(2)]
     with pytest.raises(BusyError, match="2 texts are being written already"):
         service.write(WHY, Writing(), lambda _: None)

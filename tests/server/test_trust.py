@@ -12,7 +12,7 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
-from secl.server.online.guardrails import Bounds
+from secl.server.online import service as service_module
 from secl.server.online.service import Service
 from secl.server.online.trust_monitor import LABELS, TrustMonitor
 from secl.testing import toy_stream
@@ -116,8 +116,11 @@ def test_a_restarted_server_knows_what_it_knew(make_service: MakeService) -> Non
     assert again.trust.verdict == before
 
 
-def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_service: MakeService) -> None:
-    service = make_service(gate=Never(), bounds=Bounds(drift=10, window=10))
+def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "WINDOW", 10)
+    service = make_service(gate=Never())
     asked(service, 25)
     assert service.trust.verdict.questions == 10
     monitor = TrustMonitor(10)

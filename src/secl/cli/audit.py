@@ -1,4 +1,4 @@
-"""Commands about a server's state: history, show, verify, rollback, pause and resume."""
+"""Commands about a server's state, history, show and verify, and about its learning, rollback, pause and resume."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from secl.cli.app import AsJson, app, console, print_json
 from secl.errors import ParameterError
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
-StoppedState = Annotated[Path | None, Parameter(help="The state folder of a server that is not running.")]
-Server = Annotated[
-    str | None, Parameter(help="A running server in place of --state, for example http://127.0.0.1:8080.")
-]
+Server = Annotated[str, Parameter(help="The running server, for example http://127.0.0.1:8080.")]
 KeyFile = Annotated[Path | None, Parameter(help="File with the key of an administrator, for --server.")]
 
 DIFFERS = 1
@@ -91,51 +88,40 @@ def verify(
 
 
 @app.command
-def rollback(version: int, /, *, state: StoppedState = None, server: Server = None, key_file: KeyFile = None) -> None:
-    """Go back to a kept adapter version; lessons that wait are dropped.
+def rollback(version: int, /, *, server: Server, key_file: KeyFile = None) -> None:
+    """Have a running server go back to a kept adapter version; lessons that wait are dropped.
 
     Args:
         version: A kept version; 0 is the untouched model.
     """
-    from secl.server.audit import client, control
+    from secl.server.audit import client
 
-    if to_server(state, server, key_file):
-        reply = client.send_command(str(server), "rollback", {"version": version}, key_file)
-        dropped, follows = reply.get("dropped", 0), reply.get("follows", "")
-    else:
-        dropped, follows = control.roll_back(state or Path(), version)
-    console().print(f"back to version {version}; {_dropped(dropped)} {follows}", soft_wrap=True)
+    reply = client.send_command(server, "rollback", {"version": version}, key_file)
+    console().print(
+        f"back to version {version}; {_dropped(reply.get('dropped', 0))} {reply.get('follows', '')}", soft_wrap=True
+    )
 
 
 @app.command
-def pause(
-    reason: str = "by hand", /, *, state: StoppedState = None, server: Server = None, key_file: KeyFile = None
-) -> None:
-    """Learn no more until a resume; answers go on, and lessons that wait are dropped.
+def pause(reason: str = "by hand", /, *, server: Server, key_file: KeyFile = None) -> None:
+    """Have a running server learn no more until a resume; answers go on, and lessons that wait are dropped.
 
     Args:
         reason: Why, for the history.
     """
-    from secl.server.audit import client, control
+    from secl.server.audit import client
 
-    if to_server(state, server, key_file):
-        dropped = client.send_command(str(server), "pause", {"reason": reason}, key_file).get("dropped", 0)
-    else:
-        dropped = control.pause(state or Path(), reason)
+    dropped = client.send_command(server, "pause", {"reason": reason}, key_file).get("dropped", 0)
     console().print(f"learning is paused; {_dropped(dropped)}")
 
 
 @app.command
-def resume(*, state: StoppedState = None, server: Server = None, key_file: KeyFile = None) -> None:
-    """Learn again."""
-    from secl.server.audit import client, control
+def resume(*, server: Server, key_file: KeyFile = None) -> None:
+    """Have a running server learn again."""
+    from secl.server.audit import client
 
-    if to_server(state, server, key_file):
-        client.send_command(str(server), "resume", {}, key_file)
-        console().print("learning goes on.")
-        return
-    paused = control.resume(state or Path())
-    console().print("learning goes on." if paused else "learning was not paused.")
+    client.send_command(server, "resume", {}, key_file)
+    console().print("learning goes on.")
 
 
 def _dropped(lessons: int) -> str:
@@ -143,15 +129,6 @@ def _dropped(lessons: int) -> str:
     from secl.reports.formatting import counted
 
     return f"{counted(lessons, 'lesson')} that waited {'is' if lessons == 1 else 'are'} dropped."
-
-
-def to_server(state: Path | None, server: str | None, key_file: Path | None) -> bool:
-    """Whether a running server is meant, and not the folder of a stopped one."""
-    if (state is None) == (server is None):
-        raise ParameterError("name the folder of a stopped server with --state, or a running one with --server.")
-    if server is None and key_file is not None:
-        raise ParameterError("--key-file is for a running server; name it with --server.")
-    return server is not None
 
 
 def _print(what: Any) -> None:

@@ -8,43 +8,38 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import app, console
-from secl.cli.audit import KeyFile, Server, StateFolder, StoppedState, to_server
+from secl.cli.audit import KeyFile, Server, StateFolder
 from secl.errors import ParameterError
 
 
 @app.command
 def prune(
     *,
-    state: StoppedState = None,
-    server: Server = None,
+    server: Server,
     key_file: KeyFile = None,
     keep_records: str | None = None,
     keep_versions: int | None = None,
 ) -> None:
-    """Prune a server's old records and adapter versions; secl serve does the same by itself with these flags.
+    """Have a running server prune old records and adapter versions; secl serve does so by itself with these flags.
 
     Args:
         keep_records: How many of the latest records are kept (100000), or of how many days (30d).
         keep_versions: How many of the newest adapter versions are kept, beside those that answered a kept record.
     """
     from secl.reports.formatting import counted
-    from secl.server.audit import client, control
+    from secl.server.audit import client
     from secl.server.audit.entries import record_id
     from secl.server.audit.retention import Pruned, Retention
 
     policy = Retention.of(keep_records, keep_versions)
     if not policy:
         raise ParameterError("nothing would be pruned; say what is kept with --keep-records or --keep-versions.")
-    if to_server(state, server, key_file):
-        body = {"keep_records": keep_records, "keep_versions": keep_versions}
-        records = versions = 0
-        pruned = Pruned(0, 0, 0, done=False)
-        while not pruned.done:
-            pruned = Pruned(**client.send_command(str(server), "prune", body, key_file))
-            records, versions = records + pruned.records, versions + pruned.versions
-    else:
-        pruned = control.prune_now(state or Path(), policy)
-        records, versions = pruned.records, pruned.versions
+    body = {"keep_records": keep_records, "keep_versions": keep_versions}
+    records = versions = 0
+    pruned = Pruned(0, 0, 0, done=False)
+    while not pruned.done:
+        pruned = Pruned(**client.send_command(server, "prune", body, key_file))
+        records, versions = records + pruned.records, versions + pruned.versions
     console().print(
         f"pruned {counted(records, 'record')} and {counted(versions, 'adapter version')}; the records from "
         f"{record_id(pruned.first)} on are kept.",

@@ -18,7 +18,6 @@ from secl.gates import Always
 from secl.question import Question
 from secl.server.online.factory import open_service, open_state, serving_settings
 from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
 from secl.server.online.service import Service
 from secl.settings import LoopSettings
 from tests.backends.vllm.conftest import Fakes, MakeLearner
@@ -37,8 +36,8 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         state = open_state(tmp_path / "state", manifest)
         rule = LoopSettings(bin_gate=None)
         calibrator = Calibrator(model, gate=Always(), loop=rule)
-        limits, bounds = Limits(share=0.9), Bounds(drift=100, shift=1.0)
-        made.append(Service(calibrator, Calibrator(twin, loop=rule), state, limits, bounds))
+        bounds = Bounds(drift=100, shift=1.0)
+        made.append(Service(calibrator, Calibrator(twin, loop=rule), state, bounds=bounds))
         made[-1].start()
         return made[-1]
 

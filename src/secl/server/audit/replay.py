@@ -21,7 +21,6 @@ from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
-from secl.server.audit.control import load_kept
 from secl.server.audit.entries import Served
 from secl.server.audit.integrity import Finding, examine
 from secl.server.audit.store import ServerStore
@@ -78,6 +77,19 @@ class Rederived:
     match: Match
     difference: float | None
     detail: str = ""
+
+
+def load_kept(state: ServerStore, model: Model, version: int) -> None:
+    """Bring a model to a kept version, 0 for the untouched one, with an empty optimizer.
+
+    Raises:
+        RunError: that version was not kept.
+        ModelError: its weights are damaged, or fit another model.
+    """
+    if version:
+        model.load_version(state.weights(version), version)
+    else:
+        model.reset()
 
 
 def rounding(dtype: str | None) -> float:

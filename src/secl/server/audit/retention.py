@@ -20,11 +20,12 @@ from secl.errors import ParameterError
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.audit import checkpoint
-from secl.server.audit.clock import DAY
 from secl.server.audit.history import version_now
 from secl.server.audit.index import has_words
 from secl.server.audit.store import HINT, ServerStore
 from secl.validation import check_whole
+
+DAY = 86400.0
 
 STEP = 100
 """Most records that one step prunes."""
@@ -45,7 +46,7 @@ class Retention:
 
     Attributes:
         records: how many of the latest.
-        days: those that are at most so old, by the folder's own clock.
+        days: those that are at most so old, by the system's clock.
         versions: how many of the newest adapter versions, beside those that kept records need.
     """
 
@@ -97,7 +98,12 @@ class Pruned:
 
 
 def prune(
-    state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False, rest: float = REST
+    state: ServerStore,
+    policy: Retention,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    rest: float = REST,
+    forget: bool = False,
 ) -> Pruned:
     """Prune what need not be kept, step by step.
 
@@ -106,32 +112,43 @@ def prune(
         policy: what is kept.
         until: asked before every step whether to stop.
         rest: pause after a step, as a multiple of the time it took.
+        forget: write the index of words anew, too, which takes long where there are many: until then it may still
+            hold words of pruned records.
 
     Raises:
         RunError: the file is damaged.
         StorageError: the disk refuses; the steps before are done.
     """
     records = versions = 0
-    done = False
+    done = began_words = False
     while not done and not until():
         began = time.monotonic()
         pruned = _prune_records(state, policy)
         dropped = 0 if pruned else _prune_version(state, policy)
+        merged = forget and not (pruned or dropped) and _merge_words(state, anew=bool(records) and not began_words)
+        began_words = began_words or merged
         returned = _give_back(state)
-        records, versions, done = records + pruned, versions + dropped, not (pruned or dropped or returned)
+        records, versions, done = records + pruned, versions + dropped, not (pruned or dropped or merged or returned)
         time.sleep(rest * (time.monotonic() - began))
     return Pruned(records, versions, state.first, done)
 
 
-def forget_words(state: ServerStore) -> None:
-    """Write the index of words anew, without those of pruned records; it takes long where there are many.
+def _merge_words(state: ServerStore, *, anew: bool) -> bool:
+    """Write a part of the index of words anew, without those of pruned records.
 
-    Raises:
-        StorageError: the disk refuses.
+    Args:
+        state: open for writing.
+        anew: begin with all of it; else go on where the last step ended.
+
+    Returns:
+        whether anything was left to do.
     """
     with state.lock, storage_errors(state.folder, HINT), state.db:
-        if has_words(state.db):
-            state.db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        if not has_words(state.db):
+            return False
+        before = state.db.total_changes
+        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED if anew else MERGED,))
+        return state.db.total_changes - before > 1  # the command itself counts as one
 
 
 def _prune_records(state: ServerStore, policy: Retention) -> int:
@@ -160,10 +177,10 @@ def _first_kept(state: ServerStore, policy: Retention) -> int:
     if policy.records is not None:
         keep = max(keep, end - policy.records)
     if policy.days is not None:
-        oldest = "SELECT position, clock FROM served ORDER BY position LIMIT ?"
-        limit = state.clock.now.clock - policy.days * DAY
+        oldest = "SELECT position, time FROM served ORDER BY position LIMIT ?"
+        limit = time.time() - policy.days * DAY
         with state.lock:
-            young = [position for position, clock in state.read(oldest, STEP) if clock > limit]
+            young = [position for position, moment in state.read(oldest, STEP) if moment > limit]
         keep = max(keep, min(young, default=first + STEP))
     with state.lock:
         (waiting,) = next(state.read("SELECT min(position) FROM records WHERE outcome = 'waiting'"))
@@ -182,7 +199,7 @@ def _prune_updates(db: sqlite3.Connection, first: int) -> None:
 
 _UNNEEDED = """
     SELECT version FROM versions v WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.version = v.version)
-    AND version NOT IN (SELECT version FROM versions ORDER BY version DESC LIMIT ?) AND version NOT IN (?, ?)
+    AND version NOT IN (SELECT version FROM versions ORDER BY version DESC LIMIT ?) AND version != ?
     ORDER BY version LIMIT 1"""
 
 
@@ -192,8 +209,7 @@ def _prune_version(state: ServerStore, policy: Retention) -> int:
         return 0
     db = state.db
     with state.lock, storage_errors(state.folder, HINT), db:
-        scheduled = -1 if state.scheduled_rollback is None else state.scheduled_rollback
-        found = db.execute(_UNNEEDED, (policy.versions, version_now(state), scheduled)).fetchone()
+        found = db.execute(_UNNEEDED, (policy.versions, version_now(state))).fetchone()
         if found is None:
             return 0
         db.execute("DELETE FROM versions WHERE version = ?", found)

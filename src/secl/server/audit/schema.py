@@ -8,15 +8,14 @@ from __future__ import annotations
 
 SERVED = """
 CREATE TABLE served (
-    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL,
-    clock REAL NOT NULL DEFAULT 0);
+    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
 CREATE INDEX lessons ON records (outcome);
 """
 """When each question was answered, and with how many others; what happened to learning.
 
-`time` is in seconds since 1970, `clock` in seconds of the folder's own clock (`secl.server.audit.clock`).
+`time` is in seconds since 1970.
 """
 
 POSTERIORS = """

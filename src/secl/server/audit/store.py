@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +34,6 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.audit import checkpoint
-from secl.server.audit.clock import FolderClock, latest_tick
 from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.index import add_to_index, index_tables
 from secl.server.audit.permissions import make_folder, make_private
@@ -52,9 +50,6 @@ AT_START = "start again, or name another folder with --state"
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
-
-ROLLBACK = "rollback"
-"""Key in the manifest of a rollback that the next server carries out."""
 
 _EVENTS = "SELECT time, kind, position, version, detail FROM events"
 _UNLIMITED = -1
@@ -78,7 +73,6 @@ class ServerStore(Store):
         try:
             if writable:
                 make_private(folder)
-            self.clock = FolderClock(latest_tick(self))
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self.db.execute("PRAGMA synchronous = FULL")
@@ -134,11 +128,10 @@ class ServerStore(Store):
         """
         first, count = records[0].position, len(records)
         with self.lock, storage_errors(self.folder, HINT), self.db:
-            clock = self.clock.now.clock
             for record in records:
                 self._add(redacted(record, self.keep_text), seconds / count)
                 add_to_index(self, record)
-                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, clock))
+                self.db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, count))
                 if (row := posterior_row(record)) is not None:
                     self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?)", row)
             if kept is not None and not self.keeps(kept.number):
@@ -190,47 +183,12 @@ class ServerStore(Store):
         """
         with self.lock, storage_errors(self.folder, HINT), self.db:
             latest = len(self) - 1
-            self._add_event(kind, version, detail, latest)
+            self.db.execute(
+                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
+                (time.time(), kind, latest if latest >= 0 else None, version, detail),
+            )
             if snapshot is not None:
                 self._learned(max(0, latest), snapshot)
-
-    def _add_event(self, kind: EventKind, version: int, detail: str, latest: int) -> None:
-        self.db.execute(
-            "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
-            (time.time(), kind, latest if latest >= 0 else None, version, detail),
-        )
-
-    def schedule_rollback(self, version: int) -> None:
-        """Write a rollback that the next server carries out when it starts.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        with self.lock, storage_errors(self.folder, HINT), self.db:
-            self._add_event("rollback", version, f"back to version {version}", len(self) - 1)
-            self.db.execute("INSERT OR REPLACE INTO manifest VALUES (?, ?)", (ROLLBACK, json.dumps(version)))
-
-    @property
-    def scheduled_rollback(self) -> int | None:
-        """The version to go back to before anything else; None if there is nothing to do."""
-        version: int | None = self.manifest.get(ROLLBACK)
-        return version
-
-    def complete_rollback(self, snapshot: bytes) -> None:
-        """Write the learner's state after a scheduled rollback.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
-        with self.lock, storage_errors(self.folder, HINT), self.db:
-            self._learned(max(0, len(self) - 1), snapshot)
-            self.db.execute("DELETE FROM manifest WHERE key = ?", (ROLLBACK,))
-
-    def drop_waiting(self) -> None:
-        """Give up all lessons that have not been held."""
-        with self.lock:
-            for record in self.waiting():
-                self.add_lesson(replace(record, outcome="dropped"))
 
     def add_feedback(self, position: int, correct: bool | None, chance: float | None = None) -> Label:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from secl.errors import RequestError
 from secl.question import Form, Question, Role, Turn
 from secl.server.http.schemas import Message
+from secl.server.http.settings import MAX_PROMPT_CHARS
 
 ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """The roles of messages, and what they are to a chat template."""
@@ -87,16 +88,13 @@ def asked_in(messages: Sequence[Message]) -> Asked:
     return Asked(last.text, system=system, history=tuple(history))
 
 
-def make_question(
-    asked: Asked, options: Sequence[str], form: Form, max_chars: int, domain: str = "default"
-) -> Question:
+def make_question(asked: Asked, options: Sequence[str], form: Form, domain: str = "default") -> Question:
     """The question to ask.
 
     Args:
         asked: its texts.
         options: of it.
         form: of the answer.
-        max_chars: largest length of a prompt.
         domain: of the question.
 
     Raises:
@@ -105,8 +103,10 @@ def make_question(
     """
     said = [turn.text for turn in asked.history]
     length = sum(map(len, (asked.text, asked.context, asked.system, *said, *options)))
-    if length > max_chars:
-        message = f"the prompt has {length} characters, more than the {max_chars} that this server reads; shorten it."
+    if length > MAX_PROMPT_CHARS:
+        message = (
+            f"the prompt has {length} characters, more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
+        )
         raise RequestError(413, message, "context_length_exceeded")
     return Question(
         asked.text,

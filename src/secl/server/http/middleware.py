@@ -25,7 +25,7 @@ from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role
 from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
-from secl.server.http.settings import HttpSettings
+from secl.server.http.settings import MAX_CONCURRENT, HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -207,7 +207,7 @@ class BodyLimit:
         self._requests += 1
         try:
             if scope["method"] not in SAFE_METHODS:
-                if self._requests > self.settings.max_concurrent:
+                if self._requests > MAX_CONCURRENT:
                     raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=RETRY_SOON)
                 receive = replay(await self._read(Headers(scope=scope), receive), receive)
             await self.app(scope, receive, send)

@@ -11,7 +11,7 @@ from secl.errors import RequestError
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
 from secl.server.http.schemas import Domain, Message, Refusal, Text, Texts
-from secl.server.http.settings import HttpSettings
+from secl.server.http.settings import MAX_CHOICES, HttpSettings
 from secl.writing import MAX_TOP, Writing
 
 MAX_STOPS = 4
@@ -168,7 +168,7 @@ class ChatRequest(BaseModel):
             ),
         }
 
-    def check(self, settings: HttpSettings) -> list[str]:
+    def check(self) -> list[str]:
         """Refuse what is not supported, rather than leave it out in silence.
 
         Returns:
@@ -180,8 +180,8 @@ class ChatRequest(BaseModel):
         for field, (asked, message) in self.unsupported.items():
             if asked:
                 raise RequestError(400, message, "unsupported_value", field)
-        if (self.n or 1) > settings.max_choices:
-            message = f"n is {self.n}; this server writes at most {settings.max_choices} texts for a request."
+        if (self.n or 1) > MAX_CHOICES:
+            message = f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
             raise RequestError(400, message, "unsupported_value", "n")
         given = {name: value for name, value in (self.model_extra or {}).items() if value is not None}
         for name in given:

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import RequestError, RunError
-from secl.server.audit.control import what_follows
+from secl.records import Decision
 from secl.server.audit.history import RECENT, bursts
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.retention import Retention
@@ -24,6 +24,21 @@ Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.
 
 PRUNING = 10.0
 """Seconds that one request for pruning takes at most."""
+
+
+def what_follows(decision: Decision | None, paused: str | None) -> str:
+    """When a server that was rolled back learns again, in one sentence.
+
+    Args:
+        decision: of the gate on the latest answer; None before the first.
+        paused: why learning is paused; None if it is not.
+    """
+    if paused is not None:
+        return "Learning is paused; nothing is learned until it is resumed."
+    if decision is not None and decision.in_burst and decision.remaining:
+        coming = "question" if decision.remaining == 1 else f"{decision.remaining} questions"
+        return f"The burst goes on: it learns again from the next {coming}."
+    return "It learns again when the gate sees the next shift; until then this version answers."
 
 
 def require_admin(request: Request) -> None:

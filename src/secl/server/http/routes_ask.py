@@ -32,7 +32,7 @@ def ask_router(service: Service, settings: HttpSettings, metrics: Metrics) -> AP
             tuple(turns_of(body.history, "history")),
         )
         form = body.form or ("choice" if body.options else "short")
-        question = make_question(asked, body.options, form, settings.max_prompt_chars, body.domain)
+        question = make_question(asked, body.options, form, body.domain)
         if question.free:
             writing = Writing(max_tokens=settings.max_tokens, or_fewer=True)
             (answer,) = await whole(Texts(service, question, writing, settings.timeout), request)

@@ -126,7 +126,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
     async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
         """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it."""
         check_model(body.model, name)
-        warnings = body.check(settings) + [
+        warnings = body.check() + [
             f"messages.{number}.{field} was accepted and has no effect."
             for number, message in enumerate(body.messages)
             for field, value in (message.model_extra or {}).items()
@@ -134,9 +134,7 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
         ]
         wishes = body.wishes
         wanted = Wanted(
-            question=make_question(
-                asked_in(body.messages), wishes.options, body.form, settings.max_prompt_chars, wishes.domain
-            ),
+            question=make_question(asked_in(body.messages), wishes.options, body.form, wishes.domain),
             writing=body.writing(settings) if body.form == "text" else None,
             shape=Shape(name, warnings, logprobs=bool(body.logprobs)),
             refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),

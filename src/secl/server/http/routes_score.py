@@ -19,7 +19,7 @@ from secl.server.http.conversation import asked_in, make_question
 from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, check_model, public_name
 from secl.server.http.schemas import Domain, Message, Text, Texts
-from secl.server.http.settings import HttpSettings
+from secl.server.http.settings import MAX_PROMPT_CHARS, HttpSettings
 from secl.server.http.waiting import wait_for_answer
 from secl.server.online.requests import Answer
 from secl.server.online.service import Service
@@ -70,7 +70,7 @@ def score_router(service: Service, settings: HttpSettings, metrics: Metrics) -> 
         """Rate an answer that somebody else gave; nothing is learned from it."""
         if body.model is not None:
             check_model(body.model, name)
-        result = await wait_for_answer(service, _given(body, settings.max_prompt_chars), request, settings.timeout)
+        result = await wait_for_answer(service, _given(body), request, settings.timeout)
         metrics.observe_answer(result)
         reply = score_reply(result)
         response.headers.update(accepted_header(reply.secl))
@@ -79,7 +79,7 @@ def score_router(service: Service, settings: HttpSettings, metrics: Metrics) -> 
     return router
 
 
-def _given(body: ScoreRequest, max_chars: int) -> GivenAnswer:
+def _given(body: ScoreRequest) -> GivenAnswer:
     """The answer to rate, with its question.
 
     Raises:
@@ -89,10 +89,10 @@ def _given(body: ScoreRequest, max_chars: int) -> GivenAnswer:
     messages, answer = body.messages, body.answer
     if answer is None:
         messages, answer = messages[:-1], _last_answer(messages)
-    _check_length([answer, *body.rivals], max_chars)
+    _check_length([answer, *body.rivals])
     form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
     form = body.form or ("choice" if body.options else form)
-    question = make_question(asked_in(messages), body.options, form, max_chars, body.domain)
+    question = make_question(asked_in(messages), body.options, form, body.domain)
     return GivenAnswer(question, answer, tuple(body.rivals))
 
 
@@ -105,12 +105,10 @@ def _last_answer(messages: Sequence[Message]) -> str:
     return "\n".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
-def _check_length(texts: Sequence[str], max_chars: int) -> None:
+def _check_length(texts: Sequence[str]) -> None:
     length = sum(map(len, texts))
-    if length > max_chars:
-        message = (
-            f"the answers have {length} characters, more than the {max_chars} that this server reads; shorten them."
-        )
+    if length > MAX_PROMPT_CHARS:
+        message = f"the answers have {length} characters, and this server reads at most {MAX_PROMPT_CHARS}; shorten."
         raise RequestError(413, message, "context_length_exceeded")
 
 

@@ -6,22 +6,26 @@ from pydantic import Field
 
 from secl.settings_base import Settings
 
+MAX_PROMPT_CHARS = 100_000
+"""Longest question with its context and options, in characters (413 beyond); models read less."""
+
+MAX_CHOICES = 16
+"""Most texts that one request may ask for (400 beyond)."""
+
+MAX_CONCURRENT = 1024
+"""Most requests at the same time (429 beyond), four times as many as may wait for an answer."""
+
 
 class HttpSettings(Settings):
     """What one HTTP request may ask for."""
 
     max_body_bytes: int = Field(default=2**20, ge=1, description="Largest request body, in bytes (413 beyond).")
-    max_prompt_chars: int = Field(
-        default=100_000, ge=1, description="Longest question with its context and options, in characters (413 beyond)."
-    )
     max_tokens: int = Field(
         default=1024,
         ge=1,
         le=2**31,
         description="Most tokens of a text whose request names no limit; fewer where the model can read no more.",
     )
-    max_choices: int = Field(default=16, ge=1, description="Most texts that one request may ask for (400 beyond).")
-    max_concurrent: int = Field(default=1024, ge=1, description="Most requests at the same time (429 beyond).")
     timeout: float = Field(
         default=300.0,
         gt=0,

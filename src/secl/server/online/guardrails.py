@@ -13,6 +13,9 @@ from pydantic import Field
 from secl.records import Record, Update
 from secl.settings_base import Settings
 
+WINDOW = 200
+"""Latest answers that the shift, and the verdict on the confidences, are about."""
+
 
 class Bounds(Settings):
     """How far learning may go before it is paused and somebody is told."""
@@ -21,10 +24,10 @@ class Bounds(Settings):
         0.1, gt=0, description="Largest norm of the adapter's change, over the norm of what it changes."
     )
     shift: Annotated[float, Parameter("--max-shift")] = Field(
-        0.4, gt=0, le=1, description="Largest mean difference of stated and frozen confidence, in either direction."
-    )
-    window: Annotated[int, Parameter("--shift-window")] = Field(
-        200, ge=1, description="Latest answers that --max-shift is about."
+        0.4,
+        gt=0,
+        le=1,
+        description="Largest mean difference of stated and frozen confidence over 200 answers, in either direction.",
     )
 
 
@@ -36,7 +39,7 @@ class ShiftMonitor:
     _shifts: deque[float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._shifts = deque(maxlen=self.bounds.window)
+        self._shifts = deque(maxlen=WINDOW)
 
     def add(self, record: Record) -> None:
         """Take an answer into account."""
@@ -51,7 +54,7 @@ class ShiftMonitor:
         """What is out of bounds, in one sentence; the shift is judged once the window is full."""
         if not drift <= self.bounds.drift:
             return f"the adapter has drifted by {drift:.3f} of its weights, more than {self.bounds.drift:g}"
-        full = len(self._shifts) == self.bounds.window
+        full = len(self._shifts) == self._shifts.maxlen
         if full and self.shift is not None and abs(self.shift) > self.bounds.shift:
             return (
                 f"stated confidence has moved by {self.shift:+.3f} from the frozen model's over the last "

@@ -12,7 +12,6 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
-from secl.server.audit.control import carry_out_rollback
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
@@ -65,7 +64,6 @@ class Learner:
 
     def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the lessons that were not held."""
-        carry_out_rollback(self.state, self.model)
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)

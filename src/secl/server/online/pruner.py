@@ -7,7 +7,6 @@ import threading
 import time
 
 from secl.errors import public_reason
-from secl.server.audit.clock import save_clock
 from secl.server.audit.retention import Pruned, Retention, prune
 from secl.server.audit.store import ServerStore
 
@@ -15,9 +14,6 @@ log = logging.getLogger("secl.server")
 
 INTERVAL = 60.0
 """Seconds between two looks."""
-
-SAVED = 3600.0
-"""Seconds between two times that the folder's clock is written, by which records grow old."""
 
 
 class Pruner:
@@ -36,7 +32,6 @@ class Pruner:
         self.last_error: str | None = None
         self._one_at_a_time = threading.Lock()
         self._stopping = threading.Event()
-        self._saved = 0.0
         self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
 
     def start(self) -> None:
@@ -59,15 +54,14 @@ class Pruner:
         """
         end = time.monotonic() + seconds
         with self._one_at_a_time:
-            return prune(self.state, policy, until=lambda: self._stopping.is_set() or time.monotonic() > end)
+            return prune(
+                self.state, policy, until=lambda: self._stopping.is_set() or time.monotonic() > end, forget=True
+            )
 
     def look(self) -> None:
         """Prune what need not be kept any more."""
         try:
             with self._one_at_a_time:
-                if self.policy.days is not None and time.monotonic() - self._saved > SAVED:
-                    save_clock(self.state)
-                    self._saved = time.monotonic()
                 pruned = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # of whatever kind: this thread goes on
             error = public_reason(problem, "it")

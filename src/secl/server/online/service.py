@@ -26,9 +26,9 @@ from secl.server.audit.checkpoint import resume
 from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import remark_on
-from secl.server.online.guardrails import Bounds, ShiftMonitor
+from secl.server.online.guardrails import WINDOW, Bounds, ShiftMonitor
 from secl.server.online.learner import Learner
-from secl.server.online.limits import Limits
+from secl.server.online.limits import BACKLOG, SHARE, TEXTS, Limits
 from secl.server.online.posterior_monitor import PosteriorMonitor
 from secl.server.online.pruner import Pruner
 from secl.server.online.request_queue import RequestQueue
@@ -74,24 +74,24 @@ class Service:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits = limits or Limits()
         self.monitor = ShiftMonitor(bounds or Bounds())
-        self.scheduler = Scheduler(self.limits.share)
+        self.scheduler = Scheduler(SHARE)
         self.started = time.time()
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
         stream = resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(stream, labels=calibrator.state.labels)
-        self.posteriors = PosteriorMonitor(self.monitor.bounds.window)
-        self.trust = TrustMonitor(self.monitor.bounds.window)
+        self.posteriors = PosteriorMonitor(WINDOW)
+        self.trust = TrustMonitor(WINDOW)
         self.hear_labels()
-        for served in state.latest(self.monitor.bounds.window):
+        for served in state.latest(WINDOW):
             self._count(served.record)
         self._next_snapshot: bytes | None = None
-        self.learner = Learner(trainer, state, self.monitor, self.scheduler, self.limits.backlog)
+        self.learner = Learner(trainer, state, self.monitor, self.scheduler, BACKLOG)
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
         self._closing = False
-        self.texts = TextWriters(self.model, self.scheduler, self.limits.texts, self.limits.queue)
+        self.texts = TextWriters(self.model, self.scheduler, TEXTS, self.limits.queue)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 import secl
-from benchmarks.posterior import as_frozen, with_orders
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelRule
@@ -173,16 +172,17 @@ def main() -> None:
     parser.add_argument("--domains", action="store_true", help="also each domain alone")
     arguments = parser.parse_args()
     with secl.Store(arguments.run) as store:
-        recorded = [as_frozen(record) for record in store.records() if record.evidence.candidates is not None]
-    kept = with_orders(recorded, 1)
+        kept = [record for record in store.records() if record.evidence.candidates is not None]
     posteriors = replayed(PosteriorRule(), kept)
     records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]
     sources: dict[str, Callable[[Record], float | None]] = {
         "stated": lambda record: record.reply.confidence,
         "posterior": lambda record: None if record.posterior is None else record.posterior.confidence,
+        "best answers": lambda record: None if record.posterior is None else record.label_free,
     }
+    best = [replace(record, answers_best=record.posterior is not None) for record in records]
     for name, confidence in sources.items():
-        answers = rated_answers(records, confidence)
+        answers = rated_answers(best if name == "best answers" else records, confidence)
         print_table(name, answers)
         domains = sorted({each.domain for each in answers}) if arguments.domains else []
         for domain in domains:

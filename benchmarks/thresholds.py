@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 import secl
-from benchmarks.posterior import as_frozen, with_orders
 from secl.evaluation.posterior import replayed
 from secl.grading import reported_correct
 from secl.labels import Label, LabelRule
@@ -190,7 +189,7 @@ def recorded(folder: Path) -> dict[str, tuple[Vector, Vector]]:
     with secl.Store(folder) as store:
         records = list(store.records())
     sources = {"reported": _graded(records)}
-    compared = with_orders([as_frozen(record) for record in records if record.evidence.candidates is not None], 1)
+    compared = [record for record in records if record.evidence.candidates is not None]
     if compared:
         posteriors = replayed(PosteriorRule(), compared)
         weighed = [

@@ -19,9 +19,13 @@ from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.settings import Dtype
 
 Mode = Literal["ask", "score"]
 """What a run does with its questions."""
+
+PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+"""PyTorch's names of precisions, and ours."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
@@ -107,6 +111,17 @@ class Manifest(BaseModel):
     def tau(self) -> float:
         """The temperature of normalised P(True): the model's own unless one was set."""
         return self.settings.tau(self.model_tau)
+
+    def to_load(self, settings: RunSettings | None = None) -> RunSettings:
+        """The settings (those of the run unless given) with the precision that the run began with.
+
+        Where it was left to the machine, another processor may prefer another one, which would be another model.
+        """
+        settings = settings or self.settings
+        begun = PRECISIONS.get(str(self.environment.get("dtype")))
+        if settings.model.dtype != "auto" or begun is None:
+            return settings
+        return settings.model_copy(update={"model": settings.model.model_copy(update={"dtype": begun})})
 
     @property
     def posterior_rule(self) -> PosteriorRule:

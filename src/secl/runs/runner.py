@@ -196,13 +196,13 @@ def resume(folder: str | Path, changes: Mapping[str, Any] | None = None, load: L
             raise RunError(
                 f"the questions have changed since {folder} was begun ({changed}); bring them back or start a new run."
             )
-        model = (load or load_model)(settings)
-        _check_same(manifest, model, folder)
+        model = (load or load_model)(manifest.to_load(settings))
+        notes = _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model)
         snapshot = store.snapshot()
         if snapshot is not None:
             model.restore(snapshot)
-        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions), (), stream.given)
+        run = Run(store, calibrator, model, questions, records, _revealed(settings, questions), notes, stream.given)
         log = store.label_log()
         calibrator.take_labels(log)
         if records and all(label.position != records[-1].position for label in log):
@@ -217,8 +217,8 @@ def _revealed(settings: RunSettings, questions: Sequence[Question]) -> frozenset
     return draw_positions(settings.label.labels, len(questions), settings.seed)
 
 
-def _check_same(manifest: Manifest, model: Model, folder: Path) -> None:
-    """Check that a model and where it computes are those that a run began with."""
+def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:
+    """Check that a model and the library are those that a run began with; a sentence if it computes elsewhere."""
     if model.fingerprint != manifest.model:
         prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
         raise RunError(
@@ -227,8 +227,14 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> None:
         )
     now, then = environment(model), manifest.environment
     differences = [f"{key}: {then.get(key)} there, {now[key]} here" for key in now if then.get(key) != now[key]]
-    if differences:
-        raise RunError(f"{folder} was begun in another environment ({'; '.join(differences)}); start a new run.")
+    if now.get("secl") != then.get("secl"):
+        raise RunError(f"{folder} was begun with another version of secl ({'; '.join(differences)}); start a new run.")
+    if not differences:
+        return ()
+    return (
+        f"{folder} was begun elsewhere ({'; '.join(differences)}), so the last digits of later records may differ from "
+        "those that it would have had there.",
+    )
 
 
 def _changed(store: Store, manifest: Manifest, questions: Sequence[Question]) -> str:

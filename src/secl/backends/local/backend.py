@@ -201,6 +201,7 @@ class LocalBackend:
             "dtype": str(self.model.dtype).removeprefix("torch."),
             **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
+            "processor": torch.backends.cpu.get_cpu_capability(),  # its vector instructions round in their own order
         }
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:

@@ -13,7 +13,7 @@ from secl.evaluation import posterior
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
-from secl.gates import Always, EntropyShift, GapShift, Never
+from secl.gates import EntropyShift, Never
 from secl.posterior import rule
 from secl.posterior.fit import Fit, fit
 from secl.posterior.rule import PosteriorRule
@@ -22,7 +22,6 @@ from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs.encoding import from_plain, to_plain
 from secl.settings import LoopSettings, PosteriorSettings
-from secl.signals import PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream, unit
 
 CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)
@@ -61,8 +60,6 @@ def stream(count: int) -> list[Question]:
 CASES: dict[str, dict[str, Any]] = {
     "never": {"gate": Never(), "learns": False, "loop": ALWAYS},
     "bursts": {"gate": EntropyShift(warmup=3, threshold=1, burst=5), "loop": IN_BURSTS},
-    "distilled": {"gate": Always(), "loop": ALWAYS, "signal": PosteriorSignal(SHORT), "posterior": SHORT},
-    "probed": {"gate": GapShift(probe_rate=0.5), "loop": IN_BURSTS, "posterior": SHORT},
     "all views": {
         "gate": Never(),
         "learns": False,

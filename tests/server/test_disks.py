@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError, StorageError
-from secl.runs.folder import FILE
 from secl.server.audit import control
 from secl.server.audit.backup import backup
 from secl.server.audit.integrity import examine
-from secl.server.audit.migrations import upgrade_state
 from secl.server.audit.retention import Retention
 from secl.server.audit.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.folders import filled
-from tests.server.test_state_upgrade import OLD
 from tests.server.waiting import settled
 
 Mount = Callable[..., None]
@@ -80,19 +77,6 @@ def test_a_backup_to_a_full_disk_says_so_and_leaves_nothing(tmp_path: Path, disk
     with pytest.raises(StorageError, match=r"disk .*full.*; free space or permissions, then try again\.$"):
         backup(folder, disk / "copy")
     assert [path.name for path in disk.iterdir()] == ["filler"]
-
-
-def test_an_upgrade_on_a_full_disk_says_so_and_changes_nothing(disk: Path) -> None:
-    before = (OLD / "labels" / FILE).read_bytes()
-    (disk / FILE).write_bytes(before)
-    filler = fill(disk, leave=60_000)
-    with pytest.raises(StorageError, match=r"disk .*full.*; free space or permissions, then start again\.$"):
-        upgrade_state(disk)
-    assert (disk / FILE).read_bytes() == before
-    filler.unlink()
-    assert upgrade_state(disk)
-    with ServerStore(disk) as state:
-        assert examine(state) == (12, [])
 
 
 def test_a_read_only_disk_is_refused_in_a_sentence(disk: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from secl.gates import Gate, gap_of
+from secl.gates import Gate
 from secl.posterior.fit import Fit
 from secl.posterior.rule import Group, PosteriorRule, PosteriorState
 from secl.posterior.views import Key, Views
@@ -101,7 +101,6 @@ def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: Pos
             stream = replace(stream, position=stream.position + 1)
         else:
             stream, _ = stream.step(gate, record.reply.entropy)
-            stream = stream.observe(gate, gap_of(record))
         views = rule.read(record.question, record.reply, record.frozen, record.evidence)
         posterior, _ = rule.step(stream.posterior, views)
         stream = replace(stream, posterior=posterior)
@@ -132,8 +131,6 @@ def to_plain(stream: StreamState) -> dict[str, Any]:
         ],
         "decision": stream.decision and asdict(stream.decision),
         "entropy": stream.entropy,
-        "burst_began": stream.burst_began,
-        "probed": stream.probed,
     }
 
 
@@ -147,8 +144,6 @@ def from_plain(values: dict[str, Any], gate: Gate) -> StreamState:
         posterior=PosteriorState(groups),
         decision=decision and TypeAdapter(Decision).validate_python(decision),
         entropy=values["entropy"],
-        burst_began=values["burst_began"],
-        probed=values["probed"],
     )
 
 

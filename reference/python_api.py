@@ -16,7 +16,7 @@ GROUPS = {
         "Labelled",
     ),
     "Signals and the posterior": ("NormalisedPTrue", "RawPTrue", "PosteriorRule"),
-    "Gates": ("EntropyShift", "PageHinkley", "GapShift", "Always", "Never", "replay"),
+    "Gates": ("EntropyShift", "PageHinkley", "Always", "Never", "replay"),
     "Labels": ("Label", "LabelRule"),
     "Questions": (
         "read_questions",

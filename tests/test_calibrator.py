@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
-from secl.gates import Always, EntropyShift, GapShift, Never, gap_of, replay
+from secl.gates import Always, EntropyShift, Never
 from secl.methods import METHODS
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
@@ -139,19 +138,6 @@ def test_updates_add_up_over_the_stream_by_default() -> None:
     assert ("reset", "") not in model.calls
 
 
-def test_with_accumulation_over_a_burst_what_was_learned_is_dropped_where_the_next_begins() -> None:
-    model = Recording(entropy=shifting)
-    records = run(model, accumulate="burst")
-    resets = [i for i, call in enumerate(model.calls) if call == ("reset", "")]
-    assert [model.calls[i + 1][1] for i in resets] == ["toy-0021"]
-    # The question that fires was answered by the old weights: it teaches nothing, and the next one starts afresh.
-    assert (records[20].outcome, records[20].update, records[20].reply.version) == ("idle", None, 5)
-    first = records[21].update
-    assert first is not None
-    assert records[21].reply.confidence == pytest.approx(0.85, abs=1e-9)
-    assert first.after == pytest.approx(0.85 + 0.5 * (first.target - first.before), abs=1e-9)
-
-
 def test_with_accumulation_over_a_question_every_question_is_answered_by_the_untouched_model() -> None:
     model = Recording(entropy=shifting)
     records = run(model, accumulate="question")
@@ -166,7 +152,7 @@ def test_with_accumulation_over_a_question_every_question_is_answered_by_the_unt
             assert record.update.after == pytest.approx(record.update.before + move, abs=1e-9)
 
 
-@pytest.mark.parametrize("accumulate", ["stream", "burst", "question"])
+@pytest.mark.parametrize("accumulate", ["stream", "question"])
 def test_version_numbers_never_repeat(accumulate: str) -> None:
     versions = [record.update.version for record in run(accumulate=accumulate) if record.update]
     assert versions == sorted(set(versions))
@@ -241,7 +227,7 @@ def test_a_judgement_without_rivals_teaches_nothing() -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 12, 21, 23, 26])
-@pytest.mark.parametrize("accumulate", ["stream", "burst", "question"])
+@pytest.mark.parametrize("accumulate", ["stream", "question"])
 def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(accumulate: str, stop: int) -> None:
     whole = run(accumulate=accumulate)
     first = ScriptedModel(entropy=shifting)
@@ -249,87 +235,6 @@ def test_after_a_resume_the_later_records_are_those_of_an_uninterrupted_loop(acc
     second = ScriptedModel(entropy=shifting)
     second.restore(first.snapshot())
     assert begun + list(make(second, accumulate=accumulate).run(toy_stream(40), begun)) == whole
-
-
-GAP = GapShift(warmup=6, threshold=40.0, burst=5, probe_rate=0.5)
-
-
-def on_gaps(count: int = 160, **settings: Any) -> list[Record]:
-    """A model whose stated confidence leaps in the middle, watched by a gate on the gap."""
-
-    class Leaping(Recording):
-        def answer(
-            self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-        ) -> ModelAnswer:
-            self.stated = 0.35 if int(question.id.removeprefix("toy-")) < 80 else 0.85
-            return super().answer(question, evidence=evidence, written=written)
-
-    return run(Leaping(), count, gate=GAP, **settings)
-
-
-def test_a_gate_on_the_gap_gathers_evidence_where_it_probes_and_learns_after_an_alarm() -> None:
-    records = on_gaps()
-    (opening, alarm) = (record.position for record in records if record.decision.alarm)
-    assert (opening, 84 <= alarm <= 120) == (0, True)
-    quiet = [record for record in records if not record.decision.in_burst]
-    probed = [record for record in quiet if record.signal is not None]
-    assert len(records) - len(quiet) == 10
-    assert [record.position for record in probed[:6]] == list(range(5, 11))
-    assert 0.3 < len(probed) / len(quiet) < 0.7
-    assert {record.outcome for record in quiet} == {"idle"}
-    for record in quiet:  # a probe is paid for, and nothing else is
-        scored = record.signal is not None
-        assert (record.evidence.p_true is not None, record.ledger.scoring) == (scored, 20.0 if scored else 0.0)
-
-
-def test_windows_look_ahead_to_the_questions_that_will_be_probed() -> None:
-    class Windows(ScriptedModel):
-        scored: tuple[bool, ...] = ()
-
-        def prefetch(
-            self,
-            questions: Sequence[Question],  # noqa: ARG002
-            evidence: Sequence[Collection[EvidenceKind]],
-            *,
-            weights_fixed: bool,  # noqa: ARG002
-            written: Sequence[str | None] = (),  # noqa: ARG002
-        ) -> None:
-            self.scored += tuple("p_true" in kinds for kinds in evidence)
-
-    model = Windows()
-    records = run(model, 96, gate=replace(GAP, threshold=1e9))
-    assert model.scored == tuple(record.evidence.p_true is not None for record in records)
-    assert 0 < sum(model.scored[16:]) < 70
-
-
-def test_decisions_on_gaps_are_replayed_from_the_records() -> None:
-    records = on_gaps()
-    again = replay(GAP, [record.reply.entropy for record in records], map(gap_of, records))
-    assert again == [record.decision for record in records]
-
-
-def test_evidence_that_is_gathered_always_changes_no_decision_on_gaps() -> None:
-    decisions = [[record.decision for record in on_gaps(evidence_on=each)] for each in ("burst", "always")]
-    assert decisions[0] == decisions[1]
-
-
-def test_a_gate_on_the_gap_gets_its_signal_also_where_nothing_is_learned() -> None:
-    records = on_gaps(learns=False)
-    assert sum(record.signal is not None for record in records) > 40
-    assert {record.outcome for record in records} == {"idle"}
-
-
-@pytest.mark.parametrize("stop", [1, 5, 9, 12, 40, 81, 90, 100, 110])
-def test_after_a_resume_a_gate_on_the_gap_goes_on_as_if_nothing_had_happened(stop: int) -> None:
-    def model() -> ScriptedModel:
-        return ScriptedModel(stated=0.9, rate=1.0)
-
-    whole = run(model(), 120, gate=replace(GAP, threshold=8.0))
-    first, second = model(), model()
-    begun = list(make(first, gate=replace(GAP, threshold=8.0)).run(toy_stream(120)[:stop]))
-    second.restore(first.snapshot())
-    assert begun + list(make(second, gate=replace(GAP, threshold=8.0)).run(toy_stream(120), begun)) == whole
-    assert sum(record.decision.alarm for record in whole) > 2
 
 
 def test_a_count_of_tokens_does_not_depend_on_what_was_counted_before() -> None:

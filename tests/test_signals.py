@@ -166,6 +166,4 @@ def test_every_signal_of_a_recipe_has_its_class() -> None:
         "norm_p_true": "p_true",
         "p_true": "p_true",
         "self_consistency": "samples",
-        "dinco": "dinco",
-        "posterior": "candidates",
     }

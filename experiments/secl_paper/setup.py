@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from cyclopts import Parameter
 from pydantic import Field, model_validator
 
 from secl.errors import ParameterError
 from secl.setting_groups import SettingGroups, nested
-from secl.settings import FLAT, Against, GateSettings
 
 STREAM = ("gsm8k", "mmlu", "arc", "truthfulqa")
 """The paper's benchmarks in its order."""
@@ -24,14 +22,6 @@ PaperModel = Literal["llama-3.2-3b", "llama-3.1-8b", "gemma-2-2b", "phi-3.5-mini
 """The models of `paper.json`."""
 
 
-class SetupGate(GateSettings):
-    """The same parameters of gates, one under another flag: --against names a model of the paper."""
-
-    against: Annotated[Against | None, Parameter("--gap-against")] = Field(
-        None, description="gap-shift: the gap after the latest burst, or no gap at all (--against of secl run)."
-    )
-
-
 class Setup(SettingGroups):
     """What a reproduction runs on: the settings of `secl run`, which hold for all runs.
 
@@ -41,7 +31,6 @@ class Setup(SettingGroups):
         ParameterError: a value of the wrong type or outside its range, or a setting that the tables do not leave open.
     """
 
-    gate: Annotated[SetupGate, FLAT] = SetupGate()
     against: PaperModel | None = Field(
         None, description="The paper's model to compare with; found by the model's name, hub id or configuration."
     )

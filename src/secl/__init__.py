@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from secl.evaluation.summary import summarise
     from secl.evaluation.trust import Verdict, assess
     from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Likelihood, Posterior, PTrue
-    from secl.gates import Always, EntropyShift, GapShift, Never, PageHinkley, replay
+    from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
     from secl.given import GivenAnswer
     from secl.grading import grade, regrade
     from secl.labels import Label, LabelRule
@@ -61,7 +61,6 @@ _HOMES = {
     "Decision": "secl.records",
     "EntropyShift": "secl.gates",
     "Evidence": "secl.evidence",
-    "GapShift": "secl.gates",
     "GivenAnswer": "secl.given",
     "Label": "secl.labels",
     "LabelRule": "secl.labels",
@@ -132,7 +131,6 @@ __all__ = [
     "Decision",
     "EntropyShift",
     "Evidence",
-    "GapShift",
     "GivenAnswer",
     "Label",
     "LabelRule",

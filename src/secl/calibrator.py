@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
 from typing import Any
 
 from secl.display import Shown
@@ -17,11 +16,11 @@ from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.evidence_plan import EvidencePlan, gather
 from secl.garbage import uncollected
-from secl.gates import Gate, gap_of, named_gate
+from secl.gates import Gate, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lesson import teach
-from secl.lookahead import Lookahead, foresee
+from secl.lookahead import Lookahead, predict_bursts
 from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
@@ -30,7 +29,7 @@ from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
 from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, GateName, LoopSettings, Quantize, SignalName
-from secl.signals import NormalisedPTrue, PosteriorSignal, Signal, make_signal
+from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.stream_state import StreamState
 
 
@@ -43,7 +42,8 @@ class Calibrator(Shown, Scoring):
             another of `secl.methods.METHODS`: it chooses the gate, the evidence, and whether to learn, where the
             arguments below do not.
         gate: decides when to learn, or its name ("always"); the method's unless given.
-        signal: the training signal, or its name ("posterior"); normalised P(True) at the model's own tau unless given.
+        signal: the training signal, or its name ("self_consistency"); normalised P(True) at the model's own tau unless
+            given.
         posterior: combines evidence about all candidates, where that kind is gathered; the default rule unless given.
         labels: moves confidences by what people say of answers; the default rule unless given.
         evidence: kinds of evidence to gather beyond those of the method and the one that the signal needs.
@@ -87,8 +87,7 @@ class Calibrator(Shown, Scoring):
         self.labels = labels or LabelRule()
         self.learns = chosen.learns if learns is None else learns
         self.loop = chosen.complete(loop or LoopSettings())
-        signals = self.learns or self.gate.watches_gap
-        needed = [self.signal.needs] if signals and self.signal.needs else []
+        needed = [self.signal.needs] if self.learns and self.signal.needs else []
         views = self.posterior.settings.views
         self.plan = EvidencePlan(
             frozenset((*chosen.evidence, *evidence, *needed)), self.loop.evidence_on, "p_true" in views
@@ -161,23 +160,16 @@ class Calibrator(Shown, Scoring):
         """The state before the first question of a stream."""
         return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=self.labels.start())
 
-    def resume(
-        self,
-        entropies: Iterable[float],
-        gaps: Iterable[float | None] | None = None,
-        records: Iterable[Record] = (),
-    ) -> None:
+    def resume(self, entropies: Iterable[float], records: Iterable[Record] = ()) -> None:
         """Replay gate and posterior over all answers so far; restoring model and labels is up to the caller.
 
         Args:
             entropies: of the replies, in nats.
-            gaps: see `secl.gates.gap_of`; only a gate that watches them needs them.
             records: of the answers; only a calibrator that gathers evidence about candidates needs them.
         """
         self.state = replace(self.start(), labels=self.state.labels)
-        for entropy, gap in zip(entropies, repeat(None) if gaps is None else gaps, strict=gaps is not None):
-            state, _ = self.state.step(self.gate, entropy)
-            self.state = state.observe(self.gate, gap)
+        for entropy in entropies:
+            self.state, _ = self.state.step(self.gate, entropy)
         for record in records:
             self.state, _ = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
 
@@ -192,7 +184,7 @@ class Calibrator(Shown, Scoring):
             done: records of its first questions, from a run that is resumed.
         """
         if done:
-            self.resume((record.reply.entropy for record in done), map(gap_of, done), done)
+            self.resume((record.reply.entropy for record in done), done)
         if not isinstance(questions, Sequence):
             for question in questions:
                 yield self.ask(question)
@@ -223,20 +215,17 @@ class Calibrator(Shown, Scoring):
             QuestionError: the model cannot answer the question.
         """
         question = as_question(question)
-        (foreseen,) = foresee(self.gate, self.state.gate, self.state.entropy, 1)
+        (in_burst,) = predict_bursts(self.gate, self.state.gate, self.state.entropy, 1)
         self.model.meter.take()
-        answer = self.model.answer(question, evidence=self.plan.wanted(foreseen.judged), written=written)
+        answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # The posterior is part of the answer: its confidence is what is reported, and learning may come much later.
-        wanted, evidence = self.plan.weighed(decision.in_burst or state.probed), Evidence()
+        wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
         if "p_true" in wanted:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
         state, posterior = self._weigh(state, question, answer.reply, answer.frozen, evidence)
-        signal = PosteriorSignal.of(posterior, question, answer.reply) if self._learns_posterior else None
-        # This signal is there before anything is learned, so the gate need not wait for `learn`, which may come late.
-        state = state.observe(self.gate, None if signal is None else answer.reply.confidence - signal)
         record = Record(
             position=self.state.position,
             question=question,
@@ -247,7 +236,7 @@ class Calibrator(Shown, Scoring):
             posterior=posterior,
             answers_best=self.loop.answer == "best" and not question.free,  # a text is what was written
             accept=self.loop.accept,
-            signal=signal,
+            signal=None,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             update=None,
             correct=grade(question, answer.reply.answer),
@@ -294,53 +283,34 @@ class Calibrator(Shown, Scoring):
         calibrator is answered again first (a server learns behind its answers); its own reply and decision stay.
 
         Returns:
-            the record with its evidence, signal, outcome, update and cost. The gate sees the gap of the latest answer.
+            the record with its evidence, signal, outcome, update and cost.
         """
         latest = record is self._latest  # by identity: equal questions may have been asked in between
         self.model.meter.take()
         reply = record.reply
-        judged = record.decision.in_burst or (latest and self.state.probed)
+        wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
             fixed = record.question.free or self.model.answer_weights == "frozen"
             written = record.reply.text if fixed else None
-            reply = self.model.answer(record.question, evidence=self.plan.wanted(judged), written=written).reply
-        evidence = gather(self.model, record, reply, self.plan.wanted(judged))
+            reply = self.model.answer(record.question, evidence=wanted, written=written).reply
+        evidence = gather(self.model, record, reply, wanted)
         lesson = evidence
         if record.evidence.p_true is not None and reply.answer != record.reply.answer:
             # The posterior read P(True) of another answer; that stays on record, so that it can be replayed.
             lesson = replace(evidence, p_true=self.model.score_p_true(record.question, reply))
-        signal = self._signal(record.question, reply, lesson, record.posterior)
+        signal = self.signal(record.question, reply, lesson)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:
-            if self.loop.accumulate == "burst" and latest and self.state.burst_began and self.model.version > 0:
-                # This reply came from the weights that are dropped here, so there is nothing to learn from it.
-                self.model.reset()
-            else:
-                outcome, update = teach(self.model, record.question, reply, signal, self.loop)
+            outcome, update = teach(self.model, record.question, reply, signal, self.loop)
             if self.loop.accumulate == "question":
                 self.model.reset()
         cost = self.model.meter.take()
         if not latest:
             cost = replace(cost, answering=0.0, adapting=0.0, learning=round(cost.replies + cost.learning, 6))
-        learned = replace(
+        return replace(
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
-        if latest:
-            self.state = self.state.observe(self.gate, gap_of(learned))
-        return learned
-
-    @property
-    def _learns_posterior(self) -> bool:
-        return isinstance(self.signal, PosteriorSignal)
-
-    def _signal(
-        self, question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None
-    ) -> float | None:
-        """What is learned from; of the posterior, the one that was weighed along the stream."""
-        if self._learns_posterior:
-            return PosteriorSignal.of(posterior, question, reply)
-        return self.signal(question, reply, evidence)
 
     def _weigh(
         self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence

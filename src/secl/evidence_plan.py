@@ -22,7 +22,7 @@ class EvidencePlan:
 
     Attributes:
         kinds: all of them.
-        on: "always", or for questions in bursts and those that the gate probes.
+        on: "always", or for questions in bursts.
         weighs_p_true: whether the posterior reads P(True).
 
     Raises:
@@ -38,13 +38,13 @@ class EvidencePlan:
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
 
-    def wanted(self, judged: bool) -> frozenset[EvidenceKind]:
-        """What is gathered about the answer to a question that is in a burst or probed, or that is neither."""
-        return self.kinds if judged or self.on == "always" else frozenset()
+    def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
+        """What is gathered about the answer to a question in a burst, or outside of any."""
+        return self.kinds if in_burst or self.on == "always" else frozenset()
 
-    def weighed(self, judged: bool) -> frozenset[EvidenceKind]:
+    def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
         """What of it is gathered with the answer, because the posterior is a part of it."""
-        wanted = self.wanted(judged)
+        wanted = self.wanted(in_burst)
         if "candidates" not in wanted:
             return frozenset()
         return wanted & {"candidates", *(["p_true"] if self.weighs_p_true else [])}

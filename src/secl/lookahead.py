@@ -9,9 +9,9 @@ resumed run uses the same windows and gives the same records to the last digit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from secl.gates import Gate, gap_of
+from secl.gates import Gate
 from secl.question import Question
 from secl.records import Record
 
@@ -24,32 +24,19 @@ WINDOW = 16
 round differently."""
 
 
-class Expected(NamedTuple):
-    """What a gate will probably make of a question: whether it is in a burst, and whether it is probed."""
-
-    in_burst: bool
-    probed: bool
-
-    @property
-    def judged(self) -> bool:
-        """Whether its evidence is gathered."""
-        return self.in_burst or self.probed
-
-
-def foresee(gate: Gate, state: Any, entropy: float, count: int) -> list[Expected]:
-    """What becomes of the next `count` questions if the entropy (nats) stays as it is and no gap is seen.
+def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:
+    """Whether each of the next `count` questions is in a burst if the entropy (nats) stays as it is.
 
     >>> from secl.gates import EntropyShift
     >>> gate = EntropyShift(burst=2)
-    >>> [expected.in_burst for expected in foresee(gate, gate.start(), 1.0, 3)]
+    >>> predict_bursts(gate, gate.start(), 1.0, 3)
     [True, True, False]
     """
-    expected = []
+    in_burst = []
     for _ in range(count):
-        probed = gate.probes(state)
         state, decision = gate.step(state, entropy)
-        expected.append(Expected(decision.in_burst, probed))
-    return expected
+        in_burst.append(decision.in_burst)
+    return in_burst
 
 
 class Lookahead:
@@ -69,7 +56,6 @@ class Lookahead:
             if state.position % WINDOW == 0:
                 self._begin_window(state)
             state, _ = state.step(calibrator.gate, record.reply.entropy)
-            state = state.observe(calibrator.gate, gap_of(record))
             self.advance(record)
 
     def prefetch(self, upcoming: Sequence[Question]) -> None:
@@ -93,7 +79,7 @@ class Lookahead:
     def _begin_window(self, state: StreamState) -> None:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
         loop = self._calibrator
-        expected = foresee(loop.gate, state.gate, state.entropy, WINDOW)
-        self._evidence = [loop.plan.wanted(each.judged) for each in expected]
-        self._weights_fixed = not (loop.learns and any(each.in_burst for each in expected))
+        bursts = predict_bursts(loop.gate, state.gate, state.entropy, WINDOW)
+        self._evidence = [loop.plan.wanted(in_burst) for in_burst in bursts]
+        self._weights_fixed = not (loop.learns and any(bursts))
         self._answered: list[Question] = []

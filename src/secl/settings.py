@@ -56,19 +56,15 @@ LossOver = Literal["digits", "vocabulary"]
 
 EvidenceOn = Literal["burst", "always"]
 Loss = Literal["directional", "mse"]
-Accumulate = Literal["stream", "burst", "question"]
+Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
-Mean = Literal["ema", "cumulative"]
-Equation = Literal["recursive", "printed", "smoothed"]
 Restart = Literal["sums", "all"]
-BurstStatistics = Literal["counted", "skipped"]
-Against = Literal["fit", "zero"]
 ViewName = Literal["letters", "likelihood", "p_true"]
-SignalName = Literal["norm_p_true", "p_true", "self_consistency", "dinco", "posterior"]
+SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
-GateName = Literal["entropy-shift", "page-hinkley", "gap-shift", "always", "never"]
+GateName = Literal["entropy-shift", "page-hinkley", "always", "never"]
 
 
 def _split(value: Any) -> Any:
@@ -198,16 +194,11 @@ class GateSettings(Settings):
     burst: int | None = Field(None, ge=1, description="Questions in a burst; 50 by default.")
     warmup: int | None = Field(None, ge=0, description="Questions before the gate can fire; 30 by default.")
     threshold: float | None = Field(None, gt=0, description="Statistic above which the gate fires; the gate's own.")
-    opening: bool | None = Field(None, description="*-shift: the stream's start opens a burst; it does.")
+    opening: bool | None = Field(None, description="entropy-shift: the stream's start opens a burst; it does.")
     slack: float | None = Field(None, ge=0, description="entropy-shift: ignored shift, in standard deviations.")
     ema: float | None = Field(None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean.")
-    epsilon: float | None = Field(None, ge=0, description="Ignored rise (page-hinkley, nats) or change (gap-shift).")
-    mean: Mean | None = Field(None, description="page-hinkley: reference mean.")
-    equation: Equation | None = Field(None, description="page-hinkley: reading of the paper's equation.")
+    epsilon: float | None = Field(None, ge=0, description="page-hinkley: rise in nats that is ignored.")
     restart: Restart | None = Field(None, description="page-hinkley: what begins anew at an alarm, sums or mean too.")
-    in_bursts: BurstStatistics | None = Field(None, description="page-hinkley: whether bursts count for the statistic.")
-    probe_rate: float | None = Field(None, gt=0, le=1, description="gap-shift: share of the questions that it probes.")
-    against: Against | None = Field(None, description="gap-shift: the gap after the latest burst, or no gap at all.")
 
     def overrides(self) -> dict[str, Any]:
         """The parameters that differ from the gate's own values."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from secl.errors import ParameterError
-from secl.evidence import DincoEvidence, Evidence, EvidenceKind, Posterior
+from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
 from secl.metrics.probability import normalised_p_true
-from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Reply
 from secl.settings import Formula, SignalName
@@ -113,34 +112,6 @@ class RawPTrue(_ReplySignal):
 
 
 @dataclass(frozen=True, slots=True)
-class PosteriorSignal(_ReplySignal):
-    """The posterior of the answer (`secl.posterior`), for a single question: with weights that no stream has fitted.
-
-    A calibrator takes the posterior of its stream in place of it.
-
-    Attributes:
-        rule: combines the views.
-    """
-
-    rule: PosteriorRule = field(default_factory=PosteriorRule)
-    needs: EvidenceKind | None = "candidates"
-
-    def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
-        _, posterior = self.rule.step(self.rule.start(), self.rule.read(question, reply, reply, evidence))
-        return self.of(posterior, question, reply)
-
-    @staticmethod
-    def of(posterior: Posterior | None, question: Question, reply: Reply) -> float | None:
-        """Probability of a reply's answer; None without a score, or where a later reply is none of the candidates."""
-        if posterior is None or reply.answer is None:
-            return None
-        if question.options:
-            return posterior.probabilities[question.letters.index(reply.answer)]
-        candidates = posterior.candidates
-        return posterior.probabilities[candidates.index(reply.answer)] if reply.answer in candidates else None
-
-
-@dataclass(frozen=True, slots=True)
 class SelfConsistency:
     """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
@@ -218,9 +189,7 @@ def make_signal(name: SignalName, tau: float, formula: Formula = "log") -> Signa
     signals: dict[SignalName, Signal] = {
         "norm_p_true": NormalisedPTrue(tau, formula),
         "p_true": RawPTrue(),
-        "posterior": PosteriorSignal(),
         "self_consistency": SelfConsistency(),
-        "dinco": DincoSignal("greedy"),
     }
     if name not in signals:
         raise ParameterError(f"there is no signal {name!r}; the signals are {', '.join(signals)}.")

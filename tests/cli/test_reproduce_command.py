@@ -188,7 +188,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("main", "--endpoint", "http://localhost:1"), ("leave engine and endpoint out",)),
         (("main", "--sampled", "mmlu", "--benchmarks", "capitals"), ("sampled names 'mmlu'", "(capitals)")),
         (("main", "--burst", 3, "--gate", "always"), ("'always' has no burst",)),
-        (("main", "--gap-against", "fit"), ("'page-hinkley' has no against",)),
         (("main", "--device", "cuda:99", "--benchmarks", "capitals:3"), ("no cuda:99 device",)),
         (("main", "--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
         (("main", "--workers", 2), ("--workers", "--on ray")),

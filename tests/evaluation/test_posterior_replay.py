@@ -11,13 +11,12 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
-from secl.gates import Always, EntropyShift, GapShift, Never
+from secl.gates import EntropyShift, Never
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs.encoding import from_plain, to_plain
 from secl.settings import LoopSettings, PosteriorSettings
-from secl.signals import PosteriorSignal
 from secl.testing import ScriptedModel, toy_stream, unit
 
 CANDIDATES: tuple[EvidenceKind, ...] = ("candidates",)
@@ -56,8 +55,6 @@ def stream(count: int) -> list[Question]:
 CASES: dict[str, dict[str, Any]] = {
     "never": {"gate": Never(), "learns": False, "loop": ALWAYS},
     "bursts": {"gate": EntropyShift(warmup=3, threshold=1, burst=5), "loop": IN_BURSTS},
-    "distilled": {"gate": Always(), "loop": ALWAYS, "signal": PosteriorSignal(SHORT), "posterior": SHORT},
-    "probed": {"gate": GapShift(probe_rate=0.5), "loop": IN_BURSTS, "posterior": SHORT},
     "all views": {
         "gate": Never(),
         "learns": False,

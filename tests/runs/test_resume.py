@@ -69,9 +69,8 @@ class Case:
 
 
 KINDS: dict[str, tuple[object, ...]] = {
-    "gap": ("--gate", "gap-shift", "--probe-rate", 0.5),
     "labels": ("--labels", 9),
-    "posterior": ("--signal", "posterior", "--evidence-on", "always"),
+    "posterior": ("--method", "posterior"),
 }
 
 
@@ -90,9 +89,9 @@ def large(kind: str, folder: Path) -> tuple[object, ...]:
     return "--device-map", folder / "places.json"
 
 
-@pytest.fixture(scope="module", params=["stream", "burst", "question", *KINDS, *LARGE])
+@pytest.fixture(scope="module", params=["stream", "question", *KINDS, *LARGE])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    open_too = request.param in ("burst", "posterior")
+    open_too = request.param in ("question", "posterior")
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
     if request.param in LARGE:

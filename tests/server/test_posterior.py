@@ -7,15 +7,10 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
-from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, Posterior
-from secl.gates import Always, Never
-from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
 from secl.runs.folder import FILE
@@ -26,10 +21,10 @@ from secl.server.audit.replay import verify
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import serving_settings
 from secl.server.online.service import Service
-from secl.signals import NormalisedPTrue, PosteriorSignal
+from secl.signals import NormalisedPTrue
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
-from tests.server.waiting import close, settled
+from tests.server.waiting import close
 
 
 def mixed_stream(count: int) -> list[Question]:
@@ -126,33 +121,6 @@ def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_posterior: M
         assert findings[0].position in (9, 99)
 
 
-def test_lessons_pull_towards_the_posterior_of_the_answer_that_they_train(make_posterior: MakePosterior) -> None:
-    service = make_posterior(method="secl", signal="posterior", gate="always", bin_gate="off", loss="mse")
-    for question in toy_stream(8):
-        service.ask(question, 20)
-    settled(service)
-    for served in service.state.latest(8):
-        record = served.record
-        assert record.posterior is not None
-        assert record.signal == record.posterior.confidence
-        assert record.update is not None
-        assert record.update.target == record.signal
-    assert examine(service.state) == (8, [])
-
-
-def test_a_later_reply_with_another_answer_gets_the_probability_of_that_answer() -> None:
-    question = toy_stream(1)[0]
-    record = Calibrator(ScriptedModel(), gate=Never(), signal=PosteriorSignal()).answer(question)
-    assert record.posterior is None  # outside bursts
-    record = Calibrator(ScriptedModel(), gate=Always(), signal=PosteriorSignal()).answer(question)
-    assert record.posterior is not None
-    for letter, probability in zip("ABCD", record.posterior.probabilities, strict=True):
-        assert PosteriorSignal.of(record.posterior, question, replace(record.reply, answer=letter)) == probability
-    open_question = replace(question, options=(), reference=None, form="short")
-    assert PosteriorSignal.of(record.posterior, open_question, replace(record.reply, answer="1")) is not None
-    assert PosteriorSignal.of(record.posterior, open_question, replace(record.reply, answer="none of it")) is None
-
-
 def test_a_lesson_on_another_answer_than_the_one_reported_is_about_that_answer() -> None:
     question, other = toy_stream(1)[0], ScriptedModel(accuracy=0.0)
     settings = serving_settings(
@@ -166,44 +134,6 @@ def test_a_lesson_on_another_answer_than_the_one_reported_is_about_that_answer()
     assert learned.signal == NormalisedPTrue(1.0)(question, reply, Evidence(other.score_p_true(question, reply)))
     assert learned.evidence.p_true == record.evidence.p_true
     assert learned.posterior == record.posterior
-
-
-def test_the_gate_on_the_gap_needs_no_lesson_where_the_posterior_is_the_signal(make_posterior: MakePosterior) -> None:
-    settings: dict[str, Any] = {
-        "method": "secl", "signal": "posterior", "gate": "gap-shift", "warmup": 10, "burst": 4, "probe_rate": 1.0,
-        "opening": False, "threshold": 10.0, "bin_gate": "off",
-    }  # fmt: skip
-    with pytest.raises(ParameterError, match="take the signal posterior"):
-        serving_settings(**{**settings, "signal": "norm_p_true"})
-    questions = toy_stream(60)
-
-    def serve(name: str) -> Service:
-        return make_posterior(name, model=Drifting(questions[30:]), twin=ScriptedModel(rate=0.0), **settings)
-
-    whole, first = serve("whole"), serve("broken")
-    decisions = [whole.ask(question, 20).record.decision for question in questions]
-    assert any(decision.alarm for decision in decisions[30:])
-    for question in questions[:37]:
-        first.ask(question, 20)
-    close(first)
-    second = serve("broken")
-    assert [second.ask(question, 20).record.decision for question in questions[37:]] == decisions[37:]
-    settled(second)
-    assert examine(second.state) == (60, [])
-
-
-class Drifting(ScriptedModel):
-    """States less confidence for some questions, and learns nothing."""
-
-    def __init__(self, unsure: list[Question]) -> None:
-        super().__init__(rate=0.0)
-        self.unsure = {question.id for question in unsure}
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-    ) -> ModelAnswer:
-        self.stated = 0.15 if question.id in self.unsure else 0.85
-        return super().answer(question, evidence=evidence, written=written)
 
 
 class Changed(ScriptedModel):

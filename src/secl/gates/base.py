@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from secl.errors import ParameterError
 from secl.records import Decision
 
 
 class Gate(Protocol):
-    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate.
-
-    Attributes:
-        watches_gap: whether it probes questions, see `probes` and `observe`; both do nothing where it does not.
-    """
+    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate."""
 
     __slots__ = ()
-    watches_gap: ClassVar[bool] = False
 
     def start(self) -> Any:
         """The state before the first question of a stream."""
@@ -28,18 +23,6 @@ class Gate(Protocol):
         Raises:
             ParameterError: the entropy is negative or not finite.
         """
-
-    def probes(self, state: Any) -> bool:  # noqa: ARG002
-        """Whether the next question's gap is wanted, so that its evidence is gathered even outside a burst."""
-        return False
-
-    def observe(self, state: Any, gap: float) -> Any:  # noqa: ARG002
-        """The state after the gap of the latest question: reported confidence minus training signal.
-
-        Raises:
-            ParameterError: a gap that does not lie between -1 and 1.
-        """
-        return state
 
 
 def in_burst(alarm: bool, remaining: int, statistic: float | None) -> Decision:

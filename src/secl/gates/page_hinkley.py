@@ -8,7 +8,7 @@ from typing import get_args
 from secl.errors import ParameterError
 from secl.gates.base import Gate, checked, in_burst, quiet
 from secl.records import Decision
-from secl.settings import BurstStatistics, Equation, Mean, Restart
+from secl.settings import Restart
 from secl.validation import check_finite, check_whole
 
 
@@ -19,12 +19,10 @@ class PageHinkleyState:
     Attributes:
         count: questions counted.
         mean: the reference mean.
-        total: m_t; in the printed equation the sum of the entropies.
+        total: m_t.
         lowest: lowest m_s since the sums began.
         remaining: burst questions to come.
         mean_from: questions counted before the mean began.
-        sums_from: questions counted before the sums began.
-        smooth: the smoothed entropy.
     """
 
     count: int
@@ -33,8 +31,6 @@ class PageHinkleyState:
     lowest: float
     remaining: int
     mean_from: int = 0
-    sums_from: int = 0
-    smooth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +38,24 @@ class PageHinkley(Gate):
     """The gate of the paper (Eq. ph): one-sided Page-Hinkley test on absolute entropies; sees rises, not falls.
 
     The sum m_t grows by H_t - mean_t - epsilon with every question, where mean_t already includes H_t. The alarm is
-    m_t - min m_s > threshold over s <= t, with m_0 = 0 among them. At an alarm m and its minimum restart at 0. The
-    statistic of a decision is m_t - min m_s, also while it cannot fire.
+    m_t - min m_s > threshold over s <= t, with m_0 = 0 among them. At an alarm m and its minimum restart at 0.
+    Questions of a burst count, so a rise that lasts fires again right after it. The statistic of a decision is
+    m_t - min m_s, also while it cannot fire.
 
-    The paper can be read in several ways, each of which can be chosen; docs/decisions.md compares them.
+    The paper can be read in other ways, too; docs/decisions.md says what they do.
 
     Thresholds in nats do not carry over from model to model: where entropies vary by 0.2 this gate may never open. Use
     `EntropyShift` for a model nobody has tuned a threshold for.
 
     Attributes:
         ema: weight of the newest entropy in the mean, in (0, 1]; larger forgets the old domain sooner but also
-            absorbs a shift before it is noticed. Without effect on the cumulative mean.
+            absorbs a shift before it is noticed. The mean starts at the first entropy.
         epsilon: rise in nats that is ignored; larger means fewer false alarms and blindness to smaller shifts.
         threshold: lambda, in nats; larger means fewer false alarms and a later one (shift of d nats: about
             threshold / (d - epsilon) questions, if the mean stood still).
         warmup: questions at the start of the stream that cannot fire; later alarms have no warm-up.
         burst: B, questions that learn after an alarm, the one that fires included.
-        mean: "ema", which starts at the first entropy, or "cumulative", the plain mean of all entropies so far.
-        equation: "recursive", the sum above; "printed", Eq. ph to the letter, where the present mean is taken from all
-            entropies of the sum, m_t = sum of (H_s - mean_t - epsilon), which never fires with the cumulative mean;
-            "smoothed", where the average with weight `ema` takes the place of H_t in the sum, and the mean is the plain
-            one whatever `mean` says.
         restart: what begins anew at an alarm: "sums", so that the mean goes on, or "all", the mean too.
-        in_bursts: whether questions of a burst are "counted", so that a statistic that stays above the threshold fires
-            again on the first question after it, or "skipped", so that they change neither sums nor mean.
 
     Raises:
         ParameterError: a parameter outside these ranges.
@@ -81,10 +71,7 @@ class PageHinkley(Gate):
     threshold: float = 3.0
     warmup: int = 30
     burst: int = 50
-    mean: Mean = "ema"
-    equation: Equation = "recursive"
     restart: Restart = "sums"
-    in_bursts: BurstStatistics = "counted"
 
     def __post_init__(self) -> None:
         check_finite("gate's ema", self.ema, 0.0 < self.ema <= 1.0, "lie above 0 and not above 1")
@@ -92,14 +79,8 @@ class PageHinkley(Gate):
         check_finite("gate's threshold", self.threshold, self.threshold > 0.0, "be above 0")
         check_whole("gate's warmup", self.warmup, 0)
         check_whole("gate's burst", self.burst, 1)
-        for name, value, known in (
-            ("mean", self.mean, Mean),
-            ("equation", self.equation, Equation),
-            ("restart", self.restart, Restart),
-            ("in_bursts", self.in_bursts, BurstStatistics),
-        ):
-            if value not in get_args(known):
-                raise ParameterError(f"a gate's {name} is {' or '.join(get_args(known))}, not {value!r}.")
+        if self.restart not in get_args(Restart):
+            raise ParameterError(f"a gate's restart is {' or '.join(get_args(Restart))}, not {self.restart!r}.")
 
     def start(self) -> PageHinkleyState:
         """Nothing seen, both sums at zero."""
@@ -108,42 +89,25 @@ class PageHinkley(Gate):
     def step(self, state: PageHinkleyState, entropy: float) -> tuple[PageHinkleyState, Decision]:
         """Take one entropy (nats) into mean and sum, then test."""
         value = checked(entropy)
-        if state.remaining and self.in_bursts == "skipped":
-            waiting = replace(state, remaining=state.remaining - 1)
-            return waiting, in_burst(False, waiting.remaining, self._sum(state) - state.lowest)
-        counted = self._count(state, value)
-        statistic = self._sum(counted) - counted.lowest
+        before = state.count - state.mean_from
+        mean = state.mean + (self.ema if before else 1.0) * (value - state.mean)
+        total = state.total + value - mean - self.epsilon
+        counted = PageHinkleyState(
+            count=state.count + 1,
+            mean=mean,
+            total=total,
+            lowest=min(state.lowest, total),
+            remaining=max(0, state.remaining - 1),
+            mean_from=state.mean_from,
+        )
+        statistic = total - counted.lowest
         if state.remaining:
             return counted, in_burst(False, counted.remaining, statistic)
         if counted.count > self.warmup and statistic > self.threshold:
             return self._restarted(counted), in_burst(True, self.burst - 1, statistic)
         return counted, quiet(statistic)
 
-    def _count(self, state: PageHinkleyState, value: float) -> PageHinkleyState:
-        """The state with one more entropy in mean and sums."""
-        count = state.count + 1
-        before = state.count - state.mean_from
-        plain = self.mean == "cumulative" or self.equation == "smoothed" or not before
-        mean = state.mean + (1.0 / (before + 1) if plain else self.ema) * (value - state.mean)
-        smooth = state.smooth + (self.ema if before else 1.0) * (value - state.smooth)
-        summed = {"printed": value, "smoothed": smooth - mean - self.epsilon, "recursive": value - mean - self.epsilon}
-        counted = replace(
-            state,
-            count=count,
-            mean=mean,
-            smooth=smooth,
-            total=state.total + summed[self.equation],
-            remaining=max(0, state.remaining - 1),
-        )
-        return replace(counted, lowest=min(state.lowest, self._sum(counted)))
-
-    def _sum(self, state: PageHinkleyState) -> float:
-        """m_t of Eq. ph."""
-        if self.equation == "printed":
-            return state.total - (state.count - state.sums_from) * (state.mean + self.epsilon)
-        return state.total
-
     def _restarted(self, state: PageHinkleyState) -> PageHinkleyState:
         """The state after an alarm."""
-        begun = replace(state, total=0.0, lowest=0.0, sums_from=state.count, remaining=self.burst - 1)
-        return begun if self.restart == "sums" else replace(begun, mean_from=state.count, mean=0.0, smooth=0.0)
+        begun = replace(state, total=0.0, lowest=0.0, remaining=self.burst - 1)
+        return begun if self.restart == "sums" else replace(begun, mean_from=state.count, mean=0.0)

@@ -100,11 +100,11 @@ class RunSettings(SettingGroups):
             if kind not in get_args(EvidenceKind):
                 kinds = ", ".join(get_args(EvidenceKind))
                 raise ParameterError(f"extra_evidence is {kind!r}; it must be a list of {kinds}.")
-        if self.evidence.nli is not None and "dinco" not in (self.evidence.signal, *self.all_evidence):
+        if self.evidence.nli is not None and "dinco" not in self.all_evidence:
             raise ParameterError(
                 f"the method {self.method!r} asks no NLI model; leave nli out or take the method dinco."
             )
-        if self.loop.answer == "best" and "candidates" not in self.all_evidence and self.evidence.signal != "posterior":
+        if self.loop.answer == "best" and "candidates" not in self.all_evidence:
             raise ParameterError(
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave answer out, or "
                 "take the method posterior or the extra evidence candidates."
@@ -135,7 +135,7 @@ class RunSettings(SettingGroups):
             raise ParameterError(f"no reply can be begun {where}, so its confidence is asked for in a turn of its own.")
         if self.evidence.p_true == "token":
             raise ParameterError(f"{where} a word is read in all its spellings; leave the p_true token out.")
-        if "dinco" in (self.evidence.signal, *self.all_evidence):
+        if "dinco" in self.all_evidence:
             raise ParameterError(
                 f"DINCO searches for beams, which cannot be had {where}; take another method than {self.method!r}."
             )
@@ -165,7 +165,7 @@ class RunSettings(SettingGroups):
         return self.named_method.complete(self.loop)
 
     def build_gate(self) -> Gate:
-        """The gate named here, or the method's, with the parameters set here and the run's seed.
+        """The gate named here, or the method's, with the parameters set here.
 
         Raises:
             ParameterError: a gate or a parameter of it that the method or the gate does not have.
@@ -177,8 +177,7 @@ class RunSettings(SettingGroups):
         for key in overrides:
             if not hasattr(GATES[name](), key):
                 raise ParameterError(f"the gate {name!r} has no {key}; leave it out or choose another gate.")
-        seed = {"seed": self.seed} if hasattr(GATES[name](), "seed") else {}
-        return GATES[name](**overrides, **seed)
+        return GATES[name](**overrides)
 
     def tau(self, own: float) -> float:
         """The temperature of normalised P(True): the one set here, or a model's own."""

@@ -151,7 +151,7 @@ def test_an_answer_has_a_place_for_every_token_its_end_and_its_digit(make_model:
     assert model.backend.token_ids.tokenizer.decode(written).strip() == item.frozen.reply.text
 
 
-@pytest.mark.parametrize("accumulate", ["stream", "burst"])
+@pytest.mark.parametrize("accumulate", ["stream", "question"])
 def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
     accumulate: Any, make_model: MakeModel
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from secl.gates import Gate, gap_of
+from secl.gates import Gate
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
@@ -85,7 +85,6 @@ def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: Pos
             stream = replace(stream, position=stream.position + 1)
         else:
             stream, _ = stream.step(gate, record.reply.entropy)
-            stream = stream.observe(gate, gap_of(record))
         views = rule.read(record.question, record.reply, record.frozen, record.evidence)
         posterior, _ = rule.step(stream.posterior, views)
         stream = replace(stream, posterior=posterior)
@@ -114,8 +113,6 @@ def to_plain(stream: StreamState) -> dict[str, Any]:
         "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
         "decision": stream.decision and asdict(stream.decision),
         "entropy": stream.entropy,
-        "burst_began": stream.burst_began,
-        "probed": stream.probed,
     }
 
 
@@ -129,6 +126,4 @@ def from_plain(values: dict[str, Any], gate: Gate) -> StreamState:
         posterior=PosteriorState(letters),
         decision=decision and TypeAdapter(Decision).validate_python(decision),
         entropy=values["entropy"],
-        burst_began=values["burst_began"],
-        probed=values["probed"],
     )

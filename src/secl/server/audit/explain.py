@@ -110,8 +110,7 @@ def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> E
 
 def _was_weighed(settings: RunSettings, record: Record) -> bool:
     """Whether a posterior was to be computed for a record."""
-    learned = settings.named_method.learns and settings.evidence.signal == "posterior"
-    wanted = learned or "candidates" in settings.all_evidence
+    wanted = "candidates" in settings.all_evidence
     return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
-from secl.gates import gap_of
 from secl.records import Decision, Record
 from secl.runs.manifest import Manifest
 from secl.server.audit import checkpoint
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StreamReplay:
-    """Gate and posterior that are fed the stored entropies, gaps and evidence; it begins where pruning ended.
+    """Gate and posterior that are fed the stored entropies and evidence; it begins where pruning ended.
 
     Args:
         state: with the checkpoints.
@@ -48,12 +47,12 @@ class StreamReplay:
         if self._problem is not None:
             yield "integrity", f"gate and posterior cannot be replayed: {self._problem}"
             self._problem = None
-        yield from (("gate", detail) for detail in self._gate_differences(row, record))
+        yield from (("gate", detail) for detail in self._gate_differences(row))
         yield from (("posterior", detail) for detail in self._posterior_differences(row, record))
         if not self._stuck and not checkpoint.agrees(self.state, self.stream):
             yield "integrity", "the checkpoint behind it is not where the stream stands"
 
-    def _gate_differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
+    def _gate_differences(self, row: StoredRow) -> Iterator[str]:
         if "gate" in self._stuck:
             return
         if row.outcome == "given":  # the gate does not see what others answered
@@ -69,8 +68,6 @@ class StreamReplay:
             self._stuck.add("gate")
             yield f"the gate cannot be replayed from here on: {problem}"
             return
-        if record is not None:
-            self.stream = self.stream.observe(self.gate, gap_of(record))
         then = Decision(
             alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
         )

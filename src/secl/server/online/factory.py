@@ -36,12 +36,6 @@ def serving_settings(**settings: Any) -> RunSettings:
         raise ParameterError(
             f"accumulate is {server_settings.loop.accumulate!r}, but a server's updates add up over its stream."
         )
-    if server_settings.build_gate().watches_gap and server_settings.evidence.signal != "posterior":
-        raise ParameterError(
-            f"the gate {server_settings.gate.name!r} waits for a question's training signal before the next one is "
-            "answered, but a server learns behind its answers; take the signal posterior, which is there with the "
-            "answer, or a gate that watches entropies."
-        )
     return server_settings
 
 

@@ -38,8 +38,11 @@ class Method:
         return loop.model_copy(update={"evidence_on": loop.evidence_on or self.evidence_on})
 
 
-_FREE = ("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt")
-"""What a confidence has to beat: it costs nothing beside the answers. A star in a table marks what needs labels."""
+_FREE = (
+    *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
+    *("stated_with_labels", "posterior_with_labels"),
+)
+"""What costs nothing beside the answers: what a confidence has to beat, and what labels make of the reported one."""
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 

@@ -63,4 +63,6 @@ def test_a_report_of_a_server_counts_what_people_said_as_grades(shell: Shell, ra
     with (tmp_path / "page" / "summary.csv").open(encoding="utf-8") as stream:
         rows = {row["estimator"]: row for row in csv.DictReader(stream) if not row.get("domain")}
     assert rows["stated"]["n"] == str(len(LABELS))
-    assert "label 46 more" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert "label the other 8 and ask 38 more questions" in (tmp_path / "page" / "report.html").read_text(
+        encoding="utf-8"
+    )

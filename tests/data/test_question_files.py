@@ -261,6 +261,8 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     path = written(tmp_path, name, text)
     with pytest.raises(DataError, match=f"line {bad[0]}"):
         read_rows(path)
+    with pytest.raises(DataError, match=r"To leave such rows out: --skip-bad"):
+        read_rows(path)
     file = read_rows(path, skip_bad=True)
     assert [row.line for row in file.rows] == good
     assert [where for where, _ in file.skipped] == [f"{path}, line {number}" for number in bad]

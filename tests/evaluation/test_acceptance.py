@@ -116,7 +116,8 @@ def test_each_domain_with_enough_labels_gets_a_threshold_of_its_own() -> None:
 
 
 def test_costs_come_from_labels_only_where_there_are_enough() -> None:
-    few, many = answers_of(answered(CONFIDENCE[:-11], CORRECT[:-11])), answers_of(answered(CONFIDENCE, CORRECT))
+    partly = [*CORRECT[:-11], *[None] * 11]
+    few, many = answers_of(answered(CONFIDENCE, partly)), answers_of(answered(CONFIDENCE, CORRECT))
     assert few.curve.total < ENOUGH <= many.curve.total
     by_labels = advise_on_cost(many, 10, 1)
     assert by_labels.basis == "labels"
@@ -124,7 +125,13 @@ def test_costs_come_from_labels_only_where_there_are_enough() -> None:
     assert (by_labels.threshold.value, by_labels.cost, by_labels.accept_all) == (0.7, 0.5, 5.0)
     by_confidence = advise_on_cost(few, 5, 1)
     assert by_confidence.basis == "confidences"
-    assert by_confidence.accept_all == pytest.approx((30 * 0.1 + 19 * 0.5) / 49 * 5)
+    assert by_confidence.accept_all == pytest.approx((30 * 0.1 + 30 * 0.5) / 60 * 5)
+
+
+def test_what_a_graded_run_costs_is_counted_from_its_grades_however_few() -> None:
+    cost = advise_on_cost(answers_of(answered([0.3] * 28, [True] * 15 + [False] * 13)), 10, 1)
+    assert cost.basis == "labels"
+    assert cost.accept_all == pytest.approx(10 * 13 / 28)
 
 
 def test_nothing_asked_gives_no_advice() -> None:

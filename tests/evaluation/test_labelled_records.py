@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
+
+import pytest
 
 from secl.evaluation.summary import summarise
 from secl.grading import reported_correct
@@ -30,6 +33,21 @@ def test_a_label_on_the_best_answer_says_nothing_of_the_models_own(make_record: 
         said = record.with_label(correct)
         assert (said.answer, said.correct, reported_correct(said)) == ("A", None, correct)
         assert summarise([said]).estimators["posterior_best"].accuracy == correct
+
+
+def test_confidences_that_labels_have_moved_have_a_row_of_their_own(make_record: MakeRecord, tmp_path: Path) -> None:
+    records = [make_record(n, digit=8, correct=None, frozen_correct=None) for n in range(12)]
+    assert "stated_with_labels" not in summarise(records).estimators
+    with Store.create(tmp_path / "run", {"settings": {"stream": {"benchmarks": ["toy"]}}}) as store:
+        for record in records:
+            store.add(record, 0.1)
+            store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
+        current = list(current_records(store))
+    rows = summarise(current).estimators
+    shown, stated = rows["stated_with_labels"], rows["stated"]
+    assert shown.mean_confidence == pytest.approx(fmean(each.confidence for each in current))
+    assert shown.brier < stated.brier
+    assert not {"posterior_with_labels"} & {*rows}
 
 
 def test_a_label_comes_before_a_reference(make_record: MakeRecord) -> None:

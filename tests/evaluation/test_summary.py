@@ -21,6 +21,7 @@ from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
 from secl.records import Decision, Record
+from tests.answers import answered
 
 MakeRecord = Callable[..., Record]
 
@@ -233,3 +234,15 @@ def test_measures_are_frozen() -> None:
     with pytest.raises(AttributeError):
         measure([0.5], [1], resamples=0).n = 2  # type: ignore[misc]
     assert Measures.__slots__
+
+
+def test_the_order_of_constants_is_not_measured() -> None:
+    records = answered([0.9, 0.3] * 30, [True, False, True] * 20)
+    rows = summarise(records).estimators
+    for name in ("constant", "constant_labelled"):
+        row = rows[name]
+        assert math.isnan(row.auroc + row.auroc_within + row.prr + row.coverage_at_5), name
+        assert row.intervals is not None
+        assert math.isnan(row.intervals.auroc.low)
+        assert not math.isnan(row.ece + row.brier + row.intervals.brier.low)
+    assert not math.isnan(rows["stated"].auroc)

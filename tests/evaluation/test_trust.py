@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from secl.evaluation.measures import measure
 from secl.evaluation.reason import Reason
 from secl.evaluation.symptoms import seen, seen_in_one
-from secl.evaluation.trust import assess, conclude, from_grades
+from secl.evaluation.trust import GAP, assess, conclude, from_grades
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.metrics.calibration import EXACT, chance_of_count
 from secl.question import Question
@@ -113,6 +114,33 @@ class TestOnLabels:
 
     def test_a_confidence_that_ranks_backwards_is_inverted(self) -> None:
         assert from_grades([(1 - p, right) for p, right in calibrated(300)]).codes[0] == "inverted"
+
+    def test_the_verdict_says_what_the_floor_of_the_table_says(self) -> None:
+        """28 answers, 26% said and 46% right: an ECE above its floor, so the verdict says too low."""
+        pairs = [(0.2 + number / 233, number % 2 > 0) for number in range(28)]
+        measures = measure(*zip(*pairs, strict=True))
+        assert not measures.ece_within_floor
+        low = from_grades(pairs, answers=28).reasons[0]
+        assert low.code == "underconfident"
+        assert "too low: on 28 graded answers they say 26% and 50% are right, which happens to" in low.sentence
+
+    def test_confidences_that_are_right_in_the_mean_alone_are_not_fine(self) -> None:
+        generator = np.random.default_rng(5)
+        pairs = [(sure, bool(generator.random() < 0.5 + (sure - 0.5) / 3)) for sure in (0.05, 0.95) * 100]
+        assert abs(np.mean([right for _, right in pairs]) - 0.5) < GAP / 2
+        verdict = from_grades(pairs)
+        assert (verdict.level, verdict.codes) == ("unproven", ("miscalibrated",))
+        assert "95% have 0." in verdict.line
+
+    def test_one_wrong_answer_does_not_show_that_right_and_wrong_are_separated(self) -> None:
+        verdict = from_grades([(0.9, False), *((0.95, True) for _ in range(59))])
+        assert (verdict.level, verdict.codes) == ("unproven", ("few_labels",))
+
+    def test_advice_is_possible_to_follow(self) -> None:
+        few = [(0.5, number % 2 > 0) for number in range(10)]
+        assert "ask 40 more questions to test" in from_grades(few, answers=10).line
+        assert "label the other 5 and ask 35 more questions to test" in from_grades(few, answers=15).line
+        assert "label 40 more to test" in from_grades(few, answers=50).line
 
     def test_answers_of_one_kind_leave_the_ranking_unknown(self) -> None:
         verdict = from_grades([(0.9 + number / 1000, True) for number in range(30)])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import ParameterError
-from secl.metrics.bootstrap import MEASURES, Interval, resampled_measures
+from secl.metrics.bootstrap import FEWEST_OF_A_KIND, MEASURES, Interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
-from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences, symmetric_interval
+from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences, symmetric_interval
 from secl.metrics.selective import augrc, prr
 
 Pair = tuple[np.ndarray, np.ndarray]

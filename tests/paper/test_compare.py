@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
+from secl.evaluation.labelled import LABELLED
 from secl.gates import Always, Never
 from secl.records import Record
 from secl_paper.compare import FinishedRun, Line, compare, untrained
@@ -141,7 +142,7 @@ def test_intervals_are_there_only_where_the_paper_has_no_table(baseline: Finishe
 
 
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
-    for estimator in ESTIMATORS:
+    for estimator in {*ESTIMATORS} - {*LABELLED}:
         ours = numbers(learned, estimator)
         assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
 
@@ -166,6 +167,22 @@ def test_rows_that_never_learned_are_distinguished_from_those_that_had_no_chance
 
 def test_remarks_name_the_rows_with_another_n_and_say_what_a_dash_is() -> None:
     counts = (("a", 500), ("b", 500), ("c", 1499))
-    lines = [Line(name, ours={"n": n, "ece": 0.1}) for name, n in counts]
+    lines = [Line(name, ours={"n": n, "ece": n / 1e4 + ord(name) / 1e3}) for name, n in counts]
     assert remarks(lines, {"ece": COLUMNS["ece"]}, {}) == ["n = 500 graded answers (c 1,499)."]
     assert remarks(lines, {"auroc": COLUMNS["auroc"]}, {})[1].startswith("\N{EN DASH} is undefined")
+
+
+def test_rows_that_print_the_same_numbers_are_said_to_show_no_effect() -> None:
+    lines = [Line(f"beta {beta}", ours={"n": 12, "ece": 0.40004 + beta / 1e3}) for beta in (0, 0.01, 0.1)]
+    notes = remarks([*lines, Line("other", ours={"n": 12, "ece": 0.2})], {"ece": COLUMNS["ece"]}, {})
+    assert notes[1:] == [
+        "beta 0, beta 0.01 and beta 0.1 print the same numbers: what sets them apart has no visible effect here."
+    ]
+
+
+def test_one_right_answer_of_twelve_gives_auroc_no_interval(baseline: FinishedRun) -> None:
+    graded = [replace(r, correct=not i, frozen_correct=not i) for i, r in enumerate(baseline.records[:12])]
+    _, (line,) = compare(table(Row("Verbalized", RUN, "stated")), {RUN: replace(baseline, records=graded)}, None)
+    assert "auroc" in line.ours
+    assert "auroc" not in line.intervals
+    assert "brier" in line.intervals

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.labelled import LABELLED
 from secl.evaluation.measures import Intervals, Measures
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
@@ -103,7 +104,8 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     table = ranking_table({"run": summary}, intervals_of=MEASURES)
     assert [column.heading for column in table.columns] == ["Confidence", *RANKING_COLUMNS]
     row, shown = summary.estimators["secl"], {line[0].text: line for line in table.sections[""]}["SECL"]
-    assert len(table.sections[""]) == len(summary.estimators)
+    assert {"constant", "constant_labelled"} <= {*summary.estimators}
+    assert len(table.sections[""]) == len(summary.estimators) - 2  # constants do not rank
     assert row.intervals is not None
     expected = [row.auroc, row.auroc_within, row.augrc, row.aurc, row.prr, row.prr_50]
     assert [cell.text for cell in shown[1:7]] == [f"{value:.3f}" for value in expected]
@@ -141,7 +143,10 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: Summary) -> 
 
 
 def test_estimators_that_need_right_answers_have_a_star_and_the_footnote(everything: Summary) -> None:
-    assert all(estimator.title.endswith("*") == estimator.needs_labels for estimator in ESTIMATORS.values())
+    assert all(
+        estimator.title.endswith("*") == (estimator.needs_labels and estimator.name not in LABELLED)
+        for estimator in ESTIMATORS.values()
+    )
     assert FOOTNOTE == "* needs right answers: five-fold cross-validation"
     assert FOOTNOTE in " ".join(shown(everything, 80).split())
     rows = {name: row for name, row in everything.estimators.items() if not row.estimator.needs_labels}

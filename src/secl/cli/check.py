@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from secl.evaluation.recommendation import Recommendation
     from secl.runs.check_run import CheckRun
 
-CODES = {"adapt": 0, "do not adapt": 3, "cannot tell": 4}
-"""Exit codes by verdict; 2 is a mistake, as everywhere."""
+NOTHING = 4
+"""Exit code where no method can be recommended; 2 is a mistake, as everywhere."""
 
 
 class CheckSettings(Settings):
@@ -41,7 +41,7 @@ def check(
     """Check whether adapting can help (is normalised P(True) better than what is stated?), and recommend a method.
 
     Both need right answers to be sure; without any, what can be seen in the model's own views is said.
-    Exit codes: 0 adapt, 3 do not adapt, 4 cannot tell, 2 a mistake.
+    Exit codes: 0 a method is recommended, 4 none can be, 2 a mistake.
 
     Args:
         tau: Temperature of normalised P(True); the model's own by default.
@@ -63,7 +63,7 @@ def check(
     labelled = any(record.frozen_correct is not None for record in records)
     gap = measure_gap(records, tau, formula, seed=run.seed) if labelled else None
     found = recommend(records, tau, formula, seed=run.seed)
-    code = CODES[gap.verdict if gap else "cannot tell"]
+    code = NOTHING if found.method is None else 0
     if as_json:
         _print_json(gap, found, run.model.name, len(records), code)
     else:

@@ -59,7 +59,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     for key, (run, side) in runs.items():
         screen.print(f"{key.upper()}: {side.estimator.title}, {run}", soft_wrap=True)
     screen.print(to_rich(comparison_table(comparison)))
-    lines = [f"Settings that differ (A there, B here): {'; '.join(settings)}."] if settings else []
+    lines = [f"Settings that differ: {'; '.join(settings)}."] if settings else []
     for line in (*lines, *notes, *remarks(comparison)):
         screen.print(terminal_text(line))
 
@@ -68,7 +68,7 @@ def _settings(a: Store, b: Store) -> list[str]:
     """What the recipes of two runs set differently, the model first."""
     from secl.runs.manifest import Manifest
 
-    return Manifest.of(a).settings.differences(Manifest.of(b).settings)
+    return Manifest.of(a).settings.differences(Manifest.of(b).settings, ("in A", "in B"))
 
 
 def _notes(a: Store, b: Store) -> list[str]:

@@ -32,6 +32,9 @@ from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, grader_of
 from secl.question import Grader, Question
 
+LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
+"""What else can be done about a row that cannot be used."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
@@ -82,7 +85,7 @@ class QuestionFile:
                 check_grader(question)
             except QuestionError as problem:
                 if not skip_bad:
-                    raise DataError(str(problem)) from problem
+                    raise DataError(f"{problem} {LEAVE_OUT}") from problem
                 skipped.append((f"line {row.line}", str(problem)))
                 continue
             rows.append(replace(row, question=question))
@@ -174,7 +177,7 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
             _check_new(row.question.id, places, raw.location)
         except DataError as problem:
             if not skip_bad:
-                raise
+                raise DataError(f"{problem} {LEAVE_OUT}") from problem
             skipped.append((raw.location, str(problem).removeprefix(raw.location).lstrip(":, ")))
             continue
         rows.append(row)

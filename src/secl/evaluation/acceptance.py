@@ -218,7 +218,7 @@ def advise_by_domain(answers: Answers, risk: float, certainty: float = 0.9) -> d
 
 
 def advise_on_cost(answers: Answers, cost_wrong: float, cost_review: float) -> CostAdvice:
-    """The cheapest threshold, from labels where there are `ENOUGH`, else from the confidences.
+    """The cheapest threshold, from labels where there are `ENOUGH` or every answer has one, else from the confidences.
 
     Raises:
         ParameterError: there are no answers, or a cost is negative or not finite.
@@ -226,7 +226,8 @@ def advise_on_cost(answers: Answers, cost_wrong: float, cost_review: float) -> C
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so nothing costs anything; ask some questions first.")
     curve = answers.curve
-    basis: Basis = answers.basis if curve.total >= ENOUGH else "confidences"
+    known = curve.total >= ENOUGH or curve.total == curve.answers
+    basis: Basis = answers.basis if known else "confidences"
     threshold, cost = cheapest(curve, cost_wrong, cost_review, from_labels=basis != "confidences")
     all_wrong = curve.risk[-1] if basis != "confidences" else curve.expected[-1]
     return CostAdvice(

@@ -28,10 +28,11 @@ import numpy as np
 
 from secl.errors import DataError
 from secl.evaluation.estimators import ESTIMATORS, make_estimators
+from secl.metrics.bootstrap import FEWEST_OF_A_KIND
 from secl.metrics.calibration import EceFloor, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc
 from secl.metrics.graded import Vector
-from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference, paired_differences
+from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences
 from secl.records import Record
 from secl.settings import Formula
 

@@ -93,14 +93,11 @@ def constant(stated: Estimator) -> Estimator:
         return replace(series, confidence=np.append(series.confidence[:1], np.clip(earlier, 0.0, 1.0)))
 
     title = "Constant, mean stated"
-    return replace(stated, name="constant", title=title, family="label_free", estimate=estimate)
+    return replace(stated, name="constant", title=title, family="label_free", estimate=estimate, ranks=False)
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:
-    """The share of right answers in the other folds, whatever the question.
-
-    A fold with many right answers has others with fewer, so its AUROC lies a little below 0.5.
-    """
+    """The share of right answers in the other folds, whatever the question."""
 
     def estimate(records: Sequence[Record]) -> Series:
         series = stated.estimate(records)
@@ -112,4 +109,4 @@ def constant_with_labels(stated: Estimator) -> Estimator:
         return replace(graded, confidence=np.array(mapped.confidence))
 
     title = "Constant, base rate*"
-    return replace(stated, name="constant_labelled", title=title, estimate=estimate, needs_labels=True)
+    return replace(stated, name="constant_labelled", title=title, estimate=estimate, needs_labels=True, ranks=False)

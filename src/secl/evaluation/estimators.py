@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
+from secl.evaluation.labelled import with_people
 from secl.evaluation.posterior import candidate_estimators
 from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Family, Series
 from secl.grading import correctness
@@ -46,6 +47,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
         _of_evidence("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco, "own"),
         _of_evidence("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
         *candidate_estimators(),
+        *with_people(),
         Estimator("secl", "SECL", "learned", _reported, _passes_of_learning, learned=True),
     )
     by_name = {estimator.name: estimator for estimator in direct}

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics.bootstrap import Interval, intervals
 from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
 from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
+
+OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
+"""Measures that mean something for a constant: all but those of the order of answers."""
 
 RESAMPLES = 1000
 """Bootstrap draws of a summary."""
@@ -22,7 +26,10 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """95% intervals of the main measures of `Measures`: by a bootstrap over questions, but for calibration errors."""
+    """95% intervals of the main measures of `Measures`: by a bootstrap over questions, but for calibration errors.
+
+    Both ends are nan where there is none (`secl.metrics.bootstrap.intervals`).
+    """
 
     brier: Interval
     ece: Interval
@@ -106,14 +113,13 @@ def measure(
     (4, 0.3, 0.25, None)
     """
     confidences, grades = graded(confidence, correct)
-    intervals = None
+    spans = None
     if resamples != 0:
-        values = resampled_measures(confidences, grades, domains=domains, resamples=resamples, seed=seed)
-        found = {name: percentile_interval(values[name]) for name in MEASURES}
+        found = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
         # Chance makes calibration errors too high, and those of resamples higher still.
         found["ece"] = ece_interval(confidences, grades, seed=seed)
         found["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
-        intervals = Intervals(**found)
+        spans = Intervals(**found)
     error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
     return Measures(
         n=int(confidences.size),
@@ -135,5 +141,16 @@ def measure(
         coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
         accuracy=float(np.mean(grades)) if grades.size else math.nan,
         mean_confidence=float(np.mean(confidences)) if confidences.size else math.nan,
-        intervals=intervals,
+        intervals=spans,
     )
+
+
+def without_ranking(measures: Measures) -> Measures:
+    """The measures of a constant: what depends on the order of answers is nan, and so are its intervals."""
+    ranking = {each.name for each in fields(Measures) if each.type == "float"} - {*OF_LEVEL}
+    undefined: dict[str, Any] = dict.fromkeys(ranking, math.nan)
+    spans = measures.intervals
+    if spans is not None:
+        none = Interval(math.nan, math.nan)
+        spans = replace(spans, **{each.name: none for each in fields(spans) if each.name not in OF_LEVEL})
+    return replace(measures, **undefined, intervals=spans)

@@ -24,6 +24,7 @@ Code = Literal[
     "weak",
     "overconfident",
     "underconfident",
+    "miscalibrated",
     "tested",
 ]
 """Short names of reasons, for programs."""
@@ -34,8 +35,8 @@ CODES: tuple[Code, ...] = get_args(Code)
 FEWEST = 20
 """Questions, or graded answers, below which nothing is concluded from them."""
 
-UNLIKELY, RARE = 1e-2, 1e-3
-"""Probabilities below which chance is a bad explanation, and none: many verdicts are reached along a stream."""
+UNLIKELY, RARE = 0.05, 1e-3
+"""Probabilities below which chance is a bad explanation (as for the floor of the ECE in tables), and none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from secl.metrics.graded import Vector
 from secl.records import Record
 from secl.signals import Signal
 
-AnswerOf = Literal["reply", "frozen", "own", "best"]
-"""Which answer a confidence is about: the reply's, the frozen model's, one that the estimator chooses itself, or the
-posterior's most probable candidate."""
+AnswerOf = Literal["reply", "frozen", "own", "best", "reported"]
+"""Which answer a confidence is about: the reply's, the frozen model's, one that the estimator chooses itself, the
+posterior's most probable candidate, or what was answered in the end."""
 
 Family = Literal["reply", "p_true", "candidates", "samples", "learned", "label_free"]
 """Estimators of one kind, which charts draw alike."""
@@ -115,7 +115,7 @@ class Estimator:
 
     Attributes:
         name: short and unique, for files and flags.
-        title: name for people; ends in a star if it needs labels.
+        title: name for people; ends in a star if it is cross-validated.
         family: its kind.
         estimate: maps all records of a run to the series.
         paper_passes: cost of one question in forward passes, as the paper counts.
@@ -123,6 +123,7 @@ class Estimator:
         needs: evidence without which there is no confidence; None for the reply alone.
         learned: true if it rates what the adapted model reports, which a run without learning does not have.
         needs_labels: true if it is fitted to right answers, as no method of ours is.
+        ranks: false for a constant, whose order of answers is that of the stream or of folds and means nothing.
         signal: chooses the answer where `answers` is "own".
     """
 
@@ -135,6 +136,7 @@ class Estimator:
     needs: EvidenceKind | None = None
     learned: bool = False
     needs_labels: bool = False
+    ranks: bool = True
     signal: Signal | None = None
 
     def answer(self, record: Record) -> str | None:
@@ -143,4 +145,6 @@ class Estimator:
             return self.signal.answer(record.question, record.reply, record.evidence)
         if self.answers == "best":
             return record.best_answer
+        if self.answers == "reported":
+            return record.answer
         return record.frozen.answer if self.answers == "frozen" else record.reply.answer

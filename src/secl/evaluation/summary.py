@@ -14,7 +14,7 @@ from secl.display import Shown, html_table
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.graders import GraderComparison, compare_graders
 from secl.evaluation.json_values import HIDDEN, json_value
-from secl.evaluation.measures import RESAMPLES, Measures, measure
+from secl.evaluation.measures import RESAMPLES, Measures, measure, without_ranking
 from secl.evaluation.series import Estimator, Series
 from secl.records import Record
 
@@ -189,6 +189,7 @@ def _rows(
         domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
         several = domains if len(set(domains)) > 1 else None
         measures = measure(*part.graded(), domains=several, resamples=RESAMPLES if intervals else 0)
+        measures = measures if estimator.ranks else without_ranking(measures)
         plain = sum(record.plain_tokens for record in rated)
         rows[name] = EstimatorSummary(
             **{each.name: getattr(measures, each.name) for each in fields(Measures)},

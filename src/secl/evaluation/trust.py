@@ -14,11 +14,12 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
+from secl.evaluation.labelled import main_source
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
-from secl.evaluation.symptoms import seen, stated_alone
+from secl.evaluation.symptoms import seen
 from secl.grading import reported_correct
-from secl.metrics.bootstrap import Interval, percentile_interval, resampled_measures
-from secl.metrics.calibration import chance_of_count
+from secl.metrics.bootstrap import Interval, intervals
+from secl.metrics.calibration import chance_of_count, ece, ece_floor
 from secl.metrics.discrimination import auroc
 from secl.records import Record
 
@@ -96,9 +97,8 @@ def assess(records: Sequence[Record]) -> Verdict:
     """
     grades = [(record.confidence, reported_correct(record)) for record in records]
     known = [(confidence, right) for confidence, right in grades if right is not None]
-    verdict = conclude(seen(records), from_grades(known), len(records))
-    stated = 2 * sum(map(stated_alone, records)) >= len(records)
-    return replace(verdict, source="stated" if stated else "posterior")
+    verdict = conclude(seen(records), from_grades(known, answers=len(records)), len(records))
+    return replace(verdict, source=main_source(records))
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
@@ -114,9 +114,13 @@ def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int)
     proven = on_labels.level == "fine"
     # Whoever separates right from wrong and means what it says does so whatever else looks odd.
     others = [replace(each, severity="note") if proven else each for each in from_records]
-    order: dict[Severity, int] = {"stop": 0, "doubt": 1, "note": 2}
-    reasons = tuple(sorted((*on_labels.reasons, *others), key=lambda reason: order[reason.severity]))
+    reasons = _by_weight((*on_labels.reasons, *others))
     return replace(on_labels, level=_level(reasons, proven=proven), reasons=reasons, questions=questions)
+
+
+def _by_weight(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    order: dict[Severity, int] = {"stop": 0, "doubt": 1, "note": 2}
+    return tuple(sorted(reasons, key=lambda reason: order[reason.severity]))
 
 
 def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
@@ -125,12 +129,13 @@ def _level(reasons: Sequence[Reason], *, proven: bool) -> Level:
     return "fine" if proven else "unproven"
 
 
-def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -> Verdict:
+def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False, answers: int | None = None) -> Verdict:
     """What right answers say about confidences, and nothing else.
 
     Args:
         graded: confidence and whether the answer is right.
         chosen: whether people chose what to rate, and may have chosen what was wrong.
+        answers: how many there are, graded or not; None where further ones are to come.
     """
     n = len(graded)
     if not n:
@@ -140,12 +145,14 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -
         return Verdict("unproven", (Reason("unlabelled", "doubt", text),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     accuracy, mean = fmean(grades), fmean(confidences)
-    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades)]
+    left = None if answers is None else answers - n
+    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(confidences, grades, left)]
     if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
-        text = f"Only {n} of the answers are known to be right or wrong; label {ENOUGH - n} more to test them."
+        many = "Only one answer is" if n == 1 else f"Only {n} answers are"
+        text = f"{many} known to be right or wrong; {_further(ENOUGH - n, left)} to test the confidences."
         reasons.append(Reason("few_labels", "doubt", text))
     if reasons:
-        return Verdict(_level(reasons, proven=False), tuple(reasons), n, n, accuracy, mean)
+        return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
     area, interval = _separation(confidences, grades)
     text = (
         f"Tested on {_amount(n, 'graded answer')}: they separate right from wrong ({_area(area, interval)}), and say "
@@ -155,13 +162,23 @@ def from_grades(graded: Sequence[tuple[float, bool]], *, chosen: bool = False) -
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
-    """Whether the mean confidence and the share of right answers contradict each other."""
+    """Whether confidences and right answers contradict each other, in the mean or else in places."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
     chance = chance_of_count(confidences, sum(grades))
     if abs(gap) < GAP / 2 or chance >= UNLIKELY:
-        return []
-    said = f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right"
+        error, floor = ece(confidences, grades), ece_floor(confidences)
+        if len(grades) < FEWEST or max(GAP / 2, floor.upper) >= error:
+            return []
+        text = (
+            f"Confidences and shares of right answers lie apart by {error:.3f} (ECE) on "
+            f"{_amount(len(grades), 'graded answer')}; of calibrated ones 95% have {floor.upper:.3f} at most."
+        )
+        return [Reason("miscalibrated", "doubt", text)]
+    said = (
+        f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right, "
+        f"which happens to {_rarely(chance)} of calibrated ones"
+    )
     if gap < 0:
         return [Reason("underconfident", "doubt", f"The confidences are too low: {said}.")]
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
@@ -170,7 +187,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
     return [Reason("overconfident", severity, text)]
 
 
-def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> list[Reason]:
+def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
     """Whether right answers have higher confidences than wrong ones."""
     if len(grades) < FEWEST:
         return []
@@ -191,18 +208,29 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...]) -
     if interval.high <= WEAK:
         return [Reason("chance", "stop", f"The confidences do not separate right from wrong answers ({shown}).")]
     text = f"{_amount(len(grades), 'graded answer')} do not tell whether the confidences separate right from wrong"
-    return [Reason("few_labels", "doubt", f"{text} ({shown}); label more.")]
+    return [Reason("few_labels", "doubt", f"{text} ({shown}); {'ask' if left == 0 else 'label'} more.")]
+
+
+def _further(more: int, left: int | None) -> str:
+    """What to do for so many more graded answers, where so many are there to be labelled."""
+    if left is None or left >= more:
+        return f"label {more} more"
+    ask = f"ask {_amount(more - left, 'more question')}"
+    return f"label the other {left} and {ask}" if left else ask
 
 
 @lru_cache(maxsize=16)
 def _separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
     """AUROC and its 95% bootstrap interval."""
-    values = resampled_measures(confidences, grades, resamples=RESAMPLES)["auroc"]
-    return auroc(confidences, grades), percentile_interval(values)
+    return auroc(confidences, grades), intervals(confidences, grades, resamples=RESAMPLES)["auroc"]
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}%"
+
+
+def _rarely(chance: float) -> str:
+    return "fewer than 0.1%" if chance < RARE else f"{100 * chance:.1f}%"
 
 
 def _amount(count: int, noun: str) -> str:

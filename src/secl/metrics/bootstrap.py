@@ -49,6 +49,39 @@ def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
+OF_BOTH_KINDS = ("auroc", "auroc_within", "prr_50")
+"""Measures that compare right answers with wrong ones."""
+
+FEWEST_OF_A_KIND = 5
+"""Right answers, and wrong ones, below which these have no interval: resamples of one answer say nothing of others."""
+
+
+def intervals(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    *,
+    domains: Sequence[Hashable] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """95% intervals of the standard measures; arguments are those of `resampled_measures`.
+
+    >>> intervals([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)["auroc"]
+    Interval(low=nan, high=nan)
+    """
+    values = resampled_measures(confidence, correct, domains=domains, resamples=resamples, seed=seed)
+    found = {name: percentile_interval(values[name]) for name in MEASURES}
+    if fewer_of_a_kind(correct) < FEWEST_OF_A_KIND:
+        found |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
+    return found
+
+
+def fewer_of_a_kind(correct: npt.ArrayLike) -> int:
+    """Right answers or wrong ones, whichever are fewer."""
+    grades = np.asarray(correct, dtype=np.float64)
+    return int(min(grades.sum(), grades.size - grades.sum()))
+
+
 def resampled_measures(
     confidence: npt.ArrayLike,
     correct: npt.ArrayLike,

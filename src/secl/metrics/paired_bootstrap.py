@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.metrics.bootstrap import MEASURES, Interval, percentile_interval, resampled_measures
+from secl.metrics.bootstrap import (
+    FEWEST_OF_A_KIND,
+    MEASURES,
+    OF_BOTH_KINDS,
+    Interval,
+    fewer_of_a_kind,
+    percentile_interval,
+    resampled_measures,
+)
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.graded import Vector, graded
@@ -23,9 +31,6 @@ from secl.metrics.selective import augrc, prr
 
 FEWEST = 20
 """Fewest questions with an interval of a difference."""
-
-FEWEST_OF_A_KIND = 5
-"""Fewest right answers, and fewest wrong ones, with an interval of AUROC or PRR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def paired_differences(
         )
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
     values = [resampled_measures(*side, domains=domains, resamples=resamples, seed=seed) for side in (first, second)]
-    rarer = min(int(min(grades.sum(), grades.size - grades.sum())) for _, grades in (first, second))
+    rarer = min(fewer_of_a_kind(grades) for _, grades in (first, second))
     differences = {}
     for name in MEASURES:
         if name == "auroc_within" and domains is not None:
@@ -112,7 +117,7 @@ def paired_differences(
         else:
             of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
         interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
-        if first[0].size < FEWEST or (name in ("auroc", "auroc_within", "prr_50") and rarer < FEWEST_OF_A_KIND):
+        if first[0].size < FEWEST or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
         if name != "prr_50":  # every other measure lies in [0, 1]
             interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))

@@ -34,7 +34,8 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
         if threshold is not None or advice.nearest is not None:
             lines.append(ASSUMPTION)
     elif advice.needed is not None:
-        lines.append(f"To promise it: about {counted(advice.needed, 'label')} of answers drawn at random.")
+        few = f"; there are {amount(advice.answers)}, so ask more questions" if advice.needed > advice.answers else ""
+        lines.append(f"To promise it: about {counted(advice.needed, 'label')} of answers drawn at random{few}.")
     elif advice.basis == "confidences" and threshold is not None:
         lines.append(f"To promise it takes labels of answers drawn at random, {advice.fewest} at least.")
     if answers.left_out:
@@ -64,10 +65,9 @@ def _unreachable(advice: Advice) -> str:
     """Why no threshold is promised, and what could be done."""
     aim = f"at most {share(advice.risk)} wrong with {share(advice.certainty)} certainty"
     if advice.labels < advice.fewest:
-        more = counted(advice.fewest - advice.labels, "more label")
         return (
             f"Too few labels to promise {aim}: that takes {advice.fewest} accepted labelled answers without an error, "
-            f"and there are {counted(advice.labels, 'label')}; give {more} at least{_nearest(advice)}."
+            f"and there are {counted(advice.labels, 'label')}; {_more(advice)} at least{_nearest(advice)}."
         )
     if advice.needed is None:
         reason = "even the most confident answers are wrong more often"
@@ -81,14 +81,33 @@ def _unreachable(advice: Advice) -> str:
 def _nearest(advice: Advice) -> str:
     if advice.nearest is None or advice.nearest_threshold is None:
         return "; no other risk can be promised either"
-    found = accept(advice.nearest_threshold)
-    return f". The nearest that can be promised is {share(advice.nearest)}: {found[0].lower()}{found[1:]}"
+    which = _of(advice.nearest_threshold)
+    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}, {which}"
+
+
+def _of(found: Threshold | None) -> str:
+    """Which answers a threshold accepts, where it is no advice to accept them."""
+    if found is None or found.value == 0:
+        return "for all answers together"
+    return f"for those above {found.value} ({share(found.coverage)} of answers)"
+
+
+def _more(advice: Advice) -> str:
+    """What to do for the fewest labels: give them, or ask as many questions where every answer has one."""
+    more, left = advice.fewest - advice.labels, advice.answers - advice.labels
+    if left >= more:
+        return f"give {counted(more, 'more label')}"
+    return (
+        f"ask and grade {counted(more, 'more question')}"
+        if not left
+        else (f"label the other {left}, and ask and grade {counted(more - left, 'more question')}")
+    )
 
 
 def _by_the_confidences(advice: Advice) -> str:
     if advice.estimate is None:
         return "By the confidences alone no answer would be sure enough."
-    return f"By the confidences alone, without the labels, one would {_lower(accept(advice.estimate))}."
+    return f"By the confidences alone, without the labels, it would be met {_of(advice.estimate)}."
 
 
 def cost_sentence(advice: CostAdvice) -> str:
@@ -132,10 +151,6 @@ def accept(threshold: Threshold) -> str:
     if threshold.value == 0:
         return "Accept every answer"
     return f"Accept above {threshold.value}: {share(threshold.coverage)} of answers"
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
 
 
 def share(value: float) -> str:

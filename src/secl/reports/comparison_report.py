@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 
 from secl.evaluation.compare import Comparison
+from secl.metrics.bootstrap import FEWEST_OF_A_KIND
 from secl.metrics.calibration import EceFloor
-from secl.metrics.paired_bootstrap import FEWEST, FEWEST_OF_A_KIND, Difference
+from secl.metrics.paired_bootstrap import FEWEST, Difference
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 

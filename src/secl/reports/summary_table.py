@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 
 from secl.evaluation.baselines import FOLDS
+from secl.evaluation.labelled import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
@@ -41,6 +42,18 @@ RANKING_NOTE = (
 """What a reader must know about the second table."""
 
 FOOTNOTE = f"* needs right answers: {('', '', 'two', 'three', 'four', 'five')[FOLDS]}-fold cross-validation"
+
+
+LABELLED_NOTE = (
+    "+ labels: the confidences that are shown, moved by what people said of answers; of a run by what they said of the "
+    "other answers."
+)
+"""What a reader must know about the rows of `LABELLED`."""
+
+
+def starred_in(summary: Summary) -> bool:
+    """Whether a row is cross-validated on right answers."""
+    return any(row.estimator.title.endswith("*") for row in summary.estimators.values())
 
 
 def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ("brier",)) -> Table:
@@ -85,11 +98,11 @@ def ranking_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
         )
 
     sections = {
-        run if several else "": [cells(row) for row in summary.estimators.values()]
+        run if several else "": [cells(row) for row in summary.estimators.values() if row.estimator.ranks]
         for run, summary in summaries.items()
     }
     columns = [Column("Confidence", text=True, wraps=True), *map(Column, RANKING_COLUMNS)]
-    starred = any(row.estimator.needs_labels for summary in summaries.values() for row in summary.estimators.values())
+    starred = any(starred_in(summary) for summary in summaries.values())
     return Table(columns, sections, (RANKING_NOTE, f"{FOOTNOTE}.") if starred else (RANKING_NOTE,))
 
 
@@ -200,11 +213,13 @@ def footnotes(summary: Summary) -> list[str]:
     """What the stars mean, where there are any, and why there are dashes."""
     rows = summary.estimators.values()
     notes = []
-    if any(row.estimator.needs_labels for row in rows):
+    if starred_in(summary):
         notes.append(f"{FOOTNOTE}.")
+    if any(row.estimator.name in LABELLED for row in rows):
+        notes.append(LABELLED_NOTE)
     if any(row.n == 0 for row in rows):
         notes.append(f"Without right answers to compare with (n = 0) no measure is defined ({UNDEFINED}).")
-    if any(row.n and math.isnan(row.auroc) for row in rows):
+    if any(row.n and math.isnan(row.auroc) and row.estimator.ranks for row in rows):
         notes.append(
             f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong: nothing to tell apart."
         )

@@ -159,7 +159,7 @@ def levels_table(run: RunReport) -> Table:
     rows = [
         _levels(row.estimator.title, run.evaluation.series[name])
         for name, row in run.summary.estimators.items()
-        if not row.estimator.needs_labels and name != "constant"
+        if row.estimator.ranks and not row.estimator.title.endswith("*")
     ]
     note = "10%, median, 90%: a tenth, a half and nine tenths of the confidences are at most so high."
     return Table(columns, {"": rows}, (note,))

@@ -65,14 +65,14 @@ class RunSettings(SettingGroups):
         usual = {**DEFAULTS, **defaults_of(self.named_method, self.gate.name)}
         return {name: value for name, value in self.flat().items() if value != usual[name]}
 
-    def differences(self, other: RunSettings) -> list[str]:
-        """Settings that differ, as "tau: 0.7 there, 1.0 here".
+    def differences(self, other: RunSettings, sides: tuple[str, str] = ("there", "here")) -> list[str]:
+        """Settings that differ, as "tau: 0.7 there, 1.0 here", or with other words for the two sides.
 
         Where the data lie makes no difference, nor does the name of the device, nor what is accepted.
         """
         there, here = self.flat(), other.flat()
         return [
-            f"{name}: {said(name, there[name])} there, {said(name, here[name])} here"
+            f"{name}: {said(name, there[name])} {sides[0]}, {said(name, here[name])} {sides[1]}"
             for name in there
             if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]

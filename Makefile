@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-neighbours test-container bench release-check clean
+.PHONY: help demo lint check test test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-neighbours test-container bench release-check clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -45,6 +45,13 @@ check: lint  ## lint, and the fast tests and doctests: about three minutes on tw
 # Counting lines costs half as much again, so it is done for the fast tests alone.
 test: lint coverage  ## everything: check, the coverage of the fast tests, and the other tests: about a quarter of an hour on two cores
 	$(PYTEST) -m "slow or heavy"
+
+# Other processors round otherwise. What compares numbers runs as on one without AVX-512, too.
+OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+NUMBERS := tests/posterior tests/evaluation tests/metrics tests/labels tests/runs tests/server tests/paper tests/backends/local
+
+test-older: $(VENV)/developer  ## what compares numbers, as on a processor without AVX-512: about four minutes on two cores
+	$(OLDER) $(PYTEST) -m "not slow and not heavy" $(NUMBERS)
 
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
 	$(PYTEST) -m "not slow and not heavy" --cov=

@@ -47,7 +47,6 @@ COMPUTED = (
     "best_answer",
     "posterior_best",
     "informed",
-    "scored",
     "candidates",
     "probabilities",
     "distractor_source",

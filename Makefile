@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-neighbours test-container bench release-check clean
+.PHONY: help demo lint check test test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -83,9 +83,6 @@ test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM server
 test-clients: $(VENV)/developer  ## check a server with LangChain and litellm; CLIENTS=PYTHON of an environment with langchain-openai and litellm
 	SECL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/server/test_clients.py -v -s
 
-test-neighbours: $(VENV)/developer  ## run the examples for inspect_ai, lm-eval and lm-polygraph; NEIGHBOURS=PYTHON of an environment with one of them
-	SECL_NEIGHBOURS=$(NEIGHBOURS) $(BIN)/python -m pytest tests/test_neighbours.py -v
-
 test-container: $(VENV)/developer  ## run the steps of the container file in an empty folder, and what the image starts
 	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v
 
@@ -94,11 +91,6 @@ test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp se
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)
-
-release-check: $(VENV)/developer  ## is this fit for a release? wheel and sdist in empty environments of every Python there is
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist
-	$(BIN)/python tools/release_check.py dist/*.whl dist/*.tar.gz
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) dist runs site .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

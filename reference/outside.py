@@ -80,8 +80,8 @@ def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def examples() -> list[str]:
-    """The example scripts, and those in cells."""
-    paths = sorted((ROOT / "examples").glob("*.py")) + sorted((ROOT / "examples" / "notebooks").glob("*.py"))
+    """The example scripts."""
+    paths = sorted((ROOT / "examples").glob("*.py"))
     return [path.relative_to(ROOT).as_posix() for path in paths if path.stem != "__init__"]
 
 
@@ -91,25 +91,12 @@ def _listing(source: str, text: str) -> str:
     return f"---\nsearch:\n  exclude: true\n---\n\n# {source}\n\n~~~~~~{language}\n{text.rstrip()}\n~~~~~~\n"
 
 
-def _first_cell(text: str) -> str:
-    """What the first cell of a script in cells says below its title.
-
-    >>> _first_cell("# %% [markdown]\\n# # Title\\n# One.\\n# Two.\\n\\n# %%\\nprint()")
-    'One. Two.'
-    """
-    lines = text.split("# %%")[1].splitlines()[2:]
-    return " ".join(line.removeprefix("# ") for line in lines if line)
-
-
 def examples_page() -> str:
-    """A list of the example scripts, from their docstrings or first cells."""
-    parts = [
-        "# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run them; those "
-        "for other libraries where these are installed."
-    ]
+    """A list of the example scripts, from their docstrings."""
+    parts = ["# Examples\n\nScripts to start from, in the folder `examples/` of the source. The tests run them."]
     for source in examples():
         text = (ROOT / source).read_text(encoding="utf-8")
-        docstring = ast.get_docstring(ast.parse(text)) or _first_cell(text)
+        docstring = ast.get_docstring(ast.parse(text)) or ""
         about = " ".join(docstring.split("\n\n")[0].split())
         parts.append(f"* [`{posixpath.basename(source)}`]({place(source)}): {about}")
     return parts[0] + "\n\n" + "\n".join(parts[1:]) + "\n"

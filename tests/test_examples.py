@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import runpy
 import subprocess
@@ -13,26 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from secl.data.quiz import quiz
 from secl.runs.store import Store
 from secl.server.audit.store import ServerStore
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.heavy
-
-
-def test_a_users_own_questions_are_answered_one_line_each(
-    tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "questions.jsonl"
-    rows = [{"question": question.text, "options": question.options} for question in quiz("capitals", 4, 1)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    script = ROOT / "examples" / "own_questions.py"
-    monkeypatch.setattr(sys, "argv", [str(script), str(tiny_llama), str(file)])
-    runpy.run_path(str(script), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert all("stated 0." in line and line.endswith("learning") for line in lines)
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ class Reproduction:
 
 def _sizes(setup: Setup) -> dict[str, float]:
     """The sizes of the model and of its adapter in SECL."""
-    from secl.backends.local.lora_sizes import lora_sizes  # imports torch
+    from secl_paper.lora_sizes import lora_sizes  # imports torch
 
     settings = RunSettings.of(settings_of(SECL, setup))
     adapter = settings.adapter

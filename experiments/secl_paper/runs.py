@@ -41,7 +41,7 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     if "sampled" in given:
         settings["sampled"] = tuple(_form(name, run, setup) for name in given["sampled"])
     if "layers" in run.changes:
-        from secl.backends.local.lora_sizes import concrete_layers  # imports torch
+        from secl_paper.lora_sizes import concrete_layers  # imports torch
 
         settings["layers"] = concrete_layers(setup.model.name, run.changes["layers"])
     return settings

@@ -47,15 +47,3 @@ def test_a_grader_that_is_none_or_that_does_not_fit_is_one_sentence(shell: Shell
     assert said.code == 2
     assert "no wrong answers" in said.err
     assert not (finished / "graded-overlap").exists()
-
-
-def test_a_model_judges_in_a_report_of_its_own(shell: Shell, finished: Path, tiny_llama: Path) -> None:
-    before = (finished / "summary.json").read_text()
-    said = shell("report", finished, "--judge", tiny_llama)
-    assert said.code == 0, said.err
-    assert f"{tiny_llama} calls " in said.out
-    assert " of 10 open answers right; it agrees with the run's own grading on " in said.out
-    assert (finished / "graded-judge" / "report.html").exists()
-    assert (finished / "summary.json").read_text() == before
-    assert shell("report", finished, "--judge", tiny_llama, "--grader", "exact").code == 2
-    assert "there is no model 'nosuch'" in shell("report", finished, "--judge", "nosuch").err

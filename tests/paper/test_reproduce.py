@@ -12,7 +12,6 @@ from typing import Any, get_args
 import pytest
 import transformers
 
-from secl.backends.local import lora_sizes
 from secl.backends.local.adapter import parse_layers
 from secl.backends.local.presets import PRESETS
 from secl.data.benchmarks import load
@@ -25,7 +24,7 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, question_counts
 from secl.testing import ScriptedModel
-from secl_paper import reproduce
+from secl_paper import lora_sizes, reproduce
 from secl_paper.compare import FinishedRun, columns_of
 from secl_paper.differences import differences
 from secl_paper.layout import Row, Run, Table

@@ -31,14 +31,12 @@ def report(
     /,
     *more: RunFolder,
     grader: Grader | None = None,
-    judge: str | None = None,
     out: Path | None = None,
 ) -> None:
     """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables.
 
     Args:
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
-        judge: Have a model grade them instead: a preset, hub id, folder or GGUF file. It errs, the smaller the more.
         out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew), or report for several.
     """
     from secl.reports.folder import check_folder
@@ -50,11 +48,8 @@ def report(
     for folder, path in zip(runs, resolved, strict=True):
         if resolved.count(path) > 1:
             raise ParameterError(f"the run {folder} is given twice; name every run once.")
-    if grader is not None and judge is not None:
-        raise ParameterError("--grader and --judge are both given; name one of them.")
-    how = "judge" if judge is not None else grader
-    if len(runs) == 1 and how is not None and (out is None or out.resolve() == resolved[0]):
-        out = run / f"graded-{how}"  # the run's own report and summary stay as they are
+    if len(runs) == 1 and grader is not None and (out is None or out.resolve() == resolved[0]):
+        out = run / f"graded-{grader}"  # the run's own report and summary stay as they are
     if len(runs) == 1 and out is not None and out.resolve() == resolved[0]:
         out = None
     if out is not None or len(runs) > 1:
@@ -68,8 +63,6 @@ def report(
                 raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
             if grader is not None:
                 records = _graded_anew(records, grader, folder)
-            elif judge is not None:
-                records = _judged(records, judge, folder)
             stores.append((store, records))
         write_and_print(stores, out)
 
@@ -83,36 +76,9 @@ def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> lis
     """
     from secl.grading import regrade
 
-    _check_open(records, folder, "--grader")
-    return regrade(records, grader)
-
-
-def _judged(records: Sequence[Record], name: str, folder: Path) -> list[Record]:
-    """Records of a run as a model grades them; says how often it agrees with the run's own grading.
-
-    Raises:
-        ParameterError: there is nothing to grade.
-        ModelError: the model cannot be used.
-    """
-    from secl.backends.local.model import LocalModel
-    from secl.evaluation.judging import judge_by, judged
-
-    _check_open(records, folder, "--judge")
-    model = LocalModel.load(name)
-    found = judged(records, judge_by(model))
-    graded = [(old.correct, new.correct) for old, new in zip(records, found, strict=True) if not old.question.options]
-    known = [(old, new) for old, new in graded if old is not None and new is not None]
-    right, agreed = sum(new for _, new in known), sum(old == new for old, new in known)
-    echo(
-        f"{name} calls {right} of {len(known)} open answers right; it agrees with the run's own grading on {agreed} "
-        "of them."
-    )
-    return found
-
-
-def _check_open(records: Sequence[Record], folder: Path, flag: str) -> None:
     if all(record.question.options or record.question.reference is None for record in records):
-        raise ParameterError(f"{folder} has no open question with a reference; leave {flag} out.")
+        raise ParameterError(f"{folder} has no open question with a reference; leave --grader out.")
+    return regrade(records, grader)
 
 
 @app.command

@@ -70,7 +70,7 @@ PRESETS: dict[str, Preset] = {
         "last:4",
         QUERY_VALUE,
         0.7,
-        None,
+        -0.2,
         Shape("llama", 30, 576, 49152, 3, 1536, 8192),
         "the default, 135M, a 4-bit file in a Python package",
     ),

@@ -128,7 +128,16 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     folder = place / "[red]run[/b]"
     if not folder.exists():
         ended = shell(
-            "run", "--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--out", folder, *SETTINGS, *LEARNING
+            "run",
+            "--model",
+            tiny_llama,
+            "--benchmarks",
+            "capitals:9,science:9",
+            "--out",
+            folder,
+            "--full",
+            *SETTINGS,
+            *LEARNING,
         )
         assert (ended.code, ended.err) == (0, "")
         (place / "said").write_text(ended.out)

@@ -99,12 +99,25 @@ def test_a_check_that_recommends_a_method_ends_well_whatever_the_verdict_and_lea
     use(model)
     ended = shell("check", "--questions", mine)
     assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("Use: secl run --method ")
+    assert lines[1].startswith("Why: ")
+    assert f"Learning (--method secl): {verdict}: " in " ".join(lines)
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert {path.name for path in mine.parent.iterdir()} - {"cache"} == {mine.name}
+
+
+def test_all_of_a_check_is_tables_with_the_verdict_and_the_recommendation_last(
+    shell: Shell, use: Any, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    use(Knowing(stated=0.9))
+    ended = shell("check", "--questions", mine, "--full")
     assert "recommended: --method " in ended.out
     assert max(map(len, ended.out.splitlines())) <= 80
-    last = ended.out.rstrip().rindex(f"{verdict}: ")
-    assert ended.out.rstrip().endswith(".")
+    last = ended.out.rindex("adapt: ")
     assert ended.out.rindex("cross-fitted, it") > last > ended.out.rindex("Mean confidence")
-    assert list(mine.parent.iterdir()) == [mine]
 
 
 def test_the_json_is_what_the_records_say(shell: Shell, use: Any, mine: Path, tmp_path: Path) -> None:
@@ -188,10 +201,10 @@ def test_without_right_answers_a_method_is_recommended_by_the_views(shell: Shell
         "cannot tell",
         "cannot tell: none of the 60 questions has a reference; add right answers to see whether to adapt.",
     )
-    assert found["recommendation"]["basis"] in ("views", "nothing")
+    assert found["recommendation"]["basis"] == "experience"
     assert found["recommendation"]["rows"]["stated"]["brier"] is None
-    ended = shell("check", "--questions", bare)
-    assert (ended.code, ended.err) == (4, "")
+    ended = shell("check", "--questions", bare, "--full")
+    assert (ended.code, ended.err) == (0, "")
     assert "Letters and texts prefer the same candidate" in ended.out
     assert "recommended: " in ended.out.splitlines()[-2] + ended.out.splitlines()[-1]
 

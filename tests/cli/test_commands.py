@@ -130,7 +130,7 @@ def cut(run: Path, place: Path, left: int) -> Path:
 
 def test_a_report_of_an_unfinished_run_is_made_and_says_so(shell: Shell, run: Path, tmp_path: Path) -> None:
     folder = cut(run, tmp_path, 10)
-    ended = shell("report", folder)
+    ended = shell("report", folder, "--full")
     assert ended.code == 0
     assert "10 of 18 questions: the run is unfinished." in ended.out
     summary = json.loads((folder / "summary.json").read_text())

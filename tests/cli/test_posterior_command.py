@@ -120,35 +120,30 @@ def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: She
     assert not {"self_consistency", "dinco"} & set(estimators)
 
 
-def test_the_demo_ends_with_what_the_posterior_changes(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(demo.DEMO, "benchmarks", ("capitals:40", "science:40"))
-    ended = shell("demo", "--out", tmp_path / "demo")
+    ended = shell("demo")
     assert (ended.code, ended.err) == (0, "")
-    assert (
-        max(map(len, ended.out[ended.out.index("What the posterior") : ended.out.index("pictures:")].splitlines()))
-        <= 80
-    )
-    rows = json.loads((tmp_path / "demo" / "summary.json").read_text())["estimators"]
-    effect = ended.out[ended.out.index("What the posterior changes") :].splitlines()
+    lines = ended.out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert ended.out.startswith("80 questions of the built-in quiz (capitals, science)")
+    rows = json.loads((tmp_path / "runs" / "demo" / "summary.json").read_text())["estimators"]
     for name, title in ROWS.items():
-        row, (line,) = rows[name], [line for line in effect if line.startswith(f"{title}  ")]
-        numbers = [number(row[key], 3) for key in ("brier", "ece", "ece_floor", "auroc")]
-        assert line.removeprefix(title).split() == [f"{100 * row['accuracy']:.1f}%", *numbers]
-    words = " ".join(effect)
-    assert f"candidates are right {100 * rows['posterior_best']['accuracy']:.1f}% of the time" in words
-    assert effect[-2:] == [
-        f"pictures: {tmp_path / 'demo' / 'reliability.png'} and {tmp_path / 'demo' / 'posterior.png'}",
-        f"run folder: {tmp_path / 'demo'}",
-    ]
+        row, (line,) = rows[name], [line for line in lines if line.startswith(f"{title}  ")]
+        shares = [f"{100 * row[key]:.0f}%" for key in ("accuracy", "mean_confidence")]
+        assert line.removeprefix(title).split() == [*shares, number(row["brier"], 3), number(row["auroc"], 3)]
+    assert f"are right {100 * rows['posterior_best']['accuracy']:.0f}% of the time" in " ".join(lines)
+    pictures = [Path(word) for line in lines if line.startswith("pictures: ") for word in line.split() if "/" in word]
+    assert [path.exists() for path in pictures] == [True, True]
 
 
 def test_a_sweep_varies_the_posterior(shell: Shell, mine: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "sweep.toml"
     recipe.write_text(
-        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n[posterior]\nwindow = 50\n'
+        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n'
         '[grid]\nviews = [["letters"], ["letters", "likelihood"]]\n'
     )
     ended = shell("sweep", recipe, "--out", tmp_path / "sweep")

@@ -68,7 +68,7 @@ def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(
     shell: Shell, made: Callable[..., Path], drawn: None
 ) -> None:
     run = made("first")
-    ended = shell("report", run)
+    ended = shell("report", run, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert own(run) == FILES | {"summary.json"}
     assert ended.out.splitlines()[-2:] == [f"page: {run / 'report.html'}", f"run folder: {run}"]
@@ -81,7 +81,7 @@ def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(
 
 def test_a_report_elsewhere_leaves_the_run_as_it_was(shell: Shell, made: Callable[..., Path], tmp_path: Path) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
-    ended = shell("report", run, "--out", out)
+    ended = shell("report", run, "--out", out, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert own(run) == set()
     assert {path.name for path in out.iterdir()} == FILES
@@ -96,7 +96,7 @@ def test_several_runs_make_one_report_in_the_working_directory_which_can_be_made
     runs = [made("a/same"), made("b/same", answered=9)]
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        ended = shell("report", *runs)
+        ended = shell("report", *runs, "--full")
         assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[-3:] == [
         "9 of 16 questions: b/same is unfinished.",
@@ -115,7 +115,10 @@ def test_several_runs_make_one_report_in_the_working_directory_which_can_be_made
 
 def test_an_unfinished_run_is_reported_and_the_page_says_so(shell: Shell, made: Callable[..., Path]) -> None:
     run = made("first", answered=7)
-    assert "7 of 16 questions: the run is unfinished." in shell("report", run).out
+    assert "7 of 16 questions: the run is unfinished." in shell("report", run, "--full").out
+    short = shell("report", run).out.splitlines()
+    assert short[0] == "7 of 16 questions answered."
+    assert short[-2:] == [f"all tables: secl report {run} --full", f"next: secl run --resume {run}"]
     assert "Unfinished: 7 of 16 questions" in (run / "report.html").read_text(encoding="utf-8")
 
 
@@ -127,7 +130,7 @@ def test_answers_of_one_class_have_a_dash_for_auroc_and_the_reason(shell: Shell,
             "UPDATE records SET body = json_set(body, '$.correct', json('true'), '$.frozen_correct', json('true'))"
         )
     db.close()
-    said = shell("report", run).out
+    said = shell("report", run, "--full").out
     assert "AUROC is undefined (–) where all answers are right" in " ".join(said.split())  # noqa: RUF001
     assert "AUROC is undefined" in (run / "report.html").read_text(encoding="utf-8")
     assert "AUROC is undefined" in (run / "summary.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ def done(shell: Shell, tiny_llama: Path, tmp_path: Path) -> Any:
 
     def run(*settings: object) -> tuple[list[Record], dict[str, Any], str]:
         folder = tmp_path / "out"
-        ended = shell("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", folder, *settings)
+        ended = shell("run", "--model", tiny_llama, "--benchmarks", "capitals:4", "--out", folder, "--full", *settings)
         assert (ended.code, ended.err) == (0, "")
         with Store(folder) as store:
             return list(store.records()), json.loads((folder / "summary.json").read_text()), ended.out

@@ -67,6 +67,7 @@ def test_costs_alone_give_the_cheapest_threshold(shell: Shell, tmp_path: Path) -
     assert shell("threshold", run, "--cost-wrong", 10, "--cost-review", 1).out == (
         "Accept above 0.7: 50% of answers; 1,000 answers then cost 500, against 1,000 if people look at all, and 5,000 "
         "if all are accepted (an estimate from 120 labels).\n"
+        "Next: secl run ... --accept 0.7, or secl serve ... --accept 0.7\n"
     )
     unlabelled = run_folder(tmp_path / "unlabelled", answered([0.5] * 5, [None] * 5))
     out = shell("threshold", unlabelled, "--cost-wrong", 10, "--cost-review", 1).out
@@ -78,7 +79,11 @@ def test_costs_alone_give_the_cheapest_threshold(shell: Shell, tmp_path: Path) -
 def test_each_domain_has_a_line(shell: Shell, tmp_path: Path) -> None:
     domains = ["[b]easy"] * 60 + ["hard"] * 60
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60, domains))
-    out = shell("threshold", run, "--risk", 0.1).out
+    short = shell("threshold", run, "--risk", 0.1).out
+    assert short.endswith(
+        "Next: secl run ... --accept 0.7, or secl serve ... --accept 0.7\nBy domain: the same with --full.\n"
+    )
+    out = shell("threshold", run, "--risk", 0.1, "--full").out
     assert "By domain" in out
     assert any(line.split()[:3] == ["[b]easy", "60", "all"] for line in out.splitlines())
     assert any(line.split()[:3] == ["hard", "60", "none"] for line in out.splitlines())

@@ -38,7 +38,7 @@ def rated(make_service: serving.MakeService) -> Path:
 
 def test_a_report_ends_with_the_verdict_and_the_summary_holds_it(shell: Shell, run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
-    said = shell("report", copy).out
+    said = shell("report", copy, "--full").out
     lines = [line for line in said.splitlines() if line.startswith("verdict on the ")]
     assert len(lines) == 1
     verdict = json.loads((copy / "summary.json").read_text(encoding="utf-8"))["verdict"]

@@ -14,7 +14,7 @@ from secl.evaluation.summary import Summary, summarise
 from secl.evidence import Posterior
 from secl.question import Question
 from secl.records import Record
-from secl.reports.effect import effect_notes, effect_table
+from secl.reports.effect import effect_sentence, effect_table
 
 KEYS = ("stated", "posterior_best", "posterior")
 
@@ -49,35 +49,27 @@ def summary_of(records: list[Record]) -> Summary:
 
 
 def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) -> None:
-    records = stream(lambda right: 0.8 if right else 0.3, (("letters", 0.0), ("likelihood", 0.4)))
-    stated, posterior, best = effect_notes(summary_of(records), records)
-    assert stated == (
-        "Stated: the model said 85% on average and was right 50.0% of the time; its confidence does not tell right "
-        "from wrong (AUROC 0.500, where chance gives 0.5)."
+    records = stream(lambda right: 0.8 if right else 0.3)
+    assert effect_sentence(summary_of(records)) == (
+        "The model says 85%, is right 50% of the time, and its word does not tell right from wrong; the posterior "
+        "tells right from wrong, and the answers that it prefers are right 100% of the time (--answer best)."
     )
-    assert "says 55% on average, and that tells right from wrong (AUROC 1.000" in posterior
-    assert posterior.endswith(
-        "It rests on: likelihood of the text, per token. Without weight: option letters, mean over orders."
-    )
-    assert "right 100.0% of the time, the model's own answers 50.0%;" in best
 
 
 def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
     generator = np.random.default_rng(0)
     records = stream(lambda _right: float(generator.uniform(0.5, 0.9)))
-    assert "does not tell right from wrong" in effect_notes(summary_of(records), records)[1]
+    assert "the posterior does not tell right from wrong" in str(effect_sentence(summary_of(records)))
     records = stream(lambda right: 0.3 if right else 0.8)
-    assert "is higher for wrong answers than for right ones" in effect_notes(summary_of(records), records)[1]
+    assert "is higher for wrong answers than for right ones" in str(effect_sentence(summary_of(records)))
 
 
 def test_the_table_has_a_row_for_each_confidence_that_there_is(stream: Any, make_record: Any) -> None:
     summary = summary_of(stream(lambda _right: 0.6))
     rows = [[cell.text for cell in row] for row in effect_table(summary).sections[""]]
-    assert [row[:3] for row in rows] == [
-        ["stated", "50.0%", "0.372"],
-        ["posterior", "50.0%", "0.260"],
-        ["posterior, best answers", "50.0%", "0.260"],
+    assert [row[1:] for row in rows] == [
+        ["50%", "85%", "0.372", "0.500"],
+        ["50%", "60%", "0.260", "0.500"],
+        ["50%", "60%", "0.260", "0.500"],
     ]
-    assert rows[0][5] == "0.500"
-    bare = [make_record(0)]
-    assert effect_notes(summary_of(bare), bare) == []
+    assert effect_sentence(summary_of([make_record(0)])) is None

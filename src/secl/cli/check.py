@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from secl.cli.app import AsJson, app, console, fail, print_json
+from secl.cli.app import AsJson, Full, app, console, fail, print_json
 from secl.cli.run import name_skipped
 from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
 from secl.settings_base import Settings
@@ -36,6 +36,7 @@ def check(
     flags: Annotated[CheckSettings | None, FLAT] = None,
     tau: float | None = None,
     out: Path | None = None,
+    full: Full = False,
     as_json: AsJson = False,
 ) -> int:
     """Check whether adapting can help (is normalised P(True) better than what is stated?), and recommend a method.
@@ -67,7 +68,7 @@ def check(
     if as_json:
         _print_json(gap, found, run.model.name, len(records), code)
     else:
-        _print(gap, found, len(records))
+        (_print_all if full else _print)(gap, found, len(records))
     return code
 
 
@@ -93,7 +94,25 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
 
 
 def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
-    """The report of a check, the verdict and the recommendation last."""
+    """A check in a few lines: what to use and why, whether learning would help, and the confidences in numbers."""
+    from secl.reports.adaptation_report import sentence, without_references
+    from secl.reports.recommendation_report import short_scores_table, use_and_why
+    from secl.reports.table import to_rich
+
+    screen = console()
+    use, why = use_and_why(found)
+    screen.print(use, soft_wrap=True, highlight=False)
+    screen.print(why, highlight=False)
+    verdict = sentence(gap) if gap else without_references(questions)
+    screen.print(f"Learning (--method secl): {verdict}", highlight=False)
+    screen.print()
+    screen.print(to_rich(short_scores_table(found)))
+    screen.print()
+    screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
+
+
+def _print_all(gap: Gap | None, found: Recommendation, questions: int) -> None:
+    """All of a check, the verdict and the recommendation last."""
     from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
     from secl.reports.recommendation_report import (
         SCORES_TITLE,

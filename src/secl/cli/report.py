@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import RunFolder, app, console, echo
+from secl.cli.app import Full, RunFolder, app, console, echo
 from secl.errors import ParameterError, RunError
 from secl.question import Grader
 from secl.records import Record
@@ -32,8 +32,9 @@ def report(
     *more: RunFolder,
     grader: Grader | None = None,
     out: Path | None = None,
+    full: Full = False,
 ) -> None:
-    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the tables.
+    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the result.
 
     Args:
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
@@ -64,7 +65,7 @@ def report(
             if grader is not None:
                 records = _graded_anew(records, grader, folder)
             stores.append((store, records))
-        write_and_print(stores, out)
+        write_and_print(stores, out, full=full)
 
 
 def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> list[Record]:
@@ -111,47 +112,54 @@ def export(
         console().print(str(path), soft_wrap=True)
 
 
-def write_and_print(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> list[RunReport]:
-    """Print and write the report of open runs.
+def write_and_print(
+    stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None, *, full: bool = False
+) -> None:
+    """Print and write the report of open runs (`write`); with `full` all tables, else the result in a few lines."""
+    from secl.reports.short_report import next_step, print_short
+    from secl.reports.terminal import print_all, print_pairs
+
+    reports, page = write(stores, out)
+    alone, screen = len(stores) == 1, console()
+    for run in reports:
+        (print_all if full else print_short)(run, screen, None if alone else run.name)
+    print_pairs(reports, screen)
+    for store, _ in stores:
+        if store.pruned:
+            screen.print(store.pruned, soft_wrap=True)
+    for run in reports if full else ():
+        if not run.complete:
+            name = "the run" if alone else run.name
+            screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
+    folder, own = stores[0][0].folder, alone and out is None
+    if full and alone:
+        screen.print(f"every question: {page.with_name('questions.csv')}", soft_wrap=True)
+    screen.print(f"page: {page}", soft_wrap=True)
+    if full:
+        screen.print(f"{'run' if own else 'report'} folder: {page.parent}", soft_wrap=True)
+    else:
+        again = f"secl report {shlex.quote(str(folder))} --full" if own else "the same with --full"
+        screen.print(f"all tables: {again}", soft_wrap=True)
+        if alone:
+            screen.print(f"next: {next_step(reports[0], folder)}", soft_wrap=True)
+
+
+def write(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> tuple[list[RunReport], Path]:
+    """Write the report of open runs.
 
     Args:
         stores: open runs with their records, at least one each.
         out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
 
     Returns:
-        what was reported of each run.
+        what is reported of each run, and the path of the page.
     """
-    from secl.reports.acceptance_section import accepted_sentence
     from secl.reports.folder import write_report
-    from secl.reports.graders_section import graders_line
-    from secl.reports.terminal import print_pairs, print_run
-    from secl.reports.trust_section import trust_line
 
-    alone = len(stores) == 1
-    stay = alone and out is None
+    stay = len(stores) == 1 and out is None
     names = distinct([store.folder for store, _ in stores])
     reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
-    screen, page = console(), write_report(stores[0][0].folder if stay else out or REPORT, reports)
-    for run in reports:
-        print_run(run, screen, None if alone else run.name)
-        if (accepted := accepted_sentence(run.records)) is not None:
-            screen.print(accepted, soft_wrap=True)
-        screen.print(trust_line(run.trust, "" if alone else run.name), soft_wrap=True)
-        if line := graders_line(run.summary.graders):
-            screen.print(line if alone else f"{run.name}: {line}", soft_wrap=True)
-    print_pairs(reports, screen)
-    for store, _ in stores:
-        if store.pruned:
-            screen.print(store.pruned, soft_wrap=True)
-    for run in reports:
-        if not run.complete:
-            name = "the run" if alone else run.name
-            screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
-    if alone:
-        screen.print(f"every question: {page.with_name('questions.csv')}", soft_wrap=True)
-    screen.print(f"page: {page}", soft_wrap=True)
-    screen.print(f"{'run' if stay else 'report'} folder: {page.parent}", soft_wrap=True)
-    return reports
+    return reports, write_report(stores[0][0].folder if stay else out or REPORT, reports)
 
 
 def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secl.cli.app import app, console, echo, fail
+from secl.cli.app import Full, app, console, echo, fail
 from secl.errors import ParameterError
 from secl.setting_groups import SettingGroups, merged
 from secl.settings import FLAT
@@ -14,8 +14,10 @@ from secl.settings import FLAT
 if TYPE_CHECKING:
     from secl.model import Model
     from secl.question import Question
-    from secl.reports.run_report import RunReport
     from secl.runs.runner import Run
+
+Finish = Callable[["Run"], None]
+"""What is done with a run whose questions are all answered."""
 
 DEMO: dict[str, Any] = {
     "model": "smollm2",
@@ -33,6 +35,7 @@ def run(
     *,
     out: Path | None = None,
     resume: Path | None = None,
+    full: Full = False,
     flags: Annotated[SettingGroups | None, FLAT] = None,
 ) -> None:
     """Run a stream of questions through a method and report it.
@@ -50,12 +53,12 @@ def run(
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; leave --out away.")
-        proceed(lambda: resume_run(resume, settings), resume)
+        proceed(lambda: resume_run(resume, settings), resume, print_result(full=full))
         return
     if out is None:
         raise ParameterError("a new run needs a folder; name it with --out.")
     new = RunSettings.of(settings)
-    proceed(lambda: start(new, out), out)
+    proceed(lambda: start(new, out), out, print_result(full=full))
 
 
 @app.command
@@ -70,26 +73,23 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
-    _print_effect(proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out), out)
+    proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out, _print_demo)
 
 
-def _print_effect(report: RunReport, folder: Path) -> None:
-    """What the posterior changes, in a table, in words and in pictures; nothing for a run without one."""
-    from secl.reports.effect import TITLE, effect_notes, effect_table
-    from secl.reports.table import to_rich
+def _print_demo(run: Run) -> None:
+    """The end of the demo: one screen."""
+    from secl.cli.report import write
+    from secl.reports.effect import print_effect
 
-    notes = effect_notes(report.summary, report.records)
-    if not notes:
-        return
-    screen = console()
-    screen.print()
-    screen.print(to_rich(effect_table(report.summary), TITLE))
-    screen.print()
-    for note in notes:
-        screen.print(note)
-    pictures = " and ".join(str(folder / f"{name}.png") for name in ("reliability", "posterior"))
-    screen.print(f"pictures: {pictures}", soft_wrap=True)
-    screen.print(f"run folder: {folder}", soft_wrap=True)
+    (report,), page = write([(run.store, run.records)])
+    print_effect(report, page.parent, console())
+
+
+def print_result(*, full: bool = False) -> Finish:
+    """Prints the result of a run and writes its report into its folder."""
+    from secl.cli.report import write_and_print
+
+    return lambda run: write_and_print([(run.store, run.records)], full=full)
 
 
 def _warn_of_equal_options(questions: Sequence[Question]) -> None:
@@ -114,8 +114,8 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         echo(f"skipped: {len(skipped) - 10} more, {len(skipped)} in all", error=True)
 
 
-def proceed(open_run: Any, folder: Path) -> RunReport:
-    """Open a run, ask what is left with a progress bar, and report; Ctrl-C keeps what is done."""
+def proceed(open_run: Any, folder: Path, finish: Finish) -> None:
+    """Open a run, ask what is left with a progress bar, and report with `finish`; Ctrl-C keeps what is done."""
     screen = console()
     try:
         with screen.status("loading model and questions"):
@@ -131,7 +131,7 @@ def proceed(open_run: Any, folder: Path) -> RunReport:
         try:
             _watch(run)
             run.keep()
-            return print_report(run.store, run.records)
+            finish(run)
         except KeyboardInterrupt:
             fail(
                 f"stopped after {len(run.records)} of {len(run.questions)} questions, all of them recorded; "
@@ -159,10 +159,3 @@ def _watch(run: Run) -> None:
             shown(done, total, text)
 
         run.proceed(show)
-
-
-def print_report(store: Any, records: Any) -> RunReport:
-    """Print the table of a run and write its report into its folder."""
-    from secl.cli.report import write_and_print
-
-    return write_and_print([(store, records)])[0]

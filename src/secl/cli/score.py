@@ -62,9 +62,9 @@ def score(
     values |= {"accept": accept, "order": order, "grader": grader}
     settings = score_settings(file, values)
     if out is not None:
-        from secl.cli.run import proceed
+        from secl.cli.run import print_result, proceed
 
-        proceed(lambda: start(settings, out, mode="score"), out)
+        proceed(lambda: start(settings, out, mode="score"), out, print_result())
         return
     stream, records = _rated(settings)
     if as_json:

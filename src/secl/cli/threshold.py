@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, app, console, echo, print_json
+from secl.cli.app import AsJson, Full, app, console, echo, print_json
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def threshold(
     confidence: float = 0.9,
     cost_wrong: float | None = None,
     cost_review: float | None = None,
+    full: Full = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the confidence above which answers may be accepted, with a promise if there are labels.
@@ -48,7 +49,7 @@ def threshold(
     if as_json:
         print_json(_json(run, answers, advice, domains, cost))
         return
-    _print(answers, advice, domains, cost)
+    _print(answers, advice, domains, cost, full=full)
 
 
 def read_answers(folder: Path) -> Answers:
@@ -81,14 +82,20 @@ def _json(run: Path, answers: Answers, advice: Any, domains: Any, cost: Any) -> 
     return values
 
 
-def _print(answers: Answers, advice: Any, domains: Any, cost: Any) -> None:
+def _print(answers: Answers, advice: Any, domains: Any, cost: Any, *, full: bool) -> None:
+    """The conclusion first; the domains one by one only where all is wanted."""
     from secl.reports.acceptance_report import cost_sentence, domain_table, sentences
     from secl.reports.table import to_rich
 
     for line in sentences(answers, advice) if advice is not None else ():
         echo(line)
-    if domains:
-        echo("")
-        console().print(to_rich(domain_table(domains), "By domain"))
     if cost is not None:
         echo(cost_sentence(cost))
+    found = advice.threshold if advice is not None else cost.threshold
+    if found is not None and found.value:
+        echo(f"Next: secl run ... --accept {found.value}, or secl serve ... --accept {found.value}")
+    if domains and full:
+        echo("")
+        console().print(to_rich(domain_table(domains), "By domain"))
+    elif domains:
+        echo("By domain: the same with --full.")

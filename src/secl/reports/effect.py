@@ -1,63 +1,91 @@
-"""What the posterior changes, for a reader who sees it for the first time: the end of `secl demo`."""
+"""What SECL and the posterior change, for a reader who has not seen them before: the screen that ends `secl demo`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from secl.evaluation.summary import EstimatorSummary, Summary
-from secl.posterior.views import view_title
-from secl.records import Record
-from secl.reports.formatting import number, percent, span
-from secl.reports.posterior_section import most_common_form
-from secl.reports.summary_table import floor_side
-from secl.reports.table import Cell, Column, Table
+from secl.reports.formatting import counted, number
+from secl.reports.run_report import RunReport
+from secl.reports.table import Cell, Column, Table, to_rich
 
-TITLE = "What the posterior changes"
-"""Title of the table."""
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ROWS = {
-    "stated": "stated",
-    "secl": "SECL, learned",
-    "posterior": "posterior",
-    "posterior_best": "posterior, best answers",
+    "stated": "the model's own word",
+    "secl": "SECL: it learns from its P(True)",
+    "posterior": "posterior: several views of it",
+    "posterior_best": "posterior of its best answers",
 }
 """Estimators that are compared, and what people call them here."""
 
+COLUMNS_NOTE = (
+    "right: answers that are. says: mean confidence; it should equal right. Brier: mean squared error; 0 is perfect. "
+    "AUROC: how often a right answer is surer than a wrong one; 0.5 is a coin."
+)
+"""The columns in words."""
+
+PICTURES = ("reliability", "timeline")
+"""The two pictures that show the same."""
+
+
+def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
+    """Print what was asked, four rows of numbers, what they mean, where the pictures are, and what to type next."""
+    model = run.manifest["settings"]["model"]["name"]
+    domains = ", ".join(dict.fromkeys(record.question.domain.rpartition("/")[-1] for record in run.records))
+    screen.print(
+        f"{counted(len(run.records), 'question')} of the built-in quiz ({domains}), asked of {model}. Right answers "
+        "were only used to grade what follows."
+    )
+    screen.print()
+    screen.print(to_rich(effect_table(run.summary)))
+    screen.print(COLUMNS_NOTE, style="dim")
+    meaning = effect_sentence(run.summary)
+    if meaning is not None:
+        screen.print()
+        screen.print(meaning, highlight=False)
+    screen.print()
+    pictures = " and ".join(str(folder / f"{name}.png") for name in PICTURES)
+    screen.print(f"pictures: {pictures}", soft_wrap=True)
+    screen.print(f"all tables: secl report {shlex.quote(str(folder))} --full", soft_wrap=True)
+    screen.print('next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi', soft_wrap=True)
+    screen.print("your own questions: secl check --questions FILE", soft_wrap=True)
+
 
 def effect_table(summary: Summary) -> Table:
-    """Stated, learned and posterior confidence, own and best answers: accuracy, Brier score, ECE with floor, AUROC."""
+    """Stated, learned and posterior confidence, own and best answers: accuracy, mean confidence, Brier score, AUROC."""
     rows = [_row(title, summary.estimators[name]) for name, title in ROWS.items() if name in summary.estimators]
-    headings = ("Right", "Brier", "ECE", "ECE floor", "AUROC")
-    return Table([Column("Confidence", text=True, wraps=True), *map(Column, headings)], {"": rows})
+    headings = ("right", "says", "Brier", "AUROC")
+    return Table([Column("confidence", text=True, wraps=True), *map(Column, headings)], {"": rows})
 
 
 def _row(title: str, row: EstimatorSummary) -> list[Cell]:
-    intervals = row.intervals
-    return [
-        Cell(title),
-        Cell(percent(row.accuracy)),
-        Cell(number(row.brier, 3), span(intervals.brier if intervals else None)),
-        Cell(number(row.ece, 3)),
-        Cell(number(row.ece_floor, 3), floor_side(row)),
-        Cell(number(row.auroc, 3), span(intervals.auroc if intervals else None)),
-    ]
+    texts = [title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3)]
+    return [Cell(text) for text in texts]
 
 
-def effect_notes(summary: Summary, records: Sequence[Record]) -> list[str]:
-    """The same in words, a sentence each; empty where there is no graded posterior."""
+def effect_sentence(summary: Summary) -> str | None:
+    """The same in one sentence; None where there is no graded posterior.
+
+    Whether a confidence tells right from wrong is said by the interval of its AUROC.
+    """
     rows = summary.estimators
     stated, own, best = (rows.get(name) for name in ("stated", "posterior", "posterior_best"))
     if stated is None or own is None or best is None or math.isnan(own.brier):
-        return []
-    return [
-        f"Stated: the model said {100 * stated.mean_confidence:.0f}% on average and was right "
-        f"{percent(stated.accuracy)} of the time; its confidence {_ranks(stated)}.",
-        f"Posterior: the same frozen model, looked at in other ways and without any right answer, says "
-        f"{100 * own.mean_confidence:.0f}% on average, and that {_ranks(own)}.{_of_views(records)}",
-        f"Best answers: the most probable candidates are right {percent(best.accuracy)} of the time, the model's own "
-        f"answers {percent(own.accuracy)}; --answer best gives them.",
-    ]
+        return None
+    learned = rows.get("secl")
+    text = f"The model says {_whole(stated.mean_confidence)}, is right {_whole(stated.accuracy)} of the time, and its "
+    text += f"word {_ranks(stated)}; "
+    if learned is not None and not math.isnan(learned.brier):
+        text += f"with SECL it says {_whole(learned.mean_confidence)}, which {_ranks(learned)}; "
+    text += (
+        f"the posterior {_ranks(own)}, and the answers that it prefers are right {_whole(best.accuracy)} of the time"
+    )
+    return f"{text} (--answer best)."
 
 
 def _ranks(row: EstimatorSummary) -> str:
@@ -65,18 +93,9 @@ def _ranks(row: EstimatorSummary) -> str:
     if math.isnan(row.auroc):
         return "has nothing to tell apart"
     if row.intervals is None or row.intervals.auroc.low <= 0.5 <= row.intervals.auroc.high:
-        return f"does not tell right from wrong (AUROC {row.auroc:.3f}, where chance gives 0.5)"
-    how = "tells right from wrong" if row.auroc > 0.5 else "is higher for wrong answers than for right ones"
-    return f"{how} (AUROC {row.auroc:.3f}, where chance gives 0.5)"
+        return "does not tell right from wrong"
+    return "tells right from wrong" if row.auroc > 0.5 else "is higher for wrong answers than for right ones"
 
 
-def _of_views(records: Sequence[Record]) -> str:
-    """What the latest weights rest on, in a sentence with a space before it; empty without any weight."""
-    posteriors = [record.posterior for record in records if record.posterior is not None]
-    weights = dict(most_common_form(posteriors)[-1].weights) if posteriors else {}
-    if not any(weights.values()):
-        return ""
-    silent = [view_title(view) for view, weight in weights.items() if weight == 0]
-    audible = [view_title(view) for view, weight in weights.items() if weight > 0]
-    text = f" It rests on: {'; '.join(audible)}."
-    return f"{text} Without weight: {'; '.join(silent)}." if silent else text
+def _whole(share: float) -> str:
+    return f"{number(100 * share, 0)}%"

@@ -59,11 +59,39 @@ def _score_row(row: EstimatorSummary, mean: float) -> list[Cell]:
     ]
 
 
+def short_scores_table(found: Recommendation) -> Table:
+    """A row for each confidence in numbers alone: how many answers are right, what it says, Brier score and AUROC."""
+    rows = [
+        [
+            row.estimator.title,
+            percent(row.accuracy),
+            percent(found.means[name]),
+            number(row.brier, 3),
+            number(row.auroc, 3),
+        ]
+        for name, row in found.rows.items()
+    ]
+    headings = ("right", "says", "Brier", "AUROC")
+    columns = [Column("confidence", text=True, wraps=True), *map(Column, headings)]
+    return Table(columns, {"": [[Cell(text) for text in row] for row in rows]})
+
+
 def recommendation(found: Recommendation) -> str:
     """The recommendation in a sentence; it begins with the flags to type."""
-    flags = " ".join((f"--method {found.method}", *found.flags))
-    reason = _by_labels(found) if found.basis == "labels" else BY_EXPERIENCE
-    return f"recommended: {flags}, because {reason}."
+    return f"recommended: {_flags(found)}, because {_reason(found)}."
+
+
+def use_and_why(found: Recommendation) -> tuple[str, str]:
+    """The recommendation as a command, and the reason in a sentence."""
+    return f"Use: secl run {_flags(found)}", f"Why: {_reason(found)}."
+
+
+def _flags(found: Recommendation) -> str:
+    return " ".join((f"--method {found.method}", *found.flags))
+
+
+def _reason(found: Recommendation) -> str:
+    return _by_labels(found) if found.basis == "labels" else BY_EXPERIENCE
 
 
 BY_EXPERIENCE = (

@@ -1,4 +1,4 @@
-"""A run in the terminal: its answers, if they are few, and its tables; where nothing is graded, what needs a person."""
+"""All of a run in the terminal: its answers, if they are few, and its tables; without grades, what needs a person."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from secl.reports import unlabelled
+from secl.reports.acceptance_section import accepted_sentence
 from secl.reports.answers import neediest
 from secl.reports.formatting import terminal_text
+from secl.reports.graders_section import graders_line
 from secl.reports.posterior_section import TITLE
 from secl.reports.question_table import questions_table
 from secl.reports.run_report import RunReport
 from secl.reports.side_by_side import side_by_side
 from secl.reports.summary_table import RANKING, counts_caption, ranking_table, summary_table
 from secl.reports.table import to_rich
+from secl.reports.trust_section import trust_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +28,18 @@ LONGEST = 120
 """Characters of a question or an answer that are printed."""
 
 
+def print_all(run: RunReport, screen: Console, name: str | None) -> None:
+    """Print everything that a report says about a run: its tables, and the verdict; arguments as for `print_run`."""
+    print_run(run, screen, name)
+    if (accepted := accepted_sentence(run.records)) is not None:
+        screen.print(accepted, soft_wrap=True)
+    screen.print(trust_line(run.trust, name or ""), soft_wrap=True)
+    if line := graders_line(run.summary.graders):
+        screen.print(line if name is None else f"{name}: {line}", soft_wrap=True)
+
+
 def print_run(run: RunReport, screen: Console, name: str | None) -> None:
-    """Print what a report says about a run.
+    """Print the tables of a run.
 
     Args:
         run: the run.

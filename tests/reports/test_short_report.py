@@ -1,0 +1,88 @@
+"""A run in a few lines: counts first, one table, the verdict."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from secl.evaluation.summary import evaluate
+from secl.records import Record
+from secl.reports.run_report import RunReport
+from secl.reports.short_report import bands_table, look_first, next_step, print_short
+from tests.answers import answered
+
+HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
+
+
+def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
+    return RunReport(
+        name="run",
+        records=records,
+        evaluation=evaluate(records),
+        total=len(records) if total is None else total,
+        seconds=1.0,
+        manifest={"skipped": [["line 3", "has no question"]]},
+        settings={},
+        command="",
+    )
+
+
+def shown(run: RunReport) -> list[str]:
+    screen = Console(file=io.StringIO(), width=80)
+    print_short(run, screen)
+    return [line.rstrip() for line in screen.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "level", "ranking"),
+    [
+        (HIGH, LOW, "expected 48 (60%): fine.", "Yes: a right answer was the surer one in"),
+        ([0.9] * 60, [True, False] * 30, "too high by 40 points.", "Not shown: "),
+        ([0.3] * 60, [True] * 50 + [False] * 10, "too low by 53 points.", "Not shown: "),
+        ([0.5] * 4, [True, False] * 2, "no difference that 4 answers could show.", "Unknown: it takes 20 graded"),
+        ([0.5] * 4, [True] * 4, "no difference that 4 answers could show.", "Unknown: all graded answers are right."),
+    ],
+)
+def test_the_counts_stand_first_in_words(
+    confidence: list[float], correct: list[bool], level: str, ranking: str
+) -> None:
+    lines = shown(report_of(answered(confidence, correct)))
+    text = " ".join(lines)
+    assert lines[0] == f"{len(correct)} questions answered, 1 left out."
+    assert lines[1].startswith(f"Right: {sum(correct)} of {len(correct)} answers (")
+    assert level in text
+    assert f"Are surer answers right more often? {ranking}" in text
+    assert "verdict on the stated confidence: " in text
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_row_of_the_table_says_what_was_expected_and_what_came() -> None:
+    rows = report_of(answered(HIGH, LOW)).rows
+    cells = [[cell.text for cell in row] for row in bands_table(rows).sections[""]]
+    assert cells == [["0.8 to 1", "40", "40", "36.0", "36"], ["0.2 to 0.4", "40", "40", "12.0", "12"]]
+
+
+def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
+    run = report_of(answered([0.9, 0.2], [None, None]))
+    text = " ".join(shown(run))
+    assert "About 55% of 2 answers are right, if the confidences mean what they say" in text
+    assert 'Look first at: "Question 1?" (A. yes, 0.20)' in text
+    assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"
+
+
+def test_the_surest_wrong_answer_is_looked_at_first() -> None:
+    rows = report_of(answered([0.9, 0.8, 0.3], [True, False, False])).rows
+    assert look_first(rows) == 'Look first at: "Question 1?" (A. yes, 0.80, wrong)'
+    assert look_first(rows[:1]) is None
+
+
+def test_what_to_type_next_follows_from_what_there_is() -> None:
+    all_graded = answered(HIGH, LOW)
+    assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
+    assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"
+    assert next_step(report_of(all_graded[:9]), Path("r")) == "ask more questions, then secl threshold r --risk 0.1"

@@ -3,7 +3,8 @@
     python -m benchmarks.cross_rating compare RUN OTHER
 
 RUN and OTHER are runs of two models over the same questions with options, whose candidates were compared and whose
-P(True) was asked (`--evidence-on always --extra-evidence candidates`, or the method posterior). Neither depends on who
+P(True) was asked (`--set loop.evidence_on=always --set evidence.extra_evidence=candidates`, or the method
+posterior). Neither depends on who
 answered, so OTHER's rating of RUN's answers can be read off it; but for the confidence that OTHER states, for which it
 has to be given the answers:
 

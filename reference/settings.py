@@ -14,17 +14,33 @@ from secl.runs.settings import shown
 from secl.server.http.settings import HttpSettings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
-from secl.setting_groups import SettingGroups
+from secl.setting_groups import FLAT_NAMES, SettingGroups, has_flag, place_of
+from secl.settings import UNFLAGGED
 from secl.settings_base import Settings, allowed
 
 INTRODUCTION = """# Settings
 
 Every setting is declared once, in `secl.settings`; flags, recipe files, sweep grids and the manifest of a run have
 the same names. In a TOML recipe a setting stands under its own name (`tau = 0.7`) or in the table of its group
-(`[evidence]`, then `tau = 0.7`); its flag is called the same with `-` for `_`, unless another one is named here, and
-wins over the recipe. An empty default is the method's, the model's or the gate's own value. What is outside its range
-is refused in one sentence.
+(`[evidence]`, then `tau = 0.7`). The usual ones have a flag of their own, which wins over the
+recipe; the others are set by `--set evidence.tau=0.7`, which wins over both. An empty default is the method's, the
+model's or the gate's own value. What is outside its range is refused in one sentence.
 """
+
+KEYS = ("key", "flag", "allowed", "default", "meaning")
+
+
+def keys() -> str:
+    """Every setting in one table, by its key for `--set` and recipes, as docs/runs.md has it."""
+    rows = []
+    for name, (*group, key) in FLAT_NAMES.items():
+        holder: Any = SettingGroups.model_fields[group[0]].annotation if group else SettingGroups
+        called, *rest = _row(key, holder.model_fields[key], group[0] if group else "")
+        flag = called.split(", ")[-1].replace("_", "-") if has_flag(name) else ""
+        flag = flag if not flag or "--" in flag else code(f"--{name.replace('_', '-')}")
+        rows.append((code(place_of(name)), flag, *rest))
+    return table(KEYS, rows)
+
 
 SERVER = """## A server's limits
 
@@ -61,7 +77,8 @@ def _row(name: str, field: FieldInfo, group: str = "") -> tuple[str, ...]:
     flag = next(_named(field), f"--{group}" if name == "name" else usual)
     value = field.get_default(call_default_factory=True)
     default = "" if value in (None, (), "") and name != "bin_gate" else code(shown(name, value))
-    called = code(name) if flag == usual else f"{code(name)}, {code(flag)}"
+    has_one = UNFLAGGED not in field.metadata
+    called = code(name) if flag == usual or not has_one else f"{code(name)}, {code(flag)}"
     return (called, allowed(field), default, field.description or "")
 
 
@@ -80,3 +97,18 @@ def _summary(group: type[Settings]) -> str:
 def _methods() -> str:
     rows: list[tuple[Any, ...]] = [(code(name), code(method.gate), method.note) for name, method in METHODS.items()]
     return table(("method", "gate", "what"), rows)
+
+
+MARK = "<!-- made by: python -m reference.settings -->\n"
+
+
+def with_keys(text: str) -> str:
+    """docs/runs.md with the table of all settings behind its mark, made anew."""
+    return text[: text.index(MARK) + len(MARK)] + "\n" + keys() + "\n"
+
+
+if __name__ == "__main__":
+    from pathlib import Path
+
+    runs = Path(__file__).parents[1] / "docs" / "runs.md"
+    runs.write_text(with_keys(runs.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,16 +1,19 @@
-"""All groups of settings together: a setting's place by group, and its name without one, as flags have it."""
+"""All groups of settings together: a setting's place by group, its name without one, and which have flags."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_origin
 
+from cyclopts import Group, Parameter
 from pydantic import Field, model_validator
 
 from secl.errors import ParameterError
 from secl.settings import (
     ENDPOINT_VIEWS,
     FLAT,
+    UNFLAGGED,
     AdapterSettings,
     EvidenceSettings,
     GateSettings,
@@ -25,21 +28,28 @@ from secl.settings import (
 )
 from secl.settings_base import Settings
 
+MODEL, QUESTIONS, METHOD, OUTPUT = (
+    Group(name, sort_key=place) for place, name in enumerate(("Model", "Questions", "Method", "Output"))
+)
+"""Under which a help lists its flags."""
+
+OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group in (MODEL, QUESTIONS, METHOD, OUTPUT))
+
 
 class SettingGroups(Settings):
     """All groups, with what belongs to none of them. A flag of `secl run` sets one field of one group."""
 
-    model: Annotated[ModelSettings, FLAT] = ModelSettings()
-    stream: Annotated[StreamSettings, FLAT] = StreamSettings()
-    method: str = Field("secl", description="Method: secl, posterior, baselines, ...; see secl methods.")
-    gate: Annotated[GateSettings, FLAT] = GateSettings()
-    evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
-    prompts: Annotated[PromptSettings, FLAT] = PromptSettings()
-    posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
-    loop: Annotated[LoopSettings, FLAT] = LoopSettings()
-    label: Annotated[LabelSettings, FLAT] = LabelSettings()
-    adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
-    seed: Seed = Field(42, description="Seed of everything random.")
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
+    method: Annotated[str, OF_METHOD] = Field("secl", description="secl, posterior, secl-paper, ...; see secl methods.")
+    gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
+    evidence: Annotated[EvidenceSettings, FLAT, OF_METHOD] = EvidenceSettings()
+    prompts: Annotated[PromptSettings, UNFLAGGED] = PromptSettings()
+    posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
+    loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
+    label: Annotated[LabelSettings, UNFLAGGED] = LabelSettings()
+    adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
+    seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
 
     @model_validator(mode="before")
     @classmethod
@@ -83,6 +93,62 @@ def _flat_names() -> dict[str, tuple[str, ...]]:
 FLAT_NAMES = _flat_names()
 """The name of every setting outside its table, as flags have it, with its path: "tau" is ("evidence", "tau"). The
 `name` of a group is called like the group: "gate" is ("gate", "name")."""
+
+PLACES = frozenset(FLAT_NAMES.values())
+"""The paths of all settings."""
+
+
+def place_of(name: str) -> str:
+    """Where a setting stands, as `--set` and recipe files have it.
+
+    >>> place_of("tau"), place_of("gate"), place_of("seed")
+    ('evidence.tau', 'gate.name', 'seed')
+    """
+    return ".".join(FLAT_NAMES[name])
+
+
+def has_flag(name: str) -> bool:
+    """Whether a setting has a flag of its own, by its name outside its table.
+
+    >>> has_flag("method"), has_flag("accept"), has_flag("tau")
+    (True, True, False)
+    """
+    *group, key = FLAT_NAMES[name]
+    if group and UNFLAGGED in SettingGroups.model_fields[group[0]].metadata:
+        return False
+    return UNFLAGGED not in (_group(group[0]) if group else SettingGroups).model_fields[key].metadata
+
+
+def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, Any]:
+    """The settings that flags name, by group, with those of `--set` over them, checked like flags.
+
+    Args:
+        flags: groups of settings as the command line made them; None for none.
+        pairs: what --set was given, each "group.key=value".
+
+    Raises:
+        ParameterError: a pair that is none, an unknown setting, or a value that it cannot have.
+
+    >>> with_set(None, ["evidence.tau=0.7", "gate.burst=20"])
+    {'evidence': {'tau': 0.7}, 'gate': {'burst': 20}}
+    """
+    groups = flags.model_dump(exclude_unset=True) if flags else {}
+    if not pairs:
+        return groups
+    for pair in pairs:
+        place, equals, value = pair.partition("=")
+        if not equals:
+            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
+        path = tuple(place.strip().split("."))
+        if path not in PLACES:
+            (near,) = difflib.get_close_matches(path[-1], FLAT_NAMES, n=1, cutoff=0)
+            raise ParameterError(f"--set {pair}: no such setting; the nearest is {place_of(near)} (docs/runs.md).")
+        *group, key = path
+        field = (_group(group[0]) if group else SettingGroups).model_fields[key]
+        listed = get_origin(field.annotation) is tuple
+        (groups.setdefault(group[0], {}) if group else groups)[key] = (value,) if listed else value
+    kind = type(flags) if isinstance(flags, SettingGroups) else SettingGroups
+    return kind.model_validate(groups).model_dump(exclude_unset=True)
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 The groups below are what flags, recipe files, sweep grids and a run's manifest are made of, and what the components
 take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the paper's.
+A field or group marked `UNFLAGGED` has no flag of its own: `--set group.key=value` and recipe files set it.
 """
 
 from __future__ import annotations
@@ -79,14 +80,17 @@ def _pairs(value: Any) -> Any:
     return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
 
 
-Pairs = Annotated[tuple[str, ...], BeforeValidator(_pairs), Parameter(show_default=False)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_split), Parameter(show_default=False)]
+Pairs = Annotated[tuple[str, ...], BeforeValidator(_pairs)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == OFF else value)]
 
 
-FLAT = Parameter(name="*")
-"""Makes a flag of every field of a group, each under its own name."""
+FLAT = Parameter(name="*", show_choices=False, show_default=False)
+"""Makes a flag of every field of a group that is not `UNFLAGGED`, each under its own name, with one line each."""
+
+UNFLAGGED = Parameter(parse=False)
+"""Marks a setting without a flag of its own."""
 
 
 class ModelSettings(Settings):
@@ -96,27 +100,25 @@ class ModelSettings(Settings):
         name: of the model; "" for the only one that an endpoint has.
     """
 
-    name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
-    engine: Engine | None = Field(
-        None, description="What answers: local, vllm (behind secl serve) or openai, any server with OpenAI's API."
+    name: Annotated[str, Parameter("--model")] = Field(
+        "smollm2", description="Preset, hub id, folder or GGUF file; smollm2."
     )
-    endpoint: Names = Field((), description="Address of that server; repeat it for a fleet of vLLM servers.")
-    dtype: Dtype = Field("auto", description="Precision of the network's body.")
-    device: Device = Field("auto", description="Where the network computes: auto, cpu, cuda, cuda:1, ... or mps.")
+    engine: Engine | None = Field(None, description="local, openai (such a server), vllm (secl serve).")
+    endpoint: Names = Field((), description="Address of that server; several for vLLM.")
+    dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
+    device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(
         None,
-        description="For a model larger than one device: auto spreads it, or a JSON file says where each layer lies.",
+        description="Spread a large model: auto, or a JSON file.",
     )
     quantize: Quantize | None = Field(
         None,
-        description="Keep the linear layers of the body in 8bit or 4bit (bitsandbytes); the adapter stays float32.",
+        description="8bit or 4bit layers (bitsandbytes).",
     )
-    max_batch_tokens: int | None = Field(
+    max_batch_tokens: Annotated[int | None, UNFLAGGED] = Field(
         None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."
     )
-    answer_weights: AnswerWeights | None = Field(
-        None, description="Whose weights write the answers: adapted in a run, frozen on a server."
-    )
+    answer_weights: AnswerWeights | None = Field(None, description="Weights that write answers: adapted or frozen.")
 
     @model_validator(mode="before")
     @classmethod
@@ -155,20 +157,20 @@ def asks_endpoint(values: Any) -> bool:
 class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 
-    benchmarks: Names = Field((), description="Benchmarks in order, for example mmlu,arc or capitals:50.")
+    benchmarks: Names = Field((), description="In order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(
         None,
-        description="Your own questions instead of benchmarks: JSON(L), CSV, TSV, Parquet, XLSX, a dataset folder.",
+        description="A file of your own: CSV, JSONL, Parquet, XLSX, ...",
     )
-    columns: Pairs = Field((), description="Names of their columns, for example question=prompt,reference=gold.")
-    skip_bad: bool = Field(False, description="Leave out questions that cannot be read or asked, and say which.")
-    per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark; all by default.")
-    sampled: Names = Field((), description="Benchmarks whose questions are drawn by the seed, not their first ones.")
-    order: Order = Field("forward", description="Order of the domains.")
-    grader: Grader = Field(
-        "auto", description="How answers to your own open questions are graded, where they do not say so themselves."
+    columns: Pairs = Field((), description="Its columns: question=prompt,reference=gold.")
+    skip_bad: bool = Field(False, description="Leave out bad questions, and say which.")
+    per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark or domain; all.")
+    sampled: Annotated[Names, UNFLAGGED] = Field(
+        (), description="Benchmarks whose questions are drawn by the seed, not their first ones."
     )
-    data: str | None = Field(None, description="Folder with official benchmark files; SECL_DATA, else the hub.")
+    order: Order = Field("forward", description="Of the domains: forward, reversed, shuffled.")
+    grader: Grader = Field("auto", description="auto, exact, contains, number, regex or overlap.")
+    data: str | None = Field(None, description="Folder of benchmarks; SECL_DATA, else the hub.")
 
     @property
     def named_columns(self) -> dict[str, str]:
@@ -189,16 +191,30 @@ class GateSettings(Settings):
     """When to learn. None takes the method's gate, and the gate's own value of a parameter (`secl.gates`)."""
 
     name: Annotated[GateName | None, Parameter("--gate")] = Field(
-        None, description="Change detector that opens bursts; the method's own by default."
+        None, description="entropy-shift, page-hinkley, always or never."
     )
-    burst: int | None = Field(None, ge=1, description="Questions in a burst; 50 by default.")
-    warmup: int | None = Field(None, ge=0, description="Questions before the gate can fire; 30 by default.")
-    threshold: float | None = Field(None, gt=0, description="Statistic above which the gate fires; the gate's own.")
-    opening: bool | None = Field(None, description="entropy-shift: the stream's start opens a burst; it does.")
-    slack: float | None = Field(None, ge=0, description="entropy-shift: ignored shift, in standard deviations.")
-    ema: float | None = Field(None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean.")
-    epsilon: float | None = Field(None, ge=0, description="page-hinkley: rise in nats that is ignored.")
-    restart: Restart | None = Field(None, description="page-hinkley: what begins anew at an alarm, sums or mean too.")
+    burst: Annotated[int | None, UNFLAGGED] = Field(None, ge=1, description="Questions in a burst; 50 by default.")
+    warmup: Annotated[int | None, UNFLAGGED] = Field(
+        None, ge=0, description="Questions before the gate can fire; 30 by default."
+    )
+    threshold: Annotated[float | None, UNFLAGGED] = Field(
+        None, gt=0, description="Statistic above which the gate fires; the gate's own."
+    )
+    opening: Annotated[bool | None, UNFLAGGED] = Field(
+        None, description="entropy-shift: the stream's start opens a burst; it does."
+    )
+    slack: Annotated[float | None, UNFLAGGED] = Field(
+        None, ge=0, description="entropy-shift: ignored shift, in standard deviations."
+    )
+    ema: Annotated[float | None, UNFLAGGED] = Field(
+        None, gt=0, le=1, description="page-hinkley: weight of the newest entropy in the mean."
+    )
+    epsilon: Annotated[float | None, UNFLAGGED] = Field(
+        None, ge=0, description="page-hinkley: rise in nats that is ignored."
+    )
+    restart: Annotated[Restart | None, UNFLAGGED] = Field(
+        None, description="page-hinkley: what begins anew at an alarm, sums or mean too."
+    )
 
     def overrides(self) -> dict[str, Any]:
         """The parameters that differ from the gate's own values."""
@@ -208,18 +224,24 @@ class GateSettings(Settings):
 class EvidenceSettings(Settings):
     """What the frozen model is asked about an answer, and how that becomes the training signal."""
 
-    signal: SignalName = Field("norm_p_true", description="Training signal.")
-    tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
-    formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
-    p_true: PTrueKind = Field(
+    signal: Annotated[SignalName, UNFLAGGED] = Field("norm_p_true", description="Training signal.")
+    tau: Annotated[float | None, UNFLAGGED] = Field(
+        None, gt=0, description="Temperature of normalised P(True); the model's own by default."
+    )
+    formula: Annotated[Formula, UNFLAGGED] = Field(
+        "log", description="log: softmax(log P / tau); exp: softmax(P / tau)."
+    )
+    p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary",
         description="vocabulary: P(True), in any spelling; token: True alone; pair: True / (True + False).",
     )
-    orders: int = Field(1, ge=0, le=5, description="Candidates: further orders of the options to read letters under.")
-    extra_evidence: Names = Field(
+    orders: Annotated[int, UNFLAGGED] = Field(
+        1, ge=0, le=5, description="Candidates: further orders of the options to read letters under."
+    )
+    extra_evidence: Annotated[Names, UNFLAGGED] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
-    nli: str | None = Field(None, description="NLI model of DINCO, a hub id or folder; the model itself by default.")
+    nli: str | None = Field(None, description="NLI model of DINCO; the model itself by default.")
 
 
 class PromptSettings(Settings):
@@ -238,7 +260,7 @@ ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "p_true")
 class PosteriorSettings(Settings):
     """What becomes one probability of each candidate (`secl.posterior`)."""
 
-    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split), Parameter(show_default=", ".join)] = Field(
+    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
         ("letters", "likelihood"),
         min_length=1,
         description="Posterior: views to combine, of letters, likelihood and p_true.",
@@ -248,23 +270,25 @@ class PosteriorSettings(Settings):
 class LoopSettings(Settings):
     """The learning rule (Eq. target) and where evidence is gathered."""
 
-    evidence_on: EvidenceOn | None = Field(
+    evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
         None, description="Gather evidence in bursts only, or always; as the method does."
     )
-    alpha: float = Field(0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal.")
-    delta: float = Field(0.15, gt=0, le=1, description="Largest move per update.")
-    signal_bins: SignalBins = Field(
+    alpha: Annotated[float, UNFLAGGED] = Field(
+        0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
+    )
+    delta: Annotated[float, UNFLAGGED] = Field(0.15, gt=0, le=1, description="Largest move per update.")
+    signal_bins: Annotated[SignalBins, UNFLAGGED] = Field(
         "exact", description="Learn from the signal as it is, or from the centre of its bin."
     )
-    bin_gate: BinGate = Field(1, ge=0, le=9, description="No update if the bins differ by at most this; or off.")
-    loss: Loss = Field("directional", description="directional: towards Eq. target; mse: towards the signal.")
-    accumulate: Accumulate = Field("stream", description="How long updates add up.")
-    answer: AnswerName = Field(
-        "own", description="own: the answer that the model gives; best: the posterior's most probable candidate."
+    bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
+        1, ge=0, le=9, description="No update if the bins differ by at most this; or off."
     )
-    accept: float | None = Field(
-        None, ge=0, le=1, description="Lowest confidence of an answer that is accepted; see secl threshold."
+    loss: Annotated[Loss, UNFLAGGED] = Field(
+        "directional", description="directional: towards Eq. target; mse: towards the signal."
     )
+    accumulate: Annotated[Accumulate, UNFLAGGED] = Field("stream", description="How long updates add up.")
+    answer: AnswerName = Field("own", description="own, or best: the most probable candidate.")
+    accept: float | None = Field(None, ge=0, le=1, description="Lowest accepted confidence; see secl threshold.")
 
 
 class LabelSettings(Settings):

@@ -113,8 +113,21 @@ def run_of(tmp_path: Path) -> Any:
     return lambda model, *more: ("run", "--out", tmp_path / "out", "--model", model, *more)
 
 
-SETTINGS = ("--burst", 4, "--warmup", 3, "--threshold", 2, "--bin-gate", "off", "--evidence-on", "always", "--seed", 7)
-LEARNING = ("--learning-rate", 0.01)
+SETTINGS = (
+    "--set",
+    "gate.burst=4",
+    "--set",
+    "gate.warmup=3",
+    "--set",
+    "gate.threshold=2",
+    "--set",
+    "loop.bin_gate=off",
+    "--set",
+    "loop.evidence_on=always",
+    "--seed",
+    7,
+)
+LEARNING = ("--set", "adapter.learning_rate=0.01")
 
 
 @pytest.fixture(scope="session")

@@ -33,19 +33,19 @@ STREAM = ("--benchmarks", "capitals:2")
         (("--benchmarks", "capitals", "--questions", "x.jsonl"), ("not both",)),
         ((*STREAM, "--method", "magic"), ("'magic'", "secl-paper")),
         ((*STREAM, "--gate", "fence"), ("gate is 'fence'", "page-hinkley")),
-        ((*STREAM, "--gate", "always", "--burst", 3), ("'always' has no burst",)),
-        ((*STREAM, "--burst", 0), ("burst is 0", "at least 1")),
-        ((*STREAM, "--warmup", -1), ("warmup is -1", "at least 0")),
-        ((*STREAM, "--tau", -1), ("tau is -1", "above 0")),
-        ((*STREAM, "--tau", "inf"), ("tau is inf", "above 0")),
-        ((*STREAM, "--delta", 2), ("delta is 2", "above 0 and at most 1")),
-        ((*STREAM, "--alpha", "nan"), ("alpha is nan",)),
-        ((*STREAM, "--bin-gate", 10), ("bin_gate is 10", "from 0 to 9, or off")),
-        ((*STREAM, "--rank", 0), ("rank is 0", "at least 1")),
-        ((*STREAM, "--lora-alpha", "nan"), ("lora_alpha is nan", "above 0")),
-        ((*STREAM, "--learning-rate", "nan"), ("learning_rate is nan", "above 0")),
-        ((*STREAM, "--epochs", 0), ("epochs is 0", "at least 1")),
-        ((*STREAM, "--beta", "nan"), ("beta is nan", "at least 0")),
+        ((*STREAM, "--gate", "always", "--set", "gate.burst=3"), ("'always' has no burst",)),
+        ((*STREAM, "--set", "gate.burst=0"), ("burst is 0", "at least 1")),
+        ((*STREAM, "--set", "gate.warmup=-1"), ("warmup is -1", "at least 0")),
+        ((*STREAM, "--set", "evidence.tau=-1"), ("tau is -1", "above 0")),
+        ((*STREAM, "--set", "evidence.tau=inf"), ("tau is inf", "above 0")),
+        ((*STREAM, "--set", "loop.delta=2"), ("delta is 2", "above 0 and at most 1")),
+        ((*STREAM, "--set", "loop.alpha=nan"), ("alpha is nan",)),
+        ((*STREAM, "--set", "loop.bin_gate=10"), ("bin_gate is 10", "from 0 to 9, or off")),
+        ((*STREAM, "--set", "adapter.rank=0"), ("rank is 0", "at least 1")),
+        ((*STREAM, "--set", "adapter.lora_alpha=nan"), ("lora_alpha is nan", "above 0")),
+        ((*STREAM, "--set", "adapter.learning_rate=nan"), ("learning_rate is nan", "above 0")),
+        ((*STREAM, "--set", "adapter.epochs=0"), ("epochs is 0", "at least 1")),
+        ((*STREAM, "--set", "adapter.beta=nan"), ("beta is nan", "at least 0")),
         ((*STREAM, "--seed", 2**64), ("seed", str(2**64))),
         ((*STREAM, "--per-domain", 0), ("per_domain is 0", "at least 1")),
         ((*STREAM, "--order", "backward"), ("order is 'backward'", "reversed")),
@@ -53,11 +53,11 @@ STREAM = ("--benchmarks", "capitals:2")
         ((*STREAM, "--device", "tpu"), ("device is 'tpu'", "cuda")),
         ((*STREAM, "--device", "cuda:one"), ("device is 'cuda:one'", "a GPU such as cuda:1")),
         ((*STREAM, "--quantize", "2bit"), ("quantize is '2bit'", "one of 8bit, 4bit")),
-        ((*STREAM, "--max-batch-tokens", 0), ("max_batch_tokens is 0", "at least 1")),
+        ((*STREAM, "--set", "model.max_batch_tokens=0"), ("max_batch_tokens is 0", "at least 1")),
         ((*STREAM, "--device", "mps", "--device-map", "auto"), ("device is 'mps'", "leave one of them out")),
-        ((*STREAM, "--loss", "hinge"), ("loss is 'hinge'", "mse")),
-        ((*STREAM, "--evidence-on", "never"), ("evidence_on is 'never'", "always")),
-        ((*STREAM, "--accumulate", "day"), ("accumulate is 'day'", "question")),
+        ((*STREAM, "--set", "loop.loss=hinge"), ("loss is 'hinge'", "mse")),
+        ((*STREAM, "--set", "loop.evidence_on=never"), ("evidence_on is 'never'", "always")),
+        ((*STREAM, "--set", "loop.accumulate=day"), ("accumulate is 'day'", "question")),
     ],
     ids=lambda value: "_".join(map(str, value)),
 )
@@ -116,7 +116,9 @@ def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     refused(("run", *STREAM), "--out")
 
 
-@pytest.mark.parametrize("arguments", [("--foo",), ("--warmup", "x"), ("--tau", "warm"), ("a.toml", "b.toml")])
+@pytest.mark.parametrize(
+    "arguments", [("--foo",), ("--set", "gate.warmup=x"), ("--set", "evidence.tau=warm"), ("a.toml", "b.toml")]
+)
 def test_usage_errors_end_with_the_same_code(shell: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ended = shell("run", "--out", tmp_path / "out", *STREAM, *arguments)
     assert ended.code == 2

@@ -157,9 +157,9 @@ def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--layers", "9"), ("'9'", "4 layers")),
-        (("--layers", "top"), ("'top'", "last:4")),
-        (("--modules", "x_proj"), ("x_proj",)),
+        (("--set", "adapter.layers=9"), ("'9'", "4 layers")),
+        (("--set", "adapter.layers=top"), ("'top'", "last:4")),
+        (("--set", "adapter.modules=x_proj"), ("x_proj",)),
     ],
 )
 def test_what_does_not_fit_the_model_is_refused(

@@ -75,7 +75,7 @@ def done(shell: Shell, mine: Path, tmp_path: Path) -> Callable[..., tuple[list[R
 
 
 def test_flags_reach_the_posterior(done: Any) -> None:
-    flags = ("--views", "letters,likelihood,p_true", "--answer", "best")
+    flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
     records, summary, _ = done(*flags)
     last = records[-1].posterior
     # The scripted P(True) has no P(False), so it is asked but gives no view.
@@ -113,7 +113,7 @@ def test_an_export_has_the_posterior_of_own_and_best_answers(done: Any, shell: S
 
 
 def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:
-    flags = ("--method", "secl", "--evidence-on", "always", "--extra-evidence", "candidates")
+    flags = ("--method", "secl", "--set", "loop.evidence_on=always", "--set", "evidence.extra_evidence=candidates")
     assert shell("run", "--questions", mine, "--out", tmp_path / "out", *flags).code == 0
     estimators = json.loads((tmp_path / "out" / "summary.json").read_text())["estimators"]
     assert {"stated", "norm_p_true", "secl", "likelihood", "posterior", "posterior_best"} <= set(estimators)

@@ -94,8 +94,21 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
 
 def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    flags = ("--formula", "exp", "--p-true", "pair", "--dtype", "fp32", "--learning-rate", 0.001, "--seed", 3)
-    ended = shell("reproduce", "reliability", "--model", tiny_llama, *QUIZ, *flags, "--bin-gate", "off", "--out", out)
+    flags = (
+        "--set",
+        "evidence.formula=exp",
+        "--set",
+        "evidence.p_true=pair",
+        "--dtype",
+        "fp32",
+        "--set",
+        "adapter.learning_rate=0.001",
+        "--seed",
+        3,
+    )
+    ended = shell(
+        "reproduce", "reliability", "--model", tiny_llama, *QUIZ, *flags, "--set", "loop.bin_gate=off", "--out", out
+    )
     assert (ended.code, ended.err) == (0, "")
     (folder,) = (out / "runs").iterdir()
     with Store(folder) as store:
@@ -181,13 +194,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         (("main", "--per-domain", 0), ("per_domain is 0", "at least 1")),
         (("main", "--gate", "fence"), ("'fence'", "page-hinkley")),
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
-        (("main", "--tau", -1), ("tau is -1", "above 0")),
+        (("main", "--set", "evidence.tau=-1"), ("tau is -1", "above 0")),
         (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
         (("main", "--method", "secl-paper"), ("'secl-paper'", "its own method")),
         (("main", "--questions", "mine.csv"), ("benchmarks", "secl run")),
         (("main", "--endpoint", "http://localhost:1"), ("leave engine and endpoint out",)),
-        (("main", "--sampled", "mmlu", "--benchmarks", "capitals"), ("sampled names 'mmlu'", "(capitals)")),
-        (("main", "--burst", 3, "--gate", "always"), ("'always' has no burst",)),
+        (("main", "--set", "stream.sampled=mmlu", "--benchmarks", "capitals"), ("sampled names 'mmlu'", "(capitals)")),
+        (("main", "--set", "gate.burst=3", "--gate", "always"), ("'always' has no burst",)),
         (("main", "--device", "cuda:99", "--benchmarks", "capitals:3"), ("no cuda:99 device",)),
         (("main", "--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
         (("main", "--workers", 2), ("--workers", "--on ray")),

@@ -129,12 +129,24 @@ def test_a_file_that_cannot_be_rated_is_refused_in_one_sentence(
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
     refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
-    refused(("score", pairs, "--extra-evidence", "dinco"), "dinco")
+    refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")
 
 
 @pytest.mark.usefixtures("scripted")
 def test_a_report_names_the_command_that_makes_the_same_run_again(shell: Shell, pairs: Path, tmp_path: Path) -> None:
-    flags = ("--grader", "contains", "--order", "shuffled", "--labels", 2, "--accept", 0.5, "--seed", 3, "--skip-bad")
+    flags = (
+        "--grader",
+        "contains",
+        "--order",
+        "shuffled",
+        "--set",
+        "label.labels=2",
+        "--accept",
+        0.5,
+        "--seed",
+        3,
+        "--skip-bad",
+    )
     assert shell("score", pairs, "--out", tmp_path / "run", *flags).code == 0
     with Store(tmp_path / "run") as store:
         manifest, records = Manifest.of(store), list(store.records())
@@ -149,7 +161,7 @@ def test_a_report_names_the_command_that_makes_the_same_run_again(shell: Shell, 
 
 @pytest.mark.heavy
 def test_a_real_model_rates_from_the_shell(shell: Shell, pairs: Path, tiny_llama: Path) -> None:
-    ended = shell("score", pairs, "--model", tiny_llama, "--extra-evidence", "p_true", "--json")
+    ended = shell("score", pairs, "--model", tiny_llama, "--set", "evidence.extra_evidence=p_true", "--json")
     assert ended.code == 0
     rows = json.loads(ended.out)["answers"]
     assert [len(row["candidates"]) for row in rows][:3] == [3, 3, 4]

@@ -55,9 +55,9 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
     (("--host", "192.0.2.1", "--port", 0), "cannot listen at 192.0.2.1"),
     (("--gate", "revolving"), "gate is 'revolving'"),
-    (("--gate", "always", "--threshold", 2), "has no threshold"),
-    (("--burst", 0), "burst is 0"),
-    (("--tau", -1), "tau is -1"),
+    (("--gate", "always", "--set", "gate.threshold=2"), "has no threshold"),
+    (("--set", "gate.burst=0"), "burst is 0"),
+    (("--set", "evidence.tau=-1"), "tau is -1"),
     (("--method", "magic"), "magic"),
     (("--max-queue", 0), "max_queue is 0"),
     (("--max-batch-size", -1), "max_batch_size is -1"),
@@ -175,7 +175,7 @@ def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") 
     log = folder.parent / "log"
     log.write_text("")
     process = processes.start(
-        log, "serve", "--state", folder, "--model", model, "--host", host, "--port", 0, "--warmup", 3, *flags
+        log, "serve", "--state", folder, "--model", model, "--host", host, "--port", 0, "--set", "gate.warmup=3", *flags
     )
     try:
         for _ in range(1200):
@@ -238,7 +238,7 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
         assert httpx.get(f"{local}/v1/history", headers=headers).json()["paused"] == "at the start, by --pause"
-        second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--warmup", 3)
+        second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--set", "gate.warmup=3")
         assert (second.code, "is in use by another process" in second.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from reference.settings import with_keys
 from secl.backends.local.model import LocalModel
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.setting_groups import FLAT_NAMES, merged, place_of, with_set
 from tests.cli.conftest import Shell
+from tests.conftest import ROOT
 
-ALWAYS = ("--gate", "always", "--bin-gate", "off")
+ALWAYS = ("--gate", "always", "--set", "loop.bin_gate=off")
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def done(shell: Shell, tiny_llama: Path, tmp_path: Path) -> Any:
     return run
 
 
-@pytest.mark.parametrize("settings", [("--method", "norm_p_true"), ("--gate", "never", "--evidence-on", "always")])
+@pytest.mark.parametrize(
+    "settings", [("--method", "norm_p_true"), ("--gate", "never", "--set", "loop.evidence_on=always")]
+)
 def test_what_never_learns_has_no_row_of_its_own(done: Any, settings: tuple[str, ...]) -> None:
     _, summary, table = done(*settings)
     for part in (summary, *summary["domains"].values()):
@@ -44,7 +49,7 @@ def test_what_never_learns_has_no_row_of_its_own(done: Any, settings: tuple[str,
 
 
 def test_a_run_can_learn_from_p_true_itself(done: Any) -> None:
-    records, summary, _ = done(*ALWAYS, "--signal", "p_true")
+    records, summary, _ = done(*ALWAYS, "--set", "evidence.signal=p_true")
     for record in records:
         assert record.evidence.p_true is not None
         assert record.signal == record.evidence.p_true.probabilities[0]
@@ -55,7 +60,7 @@ def test_a_run_can_learn_from_p_true_itself(done: Any) -> None:
 def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     done: Any, shell: Shell, tmp_path: Path
 ) -> None:
-    records = done(*ALWAYS, "--tau", 0.3, "--formula", "exp")[0]
+    records = done(*ALWAYS, "--set", "evidence.tau=0.3", "--set", "evidence.formula=exp")[0]
     question = records[0].question
     options = [part for option in question.options for part in ("--option", option)]
     said = shell("ask", question.text, *options, "--adapter", tmp_path / "out", "--full").out
@@ -95,3 +100,59 @@ def test_a_run_is_resumed_from_any_working_directory(
 
 def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_every_setting_can_be_set_and_stands_in_the_table_of_the_docs() -> None:
+    page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
+    assert page == with_keys(page), "make the table anew: python -m reference.settings"
+    for name in FLAT_NAMES:
+        assert f"<code>{place_of(name)}</code>" in page
+
+
+def test_a_setting_is_checked_like_one_of_a_recipe_and_wins_over_it(tmp_path: Path) -> None:
+    recipe = RunSettings.of({"benchmarks": ["capitals"], "tau": 1.0, "burst": 9}).to_json()
+    pairs = ("evidence.tau=0.7", "loop.bin_gate=off", "stream.sampled=mmlu,arc", "gate.opening=false")
+    found = with_set(None, pairs)
+    assert found == {
+        "evidence": {"tau": 0.7},
+        "loop": {"bin_gate": None},
+        "stream": {"sampled": ("mmlu", "arc")},
+        "gate": {"opening": False},
+    }
+    settings = RunSettings.of(merged(recipe, with_set(None, pairs[:2])))
+    assert (settings.evidence.tau, settings.loop.bin_gate, settings.gate.burst) == (0.7, None, 9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set", "evidence.tau"), ("gives no value", "--set group.key=value")),
+        (("--set", "evidence.tao=1"), ("--set evidence.tao=1", "the nearest is evidence.tau")),
+        (("--set", "evidence.tau=hot"), ("tau is 'hot'", "a finite number above 0")),
+        (("--set", "gate.opening=perhaps"), ("opening is 'perhaps'", "true or false")),
+        (("--tau", "1"), ("--tau", "--set evidence.tau=VALUE")),
+    ],
+)
+def test_what_cannot_be_set_is_refused_in_one_sentence(
+    refused: Any, tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    refused(("run", "--benchmarks", "capitals:2", "--out", tmp_path / "run", *arguments), *words)
+
+
+@pytest.mark.parametrize(("command", "most", "lines"), [("run", 30, 48), ("serve", 34, 52)])
+def test_the_help_of_a_command_fits_two_screens(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str, most: int, lines: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = shell(command, "--help").out
+    assert len(re.findall(r"^\W+--[a-z-]+", said, re.MULTILINE)) <= most
+    assert len(said.splitlines()) <= lines
+
+
+def test_all_commands_stand_in_a_group(shell: Shell) -> None:
+    said = shell("--help").out
+    assert [said.index(f" {name} ─") for name in ("Ask", "Study", "Serve", "Look back", "Lists")] == sorted(
+        said.index(f" {name} ─") for name in ("Ask", "Study", "Serve", "Look back", "Lists")
+    )
+    first = said[: said.index(" Ask ─")]
+    assert not re.search(r"^│ [a-z]", first, re.MULTILINE)

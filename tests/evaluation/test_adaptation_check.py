@@ -301,7 +301,7 @@ def test_notes_say_when_the_tau_in_use_is_not_the_one_to_use() -> None:
         "The best tau lies at the end of the sweep (0.05); a better one may lie beyond it."
     ]
     unshown = dataclasses.replace(gap, used=gap.used | {"ece": difference(-0.1, 0.1)}, best=0.5)
-    assert notes(unshown) == ["At tau 1, which is in use, no gain is shown: use --tau 0.5."]
+    assert notes(unshown) == ["At tau 1, which is in use, no gain is shown: use --set evidence.tau=0.5."]
 
 
 def test_the_tables_fit_80_columns_and_mark_the_taus() -> None:

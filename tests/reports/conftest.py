@@ -133,7 +133,7 @@ def make_report() -> Callable[..., RunReport]:
                 "created": "2026-01-01T00:00:00+00:00",
             },
             "settings": {"benchmarks": ("toy",), "tau": 0.7},
-            "command": "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW",
+            "command": "secl run --model scripted --benchmarks toy --set evidence.tau=0.7 --out NEW",
         }
         return RunReport(**{**values, **changes})
 

@@ -340,7 +340,10 @@ def test_how_the_run_was_made_has_settings_environment_command_and_tokens(
         made = make_report(records)
         adapter = {**made.manifest["adapter"], "base_model_name_or_path": weights}
         assert ("Weights", shown) in provenance(replace(made, manifest={**made.manifest, "adapter": adapter}))
-    assert page.findtext(f".//{XHTML}code") == "secl run --model scripted --benchmarks toy --tau 0.7 --out NEW"
+    assert (
+        page.findtext(f".//{XHTML}code")
+        == "secl run --model scripted --benchmarks toy --set evidence.tau=0.7 --out NEW"
+    )
     assert ledger(records) == [
         ("answering, frozen model", "2,000", "100.0", "100.0%"),
         ("together", "2,000", "100.0", "100.0%"),

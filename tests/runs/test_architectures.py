@@ -18,7 +18,7 @@ from tests.server.test_kill import Server
 pytestmark = pytest.mark.slow
 
 NAMES = ("Gemma 3", "Qwen 3")
-TRAINING = ("--gate", "always", "--bin-gate", "off", "--learning-rate", 0.01)
+TRAINING = ("--gate", "always", "--set", "loop.bin_gate=off", "--set", "adapter.learning_rate=0.01")
 SERVED = 'gate = "always"\nbin_gate = "off"\nlearning_rate = 0.01\n'
 
 

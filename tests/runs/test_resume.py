@@ -27,7 +27,16 @@ from tests.tiny import tiny_folder
 pytestmark = pytest.mark.heavy
 
 QUESTIONS = 28
-SETTINGS = ("--burst", 6, "--warmup", 4, "--threshold", 1, "--bin-gate", "off")
+SETTINGS = (
+    "--set",
+    "gate.burst=6",
+    "--set",
+    "gate.warmup=4",
+    "--set",
+    "gate.threshold=1",
+    "--set",
+    "loop.bin_gate=off",
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +78,7 @@ class Case:
 
 
 KINDS: dict[str, tuple[object, ...]] = {
-    "labels": ("--labels", 9),
+    "labels": ("--set", "label.labels=9"),
     "posterior": ("--method", "posterior"),
 }
 
@@ -97,7 +106,7 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
     if request.param in LARGE:
         kind = large(request.param, folder)
     else:
-        kind = KINDS.get(request.param, ("--accumulate", request.param))
+        kind = KINDS.get(request.param, ("--set", f"loop.accumulate={request.param}"))
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
     return made
@@ -152,7 +161,7 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     assert set(versions) <= set(numbers)
     # Without accumulation over more than a question nothing is left to keep.
     assert len(versions) >= 2 or case.settings[-1] == "question"
-    if "--labels" in case.settings:
+    if "label.labels=9" in case.settings:
         with Store(case.whole) as store:
             assert len(store.labels()) == 9
         known = [record.labelled.labels for record in records if record.labelled]
@@ -217,12 +226,12 @@ def test_ctrl_c_ends_in_one_sentence_that_says_how_to_go_on(stream_case: Case, b
 
 
 REFUSALS = [
-    (("--tau", "0.9"), "begun was begun with other settings (tau: default there, 0.9 here)"),
-    (("--delta", "0.3", "--seed", "7"), "(delta: 0.15 there, 0.3 here; seed: 42 there, 7 here)"),
+    (("--set", "evidence.tau=0.9"), "begun was begun with other settings (tau: default there, 0.9 here)"),
+    (("--set", "loop.delta=0.3", "--seed", "7"), "(delta: 0.15 there, 0.3 here; seed: 42 there, 7 here)"),
     (("--benchmarks", "capitals"), "either a stream of benchmarks or a file of questions"),
     (("--out", "elsewhere"), "leave --out away"),
     (("--quantize", "4bit"), "(quantize: default there, 4bit here); start a new run."),
-    (("--max-batch-tokens", "500"), "(max_batch_tokens: default there, 500 here)"),
+    (("--set", "model.max_batch_tokens=500"), "(max_batch_tokens: default there, 500 here)"),
 ]
 
 

@@ -1,10 +1,20 @@
 """The front door from the shell: every command is a few lines around the library."""
 
 # isort: skip_file
-from secl.cli.app import app, main
+from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main
 
-# Importing a module registers its commands, in the order of `secl --help`.
+# Importing a module registers its commands.
 from secl.cli import ask, audit, check, compare, label, report, reproduce, run, score  # noqa: F401
 from secl.cli import serve, keeping, keys, sweep, threshold  # noqa: F401
+
+for group, names in {
+    ASK: "ask score demo",
+    STUDY: "check run sweep reproduce compare",
+    SERVE: "serve keys pause resume rollback prune backup",
+    BACK: "report label threshold export history show verify",
+    LISTS: "models methods benchmarks",
+}.items():
+    for place, name in enumerate(names.split()):
+        app[name].group, app[name].sort_key = (group,), place
 
 __all__ = ["app", "main"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -11,10 +12,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
+from secl.setting_groups import FLAT_NAMES, METHOD, has_flag, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,9 +32,18 @@ app = App(
 )
 app.register_install_completion_command(help="Install tab completion for this shell.")
 
+ASK, STUDY, SERVE, BACK, LISTS = (
+    Group(name, sort_key=place) for place, name in enumerate(("Ask", "Study", "Serve", "Look back", "Lists"))
+)
+"""Under which `secl --help` lists its commands."""
+
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
 Full = Annotated[bool, Parameter(negative=(), help="Print all of it, and not the short answer alone.")]
+Set = Annotated[
+    list[str] | None,
+    Parameter(name="--set", group=METHOD, help="Other settings, as evidence.tau=0.7 (docs/runs.md)."),
+]
 Flag = Parameter(negative=())
 """A switch without an opposite."""
 
@@ -48,6 +59,8 @@ def main() -> None:
         code = app(sys.argv[1:], exit_on_error=False, print_error=False)
     except SeclError as problem:
         fail(str(problem))
+    except UnknownOptionError as problem:
+        fail(" ".join(str(problem).split()) + _hint(str(problem)))
     except CycloptsError as problem:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
@@ -56,6 +69,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
     raise SystemExit(code or 0)
+
+
+def _hint(complaint: str) -> str:
+    """How a setting without a flag is set, behind the complaint about the flag; empty for others."""
+    option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
+    name = option[1].replace("-", "_") if option else ""
+    if name not in FLAT_NAMES or has_flag(name):
+        return ""
+    return f" It is a setting: --set {place_of(name)}=VALUE."
 
 
 def fail(sentence: str) -> NoReturn:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from secl.cli.app import AsJson, Full, app, console, fail, print_json
+from secl.cli.app import AsJson, Full, Set, app, console, fail, print_json
 from secl.cli.run import name_skipped
+from secl.setting_groups import OF_MODEL, OF_QUESTIONS, with_set
 from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSettings
 from secl.settings_base import Settings
 
@@ -25,8 +26,8 @@ NOTHING = 4
 class CheckSettings(Settings):
     """The settings that a check can have."""
 
-    model: Annotated[ModelSettings, FLAT] = ModelSettings()
-    stream: Annotated[StreamSettings, FLAT] = StreamSettings()
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
     seed: Seed = Field(42, description="Seed of everything random.")
 
 
@@ -34,6 +35,7 @@ class CheckSettings(Settings):
 def check(
     *,
     flags: Annotated[CheckSettings | None, FLAT] = None,
+    set_: Set = None,
     tau: float | None = None,
     out: Path | None = None,
     full: Full = False,
@@ -52,7 +54,7 @@ def check(
     from secl.evaluation.recommendation import recommend
 
     tau = EvidenceSettings(tau=tau).tau
-    settings = flags.model_dump(exclude_unset=True) if flags else {}
+    settings = with_set(flags, set_)
     if out is None:
         with TemporaryDirectory(prefix="secl-check-") as parent:
             answers = _ask(settings, Path(parent) / "run", "nothing is kept without --out.")

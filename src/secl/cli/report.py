@@ -193,9 +193,10 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
 
     >>> from secl.runs.settings import RunSettings
     >>> command(RunSettings.of({"benchmarks": ["capitals:9", "science"], "tau": 0.7, "opening": False}))
-    'secl run --model smollm2 --benchmarks capitals:9,science --no-opening --tau 0.7 --out NEW'
+    'secl run --model smollm2 --benchmarks capitals:9,science --set gate.opening=False --set evidence.tau=0.7 --out NEW'
     """
     from secl.runs.settings import shown
+    from secl.setting_groups import has_flag, place_of
 
     parts, changed = ["secl", "run"], {"model": settings.model.name, **settings.changed()}
     if mode == "score":
@@ -203,7 +204,9 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
         del changed["method"]
     for name, value in changed.items():
         option = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
+        if not has_flag(name):
+            parts += ["--set", f"{place_of(name)}={shown(name, value)}"]
+        elif isinstance(value, bool):
             parts.append(option if value else f"--no-{option[2:]}")
         else:
             parts += [option, shown(name, value)]

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from secl.cli.app import Flag, app, console, fail, progress_bar
+from secl.cli.app import Flag, Set, app, console, fail, progress_bar
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
+from secl.setting_groups import with_set
 from secl.settings import FLAT
 from secl_paper.setup import Setup
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def reproduce(
     *table: str,
     setup: Annotated[Setup | None, FLAT] = None,
+    set_: Set = None,
     out: Path = Path("runs/reproduce"),
     on: str = HERE,
     workers: int | None = None,
@@ -44,7 +46,8 @@ def reproduce(
     from secl_paper.reproduce import Reproduction, find
 
     check_place(on, workers)
-    reproduction = Reproduction.plan(find(table), setup or Setup(), out)
+    chosen = Setup.model_validate(with_set(setup, set_)) if set_ else setup or Setup()
+    reproduction = Reproduction.plan(find(table), chosen, out)
     if dry_run:
         _show_plan(reproduction)
         return

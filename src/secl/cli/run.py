@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secl.cli.app import Full, app, console, echo, fail
+from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError
-from secl.setting_groups import SettingGroups, merged
+from secl.setting_groups import OF_OUTPUT, SettingGroups, merged, with_set
 from secl.settings import FLAT
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ def run(
     recipe: Path | None = None,
     /,
     *,
-    out: Path | None = None,
-    resume: Path | None = None,
-    full: Full = False,
     flags: Annotated[SettingGroups | None, FLAT] = None,
+    set_: Set = None,
+    out: Annotated[Path | None, OF_OUTPUT] = None,
+    resume: Annotated[Path | None, OF_OUTPUT] = None,
+    full: Annotated[Full, OF_OUTPUT] = False,
 ) -> None:
     """Run a stream of questions through a method and report it.
 
@@ -49,7 +50,7 @@ def run(
     from secl.runs.runner import start
     from secl.runs.settings import RunSettings, read_toml
 
-    settings = merged(read_toml(recipe) if recipe else {}, flags.model_dump(exclude_unset=True) if flags else {})
+    settings = merged(read_toml(recipe) if recipe else {}, with_set(flags, set_))
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; leave --out away.")

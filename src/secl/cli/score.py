@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, Flag, app, console, echo, fail, print_json
+from secl.cli.app import AsJson, Flag, Set, app, console, echo, fail, print_json
 from secl.errors import ParameterError
 from secl.question import Grader
-from secl.settings import FLAT, EvidenceSettings, LabelSettings, ModelSettings, Order, PosteriorSettings, PromptSettings
+from secl.setting_groups import merged, with_set
+from secl.settings import FLAT, ModelSettings, Order
 
 if TYPE_CHECKING:
     from secl.records import Record
@@ -33,10 +34,7 @@ def score(
     seed: int = 42,
     accept: float | None = None,
     model: Annotated[ModelSettings | None, FLAT] = None,
-    evidence: Annotated[EvidenceSettings | None, FLAT] = None,
-    prompts: Annotated[PromptSettings | None, FLAT] = None,
-    posterior: Annotated[PosteriorSettings | None, FLAT] = None,
-    label: Annotated[LabelSettings | None, FLAT] = None,
+    set_: Set = None,
 ) -> None:
     """Rate answers that somebody else gave: how sure the model is of each, and how probable among its rivals.
 
@@ -56,8 +54,7 @@ def score(
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
-    given = {"model": model, "evidence": evidence, "prompts": prompts, "posterior": posterior, "label": label}
-    values: dict[str, Any] = {name: each.model_dump(exclude_unset=True) for name, each in given.items() if each}
+    values = merged({"model": model.model_dump(exclude_unset=True)} if model else {}, with_set(None, set_))
     values |= {"columns": tuple(columns or ()), "skip_bad": skip_bad, "per_domain": per_domain, "seed": seed}
     values |= {"accept": accept, "order": order, "grader": grader}
     settings = score_settings(file, values)

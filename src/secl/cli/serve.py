@@ -6,30 +6,25 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import Field
 
-from secl.cli.app import Flag, app, console, echo
+from secl.cli.app import Flag, Set, app, console, echo
 from secl.errors import ParameterError
 from secl.server.http.settings import HttpSettings
 from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
-from secl.setting_groups import merged, nested
+from secl.setting_groups import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 from secl.settings import (
     FLAT,
-    AdapterSettings,
-    EvidenceSettings,
     GateSettings,
     LoopSettings,
     ModelSettings,
-    PosteriorSettings,
-    PromptSettings,
-    Seed,
 )
 from secl.settings_base import Settings
 
@@ -42,56 +37,54 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
+OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
+BOUNDS = Parameter(name="*")  # their defaults are shown
+
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's folder.")]
 
 
 class ServedSettings(Settings):
     """The settings of a run that a server has, too; its questions come over HTTP."""
 
-    model: Annotated[ModelSettings, FLAT] = ModelSettings()
-    method: str = Field("secl", description="secl; posterior or stated learn nothing.")
-    gate: Annotated[GateSettings, FLAT] = GateSettings()
-    evidence: Annotated[EvidenceSettings, FLAT] = EvidenceSettings()
-    prompts: Annotated[PromptSettings, FLAT] = PromptSettings()
-    posterior: Annotated[PosteriorSettings, FLAT] = PosteriorSettings()
-    loop: Annotated[LoopSettings, FLAT] = LoopSettings()
-    adapter: Annotated[AdapterSettings, FLAT] = AdapterSettings()
-    seed: Seed = Field(42, description="Seed of everything random.")
+    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    method: Annotated[str, OF_METHOD] = Field("secl", description="secl; posterior or stated learn nothing.")
+    gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
+    loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
 
 
 @app.command
 def serve(
     *,
     state: StateFolder,
-    host: str | None = None,
-    port: int | None = None,
-    fd: int | None = None,
-    recipe: Path | None = None,
-    versions: Path | None = None,
-    keep_text: str = "full",
-    keep_records: str | None = None,
-    keep_versions: int | None = None,
-    pause: Annotated[bool, Flag] = False,
-    log_level: str = "info",
+    host: Annotated[str | None, OF_HTTP] = None,
+    port: Annotated[int | None, OF_HTTP] = None,
+    fd: Annotated[int | None, OF_HTTP] = None,
+    http: Annotated[HttpSettings | None, BOUNDS, OF_HTTP] = None,
     flags: Annotated[ServedSettings | None, FLAT] = None,
-    limits: Annotated[Limits | None, FLAT] = None,
-    bounds: Annotated[Bounds | None, FLAT] = None,
-    http: Annotated[HttpSettings | None, FLAT] = None,
+    recipe: Annotated[Path | None, OF_METHOD] = None,
+    set_: Set = None,
+    pause: Annotated[bool, Flag, OF_METHOD] = False,
+    bounds: Annotated[Bounds | None, BOUNDS, OF_METHOD] = None,
+    versions: Annotated[Path | None, OF_MODEL] = None,
+    limits: Annotated[Limits | None, BOUNDS, OF_MODEL] = None,
+    keep_text: Annotated[str, OF_OUTPUT] = "full",
+    keep_records: Annotated[str | None, OF_OUTPUT] = None,
+    keep_versions: Annotated[int | None, OF_OUTPUT] = None,
+    log_level: Annotated[str, OF_OUTPUT] = "info",
 ) -> None:
     """Serve a model over HTTP: OpenAI's API with a confidence, learning behind the answers, a page at /.
 
     Args:
-        host: Address, 127.0.0.1 by default; others than this machine's own need API keys.
-        port: Port, 8080 by default; 0 takes a free one.
-        fd: Descriptor of a listening socket that the parent process opened; one from systemd is found without it.
-        recipe: A TOML recipe with further settings; flags override it.
-        versions: Folder in which vLLM servers find what was learned: their VLLM_LORA_RESOLVER_CACHE_DIR.
+        host: Address, 127.0.0.1; others need API keys.
+        port: Port, 8080; 0 takes a free one.
+        fd: An open listening socket; systemd's is found.
+        recipe: A TOML recipe; flags override it.
+        versions: Where vLLM servers look for adapters.
         keep_text: What is stored of texts: none, hash or full.
-        keep_records: Prune all but so many of the latest records (100000), or days of them (30d); all are kept by
-            default.
-        keep_versions: Prune adapter versions but the newest so many, and those that answered a kept record.
+        keep_records: Latest records to keep: 100000, or 30d; all.
+        keep_versions: Newest adapter versions to keep; all.
         pause: Begin with learning paused.
-        log_level: What the log on standard error tells: debug, info (every request), warning or error.
+        log_level: debug, info (every request), warning or error.
     """
     try:
         # What is missing is said at once, and not after a model was loaded.
@@ -111,7 +104,7 @@ def serve(
             "--keep-versions is for versions that answered no kept record, but all records are kept; say with "
             "--keep-records how many are, too."
         )
-    settings, fleet = apart_from_fleet(read_settings(recipe, flags))
+    settings, fleet = apart_from_fleet(read_settings(recipe, with_set(flags, set_)))
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(
             "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
@@ -161,8 +154,8 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def read_settings(recipe: Path | None, flags: ServedSettings | None) -> RunSettings:
-    """The settings of a recipe, and the flags over them.
+def read_settings(recipe: Path | None, flags: Mapping[str, Any]) -> RunSettings:
+    """The settings of a recipe, and those of the flags and of --set over them.
 
     Raises:
         DataError: the recipe cannot be read.
@@ -172,10 +165,11 @@ def read_settings(recipe: Path | None, flags: ServedSettings | None) -> RunSetti
     from secl.server.online.factory import serving_settings
 
     from_file = read_toml(recipe) if recipe else {}
+    settings = merged(from_file, flags)
     for key in ("benchmarks", "questions"):
-        if key in nested(from_file).get("stream", {}):
-            raise ParameterError(f"a server is asked over HTTP; leave {key} out of {recipe}.")
-    return serving_settings(**merged(from_file, flags.model_dump(exclude_unset=True) if flags else {}))
+        if key in settings.get("stream", {}):
+            raise ParameterError(f"a server is asked over HTTP; leave {key} out{f' of {recipe}' if recipe else ''}.")
+    return serving_settings(**settings)
 
 
 def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:

@@ -76,7 +76,7 @@ def notes(gap: Gap) -> list[str]:
     if gap.n and gap.best in (gap.sweep[0].tau, gap.sweep[-1].tau):
         lines.append(f"The best tau lies at the end of the sweep ({gap.best:g}); a better one may lie beyond it.")
     if gap.verdict == "adapt" and not gap.used["ece"].falls:
-        lines.append(f"At tau {gap.tau:g}, which is in use, no gain is shown: use --tau {gap.best:g}.")
+        lines.append(f"At tau {gap.tau:g}, which is in use, no gain is shown: use --set evidence.tau={gap.best:g}.")
     if gap.fitted and gap.fitted["auroc"].falls:
         worse = gap.fitted["auroc"]
         lines.append(

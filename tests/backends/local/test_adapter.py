@@ -98,7 +98,7 @@ def test_an_unknown_model_gets_query_and_value_modules_of_its_last_layers(family
 
 def test_a_model_without_attention_modules_is_refused_by_name() -> None:
     config = transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=1)
-    with pytest.raises(ModelError, match="--modules"):
+    with pytest.raises(ModelError, match=r"adapter\.modules"):
         rule_for(transformers.MambaForCausalLM(config))
 
 

@@ -145,7 +145,7 @@ def rule_for(model: Any) -> Preset:
     modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)
     if modules is None:
         raise ModelError(
-            f"{type(model).__name__} has no query and value modules of a known name; name them with --modules "
+            f"{type(model).__name__} has no query and value modules of a known name; name them with adapter.modules "
             f"(linear modules: {', '.join(sorted(names))})."
         )
     shape = Shape.of(model.config)

@@ -19,21 +19,17 @@ MAX_CONCURRENT = 1024
 class HttpSettings(Settings):
     """What one HTTP request may ask for."""
 
-    max_body_bytes: int = Field(default=2**20, ge=1, description="Largest request body, in bytes (413 beyond).")
+    max_body_bytes: int = Field(default=2**20, ge=1, description="Largest request body, in bytes.")
     max_tokens: int = Field(
         default=1024,
         ge=1,
         le=2**31,
-        description="Most tokens of a text whose request names no limit; fewer where the model can read no more.",
+        description="Most tokens of a text.",
     )
     timeout: float = Field(
         default=300.0,
         gt=0,
-        description="Seconds without an answer, or a further token of a text, until a request is given up (503).",
+        description="Seconds until a request is given up.",
     )
-    refusal: str | None = Field(
-        default=None, description="Text in place of an answer that is not accepted; the answer itself is stored."
-    )
-    served_model_name: str | None = Field(
-        default=None, description="Model name reported by the API; that of the model by default."
-    )
+    refusal: str | None = Field(default=None, description="Text in place of an answer not accepted.")
+    served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")

@@ -21,13 +21,13 @@ class Bounds(Settings):
     """How far learning may go before it is paused and somebody is told."""
 
     drift: Annotated[float, Parameter("--max-drift")] = Field(
-        0.1, gt=0, description="Largest norm of the adapter's change, over the norm of what it changes."
+        0.1, gt=0, description="Largest change of the weights, relative."
     )
     shift: Annotated[float, Parameter("--max-shift")] = Field(
         0.4,
         gt=0,
         le=1,
-        description="Largest mean difference of stated and frozen confidence over 200 answers, in either direction.",
+        description="Largest mean move in 200 answers.",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -338,3 +340,14 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
     assert service.ask(old.question, 60).record.reply == old.reply
     close(service)
     assert shell("verify", "--state", folder, "--last", 1).code == 0
+
+
+def test_labels_from_the_shell_leave_nothing_to_verify(
+    shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\nn\nu\ny\nq\n"))
+    assert shell("label", state).code == 0
+    with ServerStore(state) as opened:
+        assert len(opened.label_log()) == 4
+    ended = shell("verify", "--state", state, "--last", 0)
+    assert (ended.code, ended.err) == (0, "")

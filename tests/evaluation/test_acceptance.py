@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from secl.errors import ParameterError
@@ -139,3 +140,14 @@ def test_nothing_asked_gives_no_advice() -> None:
         advise(answers_of([]), 0.1)
     with pytest.raises(ParameterError, match="no answers"):
         advise_on_cost(answers_of([]), 1, 1)
+
+
+def test_a_review_beside_feedback_of_another_chance_can_promise() -> None:
+    records = answered([0.5] * 8, [None] * 8)
+    review = [said(record, True, "review") for record in records[:5]]
+    feedback = [replace(said(record, False, "feedback"), chance=0.05) for record in records[5:]]
+    log = [replace(each, number=number) for number, each in enumerate([*review, *feedback], start=1)]
+    answers = answers_of(records, log)
+    assert answers.basis == "labels"
+    assert answers.correct[:5].tolist() == [1.0] * 5
+    assert np.isnan(answers.correct[5:]).all()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import math
 import sqlite3
+import stat
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -26,8 +28,10 @@ from secl.records import Reply
 from secl.runs.folder import FILE
 from secl.server.audit import history
 from secl.server.audit.adapter_norm import adapter_norm
+from secl.server.audit.backup import backup
 from secl.server.audit.explain import conversation, explain
 from secl.server.audit.integrity import examine
+from secl.server.audit.redaction import KEY
 from secl.server.audit.replay import Verification, rederive, verify
 from secl.server.audit.store import ServerStore
 from secl.server.online.limits import Limits
@@ -381,3 +385,18 @@ def test_an_explanation_shows_what_was_said_before_the_question() -> None:
     turns = conversation(question, reply)
     assert turns[:3] == (("system", "Be brief."), ("user", "Capital of France?"), ("assistant", "Paris"))
     assert "And of Italy?" in turns[3][1]
+
+
+def test_a_hash_of_a_short_text_cannot_be_looked_up_without_the_secret(
+    make_service: MakeService, tmp_path: Path
+) -> None:
+    service = make_service(keep_text="hash")
+    records = [service.ask(Question("Capital of France?", domain="x"), 20).record for _ in range(2)]
+    settle(service)
+    folder, copy = service.state.folder, tmp_path / "copy"
+    stored = [service.state.served(record.position).record.question.text for record in records]
+    assert stored[0] == stored[1]
+    assert stored[0] == "hmac:" + hmac.new((folder / KEY).read_bytes(), b"Capital of France?", "sha256").hexdigest()
+    assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
+    backup(folder, copy)
+    assert not (copy / KEY).exists()

@@ -148,7 +148,7 @@ def test_the_demo_ends_with_what_the_posterior_changes(
 def test_a_sweep_varies_the_posterior(shell: Shell, mine: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "sweep.toml"
     recipe.write_text(
-        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n[posterior]\nwindow = 50\n'
+        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n'
         '[grid]\nviews = [["letters"], ["letters", "likelihood"]]\n'
     )
     ended = shell("sweep", recipe, "--out", tmp_path / "sweep")

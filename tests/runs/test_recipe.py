@@ -122,7 +122,6 @@ def test_a_value_of_another_type_is_named_with_what_it_must_be(name: str, value:
         ({"beta": float("nan")}, "beta is nan; it must be a finite number of at least 0"),
         ({"views": ["letters", "luck"]}, "views is 'luck'; it must be one or more of letters, likelihood, p_true"),
         ({"views": []}, "views is .*; it must be one or more of letters"),
-        ({"prior": 0}, "prior is 0; it must be a finite number above 0"),
         ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
         ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),

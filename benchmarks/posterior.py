@@ -129,7 +129,6 @@ def print_estimators(title: str, records: Sequence[Record], others: Sequence[Row
         "ECE (95% of a perfect one)",
         "AUROC",
         "within domains",
-        "AUGRC",
         "PRR@50",
         "coverage at 5/10/20 % risk",
         "accuracy",
@@ -145,7 +144,7 @@ def line(name: str, series: Series, posterior: Series, domains: dict[int, str]) 
     """One row of measures with 95 % bootstrap intervals."""
     confidences, grades = series.graded()
     if not confidences.size:
-        return f"| {name} | | | | | | | | | | |"
+        return f"| {name} | | | | | | | | | |"
     places = [domains[each.position] for each in series.estimates if each.correct is not None]
     m = measure(confidences, grades, domains=places)
     spans = m.intervals
@@ -165,7 +164,7 @@ def line(name: str, series: Series, posterior: Series, domains: dict[int, str]) 
         ]
     return (
         f"| {name} | {m.brier:.4f} ({spans.brier.low:.3f}-{spans.brier.high:.3f}) | {m.ece:.3f} ({m.ece_floor_95:.3f}) "
-        f"| {m.auroc:.3f} ({spans.auroc.low:.3f}-{spans.auroc.high:.3f}) | {m.auroc_within:.3f} | {m.augrc:.3f} "
+        f"| {m.auroc:.3f} ({spans.auroc.low:.3f}-{spans.auroc.high:.3f}) | {m.auroc_within:.3f} "
         f"| {m.prr_50:.2f} | {m.coverage_at_5:.2f}/{m.coverage_at_10:.2f}/{m.coverage_at_20:.2f} | {m.accuracy:.3f} "
         f"| {cells[0]} | {cells[1]} |"
     )

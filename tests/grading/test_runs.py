@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,8 @@ from secl.errors import DataError, ParameterError
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import from_plain, to_plain
-from secl.runs.folder import FILE
 from secl.runs.loading import load_questions, read_stream
 from secl.runs.manifest import Manifest
-from secl.runs.runner import resume, start
 from secl.runs.settings import RunSettings
 from secl.settings import StreamSettings
 from secl.testing import ScriptedModel
@@ -96,29 +92,3 @@ def test_a_run_from_before_graders_had_names_goes_on_grading_exactly() -> None:
 def stop_after_two(done: int, total: int, record: Record | None) -> None:
     if done == 2:
         raise KeyboardInterrupt
-
-
-def forget_graders(file: Path) -> None:
-    """Make a run's file what an earlier version would have written."""
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE records SET body = json_remove(body, '$.question.grader')")
-        db.execute("UPDATE manifest SET value = json_remove(value, '$.stream.grader') WHERE key = 'settings'")
-
-
-def test_a_run_from_before_graders_had_names_is_resumed(tmp_path: Path) -> None:
-    path = file_of(
-        tmp_path,
-        {"question": "Who?", "reference": "x"},
-        {"question": "2 + 2?", "reference": "4", "form": "number"},
-        {"question": "Who was it?", "references": ["x", "y"]},
-        {"question": "And who?"},
-    )
-    settings, folder = RunSettings.of({"questions": str(path), "method": "stated"}), tmp_path / "run"
-    run = start(settings, folder, lambda _: ScriptedModel())
-    with run.store, pytest.raises(KeyboardInterrupt):
-        run.proceed(stop_after_two)
-    forget_graders(folder / FILE)
-    resumed = resume(folder, load=lambda _: ScriptedModel())
-    with resumed.store:
-        resumed.proceed()
-        assert [record.question.grader for record in resumed.records] == ["exact", "", "exact", ""]

@@ -126,7 +126,7 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
 
 def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder) as store:
-        assert store.manifest == {"format": 3, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
+        assert store.manifest == {"format": 4, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
         assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
         assert list(store.records()) == records
 

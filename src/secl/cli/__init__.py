@@ -5,6 +5,6 @@ from secl.cli.app import app, main
 
 # Importing a module registers its commands, in the order of `secl --help`.
 from secl.cli import ask, audit, check, compare, label, report, reproduce, run, score  # noqa: F401
-from secl.cli import serve, keeping, keys, sweep, threshold, upgrade  # noqa: F401
+from secl.cli import serve, keeping, keys, sweep, threshold  # noqa: F401
 
 __all__ = ["app", "main"]

@@ -111,7 +111,7 @@ def comparison(jobs: Sequence[Job]) -> Table:
         interval = (measures.get("intervals") or {}).get("brier")
         if interval:
             brier.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
-        floor = measures.get("ece_floor_95")  # a summary of an older version has none
+        floor = measures["ece_floor_95"]
         if floor is not None:
             side = "within" if measures["ece_within_floor"] else "above"
             ece.append(f"\n{side} {floor:.3f}", style="dim")

@@ -42,19 +42,7 @@ def from_plain(values: Mapping[str, Any]) -> Record:
         ValueError: a field is missing or has another type.
         QuestionError: the question is not usable.
     """
-    question = values.get("question")
-    if isinstance(question, Mapping) and "grader" not in question:
-        values = {**values, "question": {**question, "grader": _former_grader(question)}}
     return _adapter().validate_python(values)
-
-
-def _former_grader(question: Mapping[str, Any]) -> str:
-    """The grader of a question that was recorded before graders had names."""
-    reference = question.get("reference")
-    official = question.get("options") or question.get("form") == "number" or reference is None
-    if official or (isinstance(reference, Mapping) and reference.get("incorrect")):
-        return ""
-    return "exact"
 
 
 @cache

@@ -40,7 +40,7 @@ def add_label(db: sqlite3.Connection, label: Label) -> None:
 
 
 def read_labels(db: sqlite3.Connection, after: int = 0) -> Iterator[Label]:
-    """All entries behind this number in order; none in a file of an earlier version that is only read."""
+    """All entries behind this number in order; none in a run that nobody has labelled."""
     if not has_labels(db):
         return
     for number, position, correct, confidence, domain, reported, time, source, chance in db.execute(

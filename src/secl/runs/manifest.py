@@ -8,32 +8,21 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.given import GivenAnswer
-from secl.methods import METHODS, Method
+from secl.methods import Method
 from secl.model import Model
 from secl.question import Question
-from secl.runs.settings import RunSettings, defaults_of
+from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.setting_groups import merged
 
 Mode = Literal["ask", "score"]
 """What a run does with its questions."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
-
-
-BEFORE = {
-    "restart": "sums",
-    "p_true_prompt": "plain",
-    "signal_bins": "exact",
-    "loss_over": "digits",
-    "open_confidence": "behind",
-}
-"""What runs did that were begun before there were these settings, of which methods have defaults now."""
 
 
 class Manifest(BaseModel):
@@ -66,23 +55,6 @@ class Manifest(BaseModel):
     environment: dict[str, str | int] = {}
     adapter: dict[str, Any] = {}
     created: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, values: Any) -> Any:
-        """What was so before there was a setting for it: grading was exact, and no method had defaults of its own."""
-        if not isinstance(values, dict) or not isinstance(values.get("settings"), dict):
-            return values
-        settings = values["settings"]
-        chosen = METHODS.get(settings.get("method", ""))
-        gate = settings.get("gate")
-        if chosen is not None and isinstance(gate, dict):
-            preferred = defaults_of(chosen, gate.get("name"))
-            settings = merged({name: BEFORE[name] for name in preferred if name in BEFORE}, settings)
-        stream = settings.get("stream")
-        if isinstance(stream, dict) and stream.get("questions") and "grader" not in stream:
-            settings["stream"] = {**stream, "grader": "exact"}
-        return {**values, "settings": settings}
 
     @classmethod
     def new(

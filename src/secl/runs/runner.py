@@ -247,7 +247,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior),
-        labels=LabelRule(settings.label),
+        labels=LabelRule(),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

@@ -26,9 +26,6 @@ SERVED = "served"
 MACHINE_SETTINGS = ("data", "device", "device_map", "endpoint")
 """Settings that say where a run happens and not what it is; a run's environment has the device's real name."""
 
-LATER_SETTINGS = ("quantize", "max_batch_tokens", "sampled")
-"""Settings that earlier releases did not have; where they have their defaults a run is named as it was then."""
-
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "engine", "accept")
 """Settings that may be others when a run is resumed or a server started again; each record has its own threshold."""
 

@@ -29,7 +29,7 @@ from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT, OLD_FORMAT = 3, 2
+FORMAT = 4
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
 
@@ -64,7 +64,7 @@ class Store(Shown):
             self._check_format()
             if writable:
                 with storage_errors(folder):
-                    self.db.executescript(label_log.TABLE)  # files of earlier versions lack it
+                    self.db.executescript(label_log.TABLE)
             self._resources = resources.pop_all()
 
     @classmethod
@@ -114,12 +114,11 @@ class Store(Shown):
 
     def _check_format(self) -> None:
         number = self.manifest.get("format")
-        if number == OLD_FORMAT:
-            raise RunError(
-                f"{self.folder} was made by an older version of secl; convert it with: secl upgrade {self.folder}"
-            )
         if number != FORMAT:
-            raise RunError(f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}.")
+            raise RunError(
+                f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}; take the "
+                "version that made it, or begin anew in another folder."
+            )
 
     @property
     def manifest(self) -> dict[str, Any]:

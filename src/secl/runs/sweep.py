@@ -31,8 +31,6 @@ from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
 from secl.runs.runner import SUMMARY, Progress, resume, start
 from secl.runs.settings import (
-    DEFAULTS,
-    LATER_SETTINGS,
     MACHINE_SETTINGS,
     RunSettings,
     read_toml,
@@ -139,8 +137,7 @@ def run_name(settings: RunSettings) -> str:
     'smollm2-secl-capitals-5-arc-tau=0.7-seed=43-'
     """
     flat = settings.flat()
-    unnamed = (*MACHINE_SETTINGS, *(key for key in LATER_SETTINGS if flat[key] == DEFAULTS[key]))
-    values = {key: value for key, value in flat.items() if key not in unnamed}
+    values = {key: value for key, value in flat.items() if key not in MACHINE_SETTINGS}
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     stream = settings.stream
     parts = [Path(settings.model.name).name, settings.method, *stream.benchmarks, Path(stream.questions or "").stem]

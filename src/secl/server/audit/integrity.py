@@ -105,7 +105,7 @@ def examine(state: ServerStore, kept: Sequence[chain.Head] = ()) -> tuple[int, l
 
 def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
     settings = Manifest.of(state).settings
-    stream, labels = StreamReplay(state, settings), LabelReplay(LabelRule(settings.label), state.label_log())
+    stream, labels = StreamReplay(state, settings), LabelReplay(LabelRule(), state.label_log())
     index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1

@@ -94,7 +94,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
 
 def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    flags = ("--formula", "exp", "--p-true", "pair", "--dtype", "fp32", "--learning-rate", 0.001, "--seed", 3)
+    flags = ("--formula", "exp", "--p-true", "vocabulary", "--dtype", "fp32", "--learning-rate", 0.001, "--seed", 3)
     ended = shell("reproduce", "reliability", "--model", tiny_llama, *QUIZ, *flags, "--bin-gate", "off", "--out", out)
     assert (ended.code, ended.err) == (0, "")
     (folder,) = (out / "runs").iterdir()
@@ -102,13 +102,13 @@ def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llam
         settings = Manifest.of(store).settings.flat()
     assert {name: settings[name] for name in ("formula", "p_true", "dtype", "learning_rate", "seed", "bin_gate")} == {
         "formula": "exp",
-        "p_true": "pair",
+        "p_true": "vocabulary",
         "dtype": "fp32",
         "learning_rate": 0.001,
         "seed": 3,
         "bin_gate": None,
     }
-    for words in ("formula exp (log)", "p_true pair (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
+    for words in ("formula exp (log)", "p_true vocabulary (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
         assert words in ended.out
 
 

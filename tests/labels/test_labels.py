@@ -17,7 +17,6 @@ from secl.labels import Label, LabelRule, label_of
 from secl.labels.draw import draw_positions, review_queue
 from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
 from secl.records import Record
-from secl.settings import LabelSettings
 from secl.testing import ScriptedModel, toy_stream
 
 
@@ -25,7 +24,7 @@ def record_of_toy() -> Record:
     return Calibrator(ScriptedModel()).ask(toy_stream(1)[0])
 
 
-WIDE_ONLY = LabelRule(LabelSettings(label_sound=0))
+WIDE_ONLY = LabelRule(sound=0)
 
 
 def label(

@@ -64,17 +64,13 @@ def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, ma
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeModel) -> None:
     alone = Alone(family)
-    model, paired = made(make_model, family), made(make_model, family, p_true="pair")
-    found, pair = (each.score_p_true(CHOICE, each.answer(CHOICE).reply) for each in (model, paired))
+    model = made(make_model, family)
+    found = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
     assert found is not None
-    assert pair is not None
     assert len(found.false_probabilities) == len(CHOICE.options)
     for i, candidate in enumerate(found.candidates):
         true, false = alone.verdicts(CHOICE, candidate)
         assert (found.probabilities[i], found.false_probabilities[i]) == pytest.approx((true, false), rel=1e-3)
-        # Both of the pair, so that the odds are the same.
-        expected = (true / (true + false), false / (true + false))
-        assert (pair.probabilities[i], pair.false_probabilities[i]) == pytest.approx(expected, rel=1e-3)
 
 
 def questions() -> list[Question]:

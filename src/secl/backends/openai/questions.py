@@ -34,7 +34,7 @@ from secl.prompts.templates import (
 )
 from secl.question import LETTERS, Question
 from secl.records import Reply
-from secl.settings import PTrueKind, PTruePrompt
+from secl.settings import PTruePrompt
 from secl.writing import Token, Written
 
 Kinds = AbstractSet[EvidenceKind]
@@ -105,17 +105,14 @@ class Asking:
 
     Args:
         requests: to the server.
-        p_true: the probability of True, or against False alone ("pair").
         p_true_prompt: the question that P(True) is asked by.
         orders: further orders of the options.
         seed: of what is drawn.
     """
 
-    def __init__(
-        self, requests: Requests, *, p_true: PTrueKind, p_true_prompt: PTruePrompt, orders: int, seed: int
-    ) -> None:
+    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, orders: int, seed: int) -> None:
         self._ask = requests.send
-        self.kind, self.p_true_prompt, self.orders, self.seed = p_true, p_true_prompt, orders, seed
+        self.p_true_prompt, self.orders, self.seed = p_true_prompt, orders, seed
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
@@ -261,8 +258,7 @@ class Asking:
             verdict = said(found.take("scoring", pending).tokens, VERDICTS)
             if verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
-                total = true + false if self.kind == "pair" else 1.0
-                read[text] = true / total, false / total
+                read[text] = true, false
         own = _own(found)
         if own not in read:
             return None

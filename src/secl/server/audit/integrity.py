@@ -100,7 +100,7 @@ def examine(state: ServerStore) -> tuple[int, list[Finding]]:
 
 def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
     manifest = Manifest.of(state)
-    stream, labels = StreamReplay(state, manifest), LabelReplay(LabelRule(manifest.settings.label), state.label_log())
+    stream, labels = StreamReplay(state, manifest), LabelReplay(LabelRule(), state.label_log())
     index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1

@@ -15,7 +15,6 @@ Code = Literal[
     "uninformed",
     "constant",
     "flat_signal",
-    "few_questions",
     "unreadable",
     "answers_changed",
     "unlabelled",

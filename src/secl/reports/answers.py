@@ -26,7 +26,7 @@ SIGNS: dict[Sign, str] = {
     "low": "low confidence",
     "another": "own and best answer differ",
     "uninformed": "the model shows no sign of knowing",
-    "digits": "it did not want to state a confidence",
+    "digits": "it hardly says a digit for its confidence",
 }
 """The signs in words, the gravest first."""
 

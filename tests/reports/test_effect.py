@@ -52,8 +52,8 @@ def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) ->
     records = stream(lambda right: 0.8 if right else 0.3, (("letters", 0.0), ("likelihood", 0.4)))
     stated, posterior, best = effect_notes(summary_of(records), records)
     assert stated == (
-        "Stated: the model said 85% on average and was right 50.0% of the time; its confidence does not tell right "
-        "from wrong (AUROC 0.500, where chance gives 0.5)."
+        "Stated: the model said 85% on average and was right 50.0% of the time; its confidence is not shown to tell "
+        "right from wrong (AUROC 0.500, where chance gives 0.5)."
     )
     assert "says 55% on average, and that tells right from wrong (AUROC 1.000" in posterior
     assert posterior.endswith(
@@ -65,7 +65,7 @@ def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) ->
 def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
     generator = np.random.default_rng(0)
     records = stream(lambda _right: float(generator.uniform(0.5, 0.9)))
-    assert "does not tell right from wrong" in effect_notes(summary_of(records), records)[1]
+    assert "is not shown to tell right from wrong" in effect_notes(summary_of(records), records)[1]
     records = stream(lambda right: 0.3 if right else 0.8)
     assert "is higher for wrong answers than for right ones" in effect_notes(summary_of(records), records)[1]
 

@@ -25,7 +25,7 @@ SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
     "another": "own and best answer differ",
-    "digits": "it did not want to state a confidence",
+    "digits": "it hardly says a digit for its confidence",
 }
 """The signs in words, the gravest first."""
 

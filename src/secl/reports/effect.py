@@ -65,7 +65,7 @@ def _ranks(row: EstimatorSummary) -> str:
     if math.isnan(row.auroc):
         return "has nothing to tell apart"
     if row.intervals is None or row.intervals.auroc.low <= 0.5 <= row.intervals.auroc.high:
-        return f"does not tell right from wrong (AUROC {row.auroc:.3f}, where chance gives 0.5)"
+        return f"is not shown to tell right from wrong (AUROC {row.auroc:.3f}, where chance gives 0.5)"
     how = "tells right from wrong" if row.auroc > 0.5 else "is higher for wrong answers than for right ones"
     return f"{how} (AUROC {row.auroc:.3f}, where chance gives 0.5)"
 

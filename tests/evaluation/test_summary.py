@@ -154,7 +154,6 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
         "unparsed": 1,
         "low_digit_mass": 1,
         "without_posterior": 4,
-        "scored": 0,
         "uninformed": 0,
         "best_changed": 0,
         "answered_best": 0,

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from secl.calibrator import Calibrator
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError
-from secl.question import Question, References
-from secl.records import Record
-from secl.runs.encoding import from_plain, to_plain
+from secl.question import Question
 from secl.runs.loading import load_questions, read_stream
-from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.settings import StreamSettings
-from secl.testing import ScriptedModel
 
 ASKED = Question("Who wrote Faust?", reference="Goethe")
 
@@ -60,35 +55,3 @@ def test_benchmarks_keep_their_official_rules() -> None:
         RunSettings.of({"benchmarks": ["capitals"], "grader": "contains"})
     with pytest.raises(ParameterError, match="grader is 'fuzzy'; it must be one of auto, exact"):
         StreamSettings.model_validate({"grader": "fuzzy"})
-
-
-@pytest.mark.parametrize(
-    ("question", "grader"),
-    [
-        (ASKED, "exact"),
-        (Question("Who?", reference=References(("Goethe",), ())), "exact"),
-        (Question("Who?", reference=References(("Goethe",), ("Schiller",)), form="sentence"), ""),
-        (Question("2 + 2?", reference="4", form="number"), ""),
-        (Question("Which?", options=("x", "y"), reference="A"), ""),
-        (Question("Who?"), ""),
-    ],
-)
-def test_a_record_from_before_graders_had_names_keeps_its_rule(question: Question, grader: str) -> None:
-    values = to_plain(Calibrator(ScriptedModel()).ask(question))
-    assert from_plain(values).question.grader == ""
-    del values["question"]["grader"]
-    assert from_plain(values).question.grader == grader
-
-
-def test_a_run_from_before_graders_had_names_goes_on_grading_exactly() -> None:
-    mine = {"settings": {"stream": {"questions": "mine.jsonl"}}}
-    assert Manifest.model_validate(mine).settings.stream.grader == "exact"
-    named = {"settings": {"stream": {"questions": "mine.jsonl", "grader": "auto"}}}
-    assert Manifest.model_validate(named).settings.stream.grader == "auto"
-    benchmark = {"settings": {"stream": {"benchmarks": ["capitals"]}}}
-    assert Manifest.model_validate(benchmark).settings.stream.grader == "auto"
-
-
-def stop_after_two(done: int, total: int, record: Record | None) -> None:
-    if done == 2:
-        raise KeyboardInterrupt

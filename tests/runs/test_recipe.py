@@ -71,7 +71,7 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
         ("evidence_on", "never", "one of burst, always"),
         ("accumulate", "day", "one of stream, question"),
         ("formula", "linear", "one of log, exp"),
-        ("p_true", "half", "one of vocabulary, pair"),
+        ("p_true", "half", "one of vocabulary, token"),
         ("dtype", "int8", "one of auto, bf16, fp16, fp32"),
         ("device", "tpu", "one of auto, cpu, cuda, mps"),
         ("tau", [1.0], "a finite number"),

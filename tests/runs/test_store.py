@@ -202,9 +202,11 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_later_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path) -> None:
-    alter(run_folder, "UPDATE manifest SET value = '4' WHERE key = 'format'")
+    alter(run_folder, "UPDATE manifest SET value = '5' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 4, but this version of secl reads format 3"):
+        with pytest.raises(
+            RunError, match="format 5, but this version of secl reads format 4; take the version that made it"
+        ):
             Store(run_folder, writable=True)
 
 

@@ -20,7 +20,7 @@ from secl.gates import Gate, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lesson import teach
-from secl.lookahead import Lookahead, predict_bursts
+from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
@@ -191,7 +191,7 @@ class Calibrator(Shown, Scoring):
             return
         lookahead = Lookahead(self, done)
         for index in range(len(done), len(questions)):
-            lookahead.prefetch(questions[index:])
+            lookahead.prefetch(questions[index : index + WINDOW])
             record = self.ask(questions[index])
             lookahead.advance(record)
             yield record

@@ -1,7 +1,8 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
 The groups below are what flags, recipe files, sweep grids and a run's manifest are made of, and what the components
-take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the paper's.
+take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the
+paper's, but for the gate and what `secl.methods.PAPER` lists.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ CHANGED: dict[str, Any] = {
     "formula": "exp",
     "p_true": "token",
     "orders": 2,
-    "extra_evidence": ("candidates", "p_true"),
+    "extra_evidence": ("candidates", "dinco"),
     "views": ("letters", "p_true"),
     "answer": "best",
     "accept": 0.8,

@@ -280,6 +280,12 @@ def test_the_own_answer_of_an_open_question_has_no_place_of_its_own(make_model: 
     assert probe.of_open(OPEN[0], many, "listed:7") is None
 
 
+def test_an_open_question_with_a_grader_is_compared_like_any_other(make_model: MakeModel) -> None:
+    probe, candidates = make_model().candidate_probe, ("Shakespeare", "Marlowe")
+    graded = replace(OPEN[0], grader="contains")
+    assert probe.of_open(graded, candidates, "listed:1") == probe.of_open(OPEN[0], candidates, "listed:1") is not None
+
+
 def test_an_unread_answer_is_compared_with_nothing(make_model: MakeModel) -> None:
     model = make_model()
     reply = model.answer(CHOICE).reply

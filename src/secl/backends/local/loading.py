@@ -35,7 +35,7 @@ class Loaded:
         tokenizer: its tokenizer.
         preset: how to adapt it.
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
-        written: texts that the frozen model wrote before, by what it was given (see `Generator.write`).
+        written: texts that the frozen model wrote before, by what it was given.
     """
 
     name: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from secl.backends.distractors import Distractors, choose_distractors
@@ -20,7 +20,7 @@ from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.given import GivenAnswer
 from secl.prompts.distractors import distinct
-from secl.prompts.orders import further_orders, orders_of_answers
+from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -227,7 +227,7 @@ class Asking:
             orders = further_orders(len(texts), self.orders)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
         elif "candidates" in evidence and 1 < len(texts) < len(LETTERS):
-            choice = replace(question, options=(*texts, NONE_OF_THESE), form="choice", reference=None, grader="")
+            choice = as_choice(question, texts)
             orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []

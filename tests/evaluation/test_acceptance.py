@@ -45,6 +45,16 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
     assert (advice.threshold.labels, advice.threshold.wrong) == (22, 0)
 
 
+def test_labels_of_answers_whose_records_were_pruned_count_as_before() -> None:
+    records = answered(CONFIDENCE, [None] * 60)
+    log = [said(record, CORRECT[record.position], "review") for record in records]
+    whole, pruned = advise(answers_of(records, log), 0.1), advise(answers_of(records[45:], log), 0.1)
+    assert (pruned.labels, pruned.threshold and pruned.threshold.value) == (
+        60,
+        whole.threshold and whole.threshold.value,
+    )
+
+
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
     records = answered(CONFIDENCE, [None] * 60)
     log = [said(records[k], k < 30, "feedback") for k in (*range(21), 40, 41, 42)]

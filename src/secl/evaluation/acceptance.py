@@ -139,10 +139,16 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
     domains: list[str] = []
 
     def rows() -> Iterator[tuple[float, float, float]]:
+        gone = {label.position: label for label in labels}
         for record in records:
             domains.append(record.question.domain)
             known = said.get(record.position, _by_reference(record))
+            gone.pop(record.position, None)
             yield _confidence(record, rule, state), _number(known), _number(volunteered.get(record.position))
+        for position, label in gone.items():  # its record was pruned; what a promise needs is in the label
+            domains.append(label.domain)
+            confidence = rule.confidence(state, label.domain, label.confidence)
+            yield confidence, _number(said.get(position)), _number(volunteered.get(position))
 
     columns = np.fromiter(rows(), dtype=np.dtype((np.float64, 3)))
     confidence, correct, of_volunteers = columns.T.copy()

@@ -32,7 +32,11 @@ def test_a_question_comes_from_standard_input_and_the_answer_as_json(
     assert sum(found["bins"]) == pytest.approx(1.0)
     assert found["accepted"] is True
     assert all(isinstance(each, str) for each in found["warnings"])
-    printed = shell("ask", "Which is a planet?", *options[:4], "--model", tiny_llama)
+    assert (
+        found["own_confidence"]
+        == {each["text"]: each["probability"] for each in found["posterior"]}[found["own_answer_text"]]
+    )
+    printed = shell("ask", "Which is a planet?", *options[:4], "--model", tiny_llama, "--full")
     assert "\x1b" not in printed.out
     assert r"a\x1b[31m" in printed.out
 

@@ -149,7 +149,7 @@ def flags(options: Sequence[str]) -> list[str]:
 
 
 def ask(shell: Shell, *arguments: object) -> Ended:
-    ended = shell("ask", *arguments)
+    ended = shell("ask", *arguments, "--full")
     assert (ended.code, ended.err) == (0, "")
     assert len(re.findall(r"^\d +0\.\d{3}", ended.out, re.MULTILINE)) == 10
     return ended
@@ -160,14 +160,14 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
 ) -> None:
     options = ["[red]Rome", "[/b]", "Bern"]
     said = ask(shell, "Capital of Italy?", "--model", tiny_llama, *flags(options)).out
-    assert re.match(r"[ABC]\. ", said)
+    assert re.search(r"^own answer         [ABC]\. ", said, re.MULTILINE)
     assert re.search(r"stated confidence  0\.\d{3}  \(adapter version 0\)", said)
     assert re.search(r"normalised P\(True\) 0\.\d{3}  \(tau 1\)", said)
     assert "before adapting" not in said
     assert re.search(r"posterior          0\.\d{3}  \(prior weights", said)
     # The weights of the model are random numbers.
-    assert "warning: Asked for its confidence, the model hardly says a digit" in said
-    candidates = said[said.index("posterior  candidate") : said.index("warning: ")].splitlines()[1:]
+    assert "\nAsked for its confidence, the model hardly says a digit" in said
+    candidates = said[said.index("posterior  candidate") :].splitlines()[1:]
     shares = [float(line.split()[0]) for line in candidates]
     assert sum(shares) == pytest.approx(1, abs=2e-3)
     assert shares == sorted(shares, reverse=True)

@@ -58,7 +58,7 @@ def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     records = done(*ALWAYS, "--tau", 0.3, "--formula", "exp")[0]
     question = records[0].question
     options = [part for option in question.options for part in ("--option", option)]
-    said = shell("ask", question.text, *options, "--adapter", tmp_path / "out").out
+    said = shell("ask", question.text, *options, "--adapter", tmp_path / "out", "--full").out
     verdicts = said[said.index("P(True)  candidate") : said.index("posterior  candidate")]
     p_true = [float(value) for value in re.findall(r"^(0\.\d{3}) +\S", verdicts, re.MULTILINE)]
     assert len(p_true) == len(question.options)

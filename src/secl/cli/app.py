@@ -32,6 +32,7 @@ app.register_install_completion_command(help="Install tab completion for this sh
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object and nothing else.")]
+Full = Annotated[bool, Parameter(negative=(), help="Print all of it, and not the short answer alone.")]
 Flag = Parameter(negative=())
 """A switch without an opposite."""
 

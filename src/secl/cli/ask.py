@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, app, console, print_json
+from secl.cli.app import AsJson, Full, app, console, print_json
 from secl.errors import ParameterError
 from secl.settings import FLAT, ModelSettings
 
@@ -24,10 +24,11 @@ def ask(
     system: str = "",
     adapter: Path | None = None,
     accept: float | None = None,
+    full: Full = False,
     as_json: AsJson = False,
     model: Annotated[ModelSettings | None, FLAT] = None,
 ) -> None:
-    """Ask one question and see the answer, how sure the model is of it, and how probable each candidate is.
+    """Ask one question and see the most probable answer, how likely it is right, and why.
 
     Args:
         question: The question; - reads it from standard input.
@@ -41,8 +42,7 @@ def ask(
     from secl.evidence import Evidence
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
-    from secl.reports.console import answer_json, answer_panel
-    from secl.reports.formatting import terminal_text
+    from secl.reports.console import answer_json, answer_lines, answer_panel, choose
     from secl.runs.loading import load_for_asking
     from secl.validation import check_finite
 
@@ -59,19 +59,24 @@ def ask(
     reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
-    own = None if posterior is None else posterior.confidence
-    confidence, reasons = reply.confidence if own is None else own, seen_in_one(to_ask, reply, evidence)
+    choice = choose(to_ask, reply, posterior)
     if as_json:
-        found = answer_json(to_ask, answer, p_true, normalise, posterior)
-        accepted = None if accept is None else reply.answer is not None and confidence >= accept
-        print_json({**found, "accepted": accepted, "warnings": [reason.sentence for reason in reasons]})
+        accepted = None if accept is None else choice.answer is not None and choice.confidence >= accept
+        warnings = [reason.sentence for reason in seen_in_one(to_ask, reply, evidence)]
+        print_json(
+            {**answer_json(to_ask, answer, p_true, normalise, posterior), "accepted": accepted, "warnings": warnings}
+        )
         return
     screen = console()
-    screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+    for line in answer_lines(to_ask, reply, evidence, posterior):
+        screen.print(line, highlight=False)
     if accept is not None:
-        screen.print(accepted_line(reply.answer, confidence, accept), soft_wrap=True)
-    for reason in reasons:
-        screen.print(f"warning: {terminal_text(reason.sentence)}", soft_wrap=True)
+        screen.print(accepted_line(choice.answer, choice.confidence, accept), soft_wrap=True)
+    if full:
+        screen.print()
+        screen.print(answer_panel(to_ask, answer, p_true, normalise, posterior))
+    else:
+        screen.print("For all of it, ask again with --full.", style="dim")
 
 
 @app.command

@@ -1,14 +1,19 @@
-"""What the shell prints besides the summary: plain lists, and one answered question."""
+"""What the shell prints besides the summary: plain lists, and one answered question, in a few lines or in full."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from secl.display import excerpt
+from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.reports.formatting import counted, terminal_lines
+from secl.records import Reply
+from secl.reports.answers import Source
+from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
@@ -17,6 +22,111 @@ if TYPE_CHECKING:
 
 BAR = 30
 """Width of a full bar in characters."""
+
+LONGEST = 40
+"""Characters of a candidate that stands beside others, and of an answer that has its number on the same line."""
+
+LINE = 76
+"""Characters of the line of other candidates; those that do not fit are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is given as the answer to one question, and how probable it is.
+
+    The posterior's most probable candidate, which is right more often than the model's own answer; without two
+    candidates to compare, the model's own answer with what it states.
+
+    Attributes:
+        answer: an option's letter or a text; None if none could be read.
+        text: the same for people, without a letter.
+        confidence: probability that it is right, in [0, 1].
+        source: where the confidence comes from.
+        number: of the candidate; None where no candidates were compared.
+    """
+
+    answer: str | None
+    text: str | None
+    confidence: float
+    source: Source
+    number: int | None = None
+
+
+def choose(question: Question, reply: Reply, posterior: Posterior | None) -> Choice:
+    """The answer to give to a question, from the model's own and from what became of all candidates."""
+    if posterior is None:
+        return Choice(reply.answer, _own_text(question, reply), reply.confidence, "stated")
+    best = posterior.best
+    text = posterior.candidates[best]
+    answer = question.letters[best] if question.options else text
+    return Choice(answer, text, posterior.probabilities[best], "posterior", best)
+
+
+def answer_lines(question: Question, reply: Reply, evidence: Evidence, posterior: Posterior | None) -> list[str]:
+    """One answered question in a few lines: the answer with one number, the other candidates, and why."""
+    choice = choose(question, reply, posterior)
+    own = posterior is None or posterior.own == choice.number
+    lines = _first(choice, reply, own=own)
+    if posterior is not None:
+        lines += _others(posterior, without=(choice.number, posterior.own))
+    if not own:
+        lines.append(_of_own(question, reply, posterior))
+    reasons = [reason.sentence for reason in seen_in_one(question, reply, evidence)]
+    if not reasons and own:
+        reasons = [_why(question, evidence, posterior)]
+    return [terminal_lines(line) for line in lines] + [terminal_text(reason) for reason in reasons]
+
+
+def _first(choice: Choice, reply: Reply, *, own: bool) -> list[str]:
+    """The answer and how probable it is, on one line where it is short."""
+    if choice.text is None:
+        return ["no readable answer"]
+    likely = f"{whole_percent(choice.confidence)} likely right"
+    if choice.source == "stated":
+        likely += ", by the model's own claim alone"
+    elif own:
+        likely += f"   (the model itself claims {whole_percent(reply.confidence)})"
+    short = len(choice.text) <= LONGEST and "\n" not in choice.text
+    return [f"{choice.text}   {likely}"] if short else [choice.text, likely]
+
+
+def _others(posterior: Posterior, without: Collection[int | None]) -> list[str]:
+    """The other candidates with their shares, as many as fit on a line; no line for none."""
+    numbers = [number for number in _ranked(posterior) if number not in without]
+    line = ""
+    for place, number in enumerate(numbers):
+        share = whole_percent(posterior.probabilities[number])
+        longer = f"{line}{'   ' if line else '  '}{excerpt(posterior.candidates[number], LONGEST)} {share}"
+        if len(longer) > LINE - len("   and 99 more"):
+            return [f"{line}   and {len(numbers) - place} more"]
+        line = longer
+    return [line] if line else []
+
+
+def _of_own(question: Question, reply: Reply, posterior: Posterior | None) -> str:
+    """What the model itself answered, where that is not the answer that is given."""
+    text = _own_text(question, reply)
+    if text is None:
+        return "The model's own reply holds no readable answer."
+    likely = None if posterior is None else posterior.confidence
+    said = f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {whole_percent(reply.confidence)}'
+    return f"{said}." if likely is None else f"{said}; {whole_percent(likely)} likely right."
+
+
+def _why(question: Question, evidence: Evidence, posterior: Posterior | None) -> str:
+    """What the number rests on, in one sentence."""
+    if posterior is None:
+        return "There are no two different candidates to compare."
+    orders = () if evidence.candidates is None else evidence.candidates.letters
+    if question.options and orders:
+        return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
+    others = len(posterior.candidates) - 1 - posterior.none_last
+    return f"Compared with {counted(others, 'other answer')} that the model considers."
+
+
+def _own_text(question: Question, reply: Reply) -> str | None:
+    """The model's own answer without a letter; None if none could be read."""
+    return question.option(reply.answer) if question.options and reply.answer is not None else reply.answer
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> Table:
@@ -39,7 +149,7 @@ def answer_panel(
     normalise: NormalisedPTrue,
     posterior: Posterior | None = None,
 ) -> Group:
-    """An answer, how sure the model says it is, the ten bins behind that, and what it thinks of the alternatives."""
+    """The model's own answer, what it states, the ten bins behind that, and what it thinks of the alternatives."""
     from rich.console import Group
     from rich.text import Text
 
@@ -48,7 +158,7 @@ def answer_panel(
     if question.options and reply.answer is not None:
         answer = f"{reply.answer}. {question.option(reply.answer)}"
     parts: list[Text | Table] = [
-        Text(terminal_lines(answer), style="bold"),
+        Text(f"own answer         {terminal_lines(answer)}", style="bold"),
         Text(f"stated confidence  {reply.confidence:.3f}  (adapter version {reply.version})"),
     ]
     if reply.version:
@@ -81,14 +191,17 @@ def answer_json(
 ) -> dict[str, Any]:
     """The same as JSON values; what there is none of is None."""
     reply = answered.reply
-    rated = posterior is not None and posterior.confidence is not None
+    choice = choose(question, reply, posterior)
     return {
         "question": question.text,
         "options": list(question.options),
-        "answer": reply.answer,
-        "answer_text": question.option(reply.answer) if question.options and reply.answer else reply.answer,
-        "confidence": posterior.confidence if posterior is not None and rated else reply.confidence,
-        "source": "posterior" if rated else "stated",
+        "answer": choice.answer,
+        "answer_text": choice.text,
+        "confidence": choice.confidence,
+        "source": choice.source,
+        "own_answer": reply.answer,
+        "own_answer_text": _own_text(question, reply),
+        "own_confidence": None if posterior is None else posterior.confidence,
         "stated_confidence": reply.confidence,
         "frozen_confidence": answered.frozen.confidence,
         "bins": list(reply.bins),
@@ -111,10 +224,15 @@ def _origin(posterior: Posterior) -> str:
     return "prior weights, as there is no stream yet"
 
 
+def _ranked(posterior: Posterior) -> list[int]:
+    """The numbers of the candidates, the most probable first."""
+    return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
+
+
 def _candidates(question: Question, posterior: Posterior) -> list[tuple[str, str, str]]:
     """Probability, text and role of each candidate, the most probable first."""
     rows = []
-    for number in sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number]):
+    for number in _ranked(posterior):
         letter = f"{question.letters[number]}. " if question.options else ""
         roles = [word for word, role in (("own answer", posterior.own), ("best", posterior.best)) if role == number]
         rows.append((f"{posterior.probabilities[number]:.3f}", letter + posterior.candidates[number], ", ".join(roles)))

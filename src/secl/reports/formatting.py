@@ -34,6 +34,17 @@ def percent(value: float | None) -> str:
     return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.1f}%"
 
 
+def whole_percent(share: float) -> str:
+    """A probability as a whole percentage, which is never 0 or 100.
+
+    >>> whole_percent(0.765), whole_percent(0.9996), whole_percent(0.001)
+    ('76%', 'over 99%', 'under 1%')
+    """
+    if share > 0.99:
+        return "over 99%"
+    return f"{100 * share:.0f}%" if share >= 0.01 else "under 1%"
+
+
 def amount(value: int) -> str:
     """A count with separators."""
     return f"{value:,}"

@@ -22,8 +22,9 @@ import transformers
 from benchmarks import busy, by_hand, evidence, growth, limit, lookahead, memory, overhead, serving, start_up, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
-from benchmarks.writing import MEASURED, keep, write_page
+from benchmarks.writing import MEASURED, around_tables, keep, write_page
 from secl.backends.local.loading import choose_dtype
+from secl.errors import ParameterError
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
@@ -45,7 +46,12 @@ ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        around_tables(options.page)  # a page that cannot be written is found before anything is measured
+    except ParameterError as problem:
+        parser.error(str(problem))
     own = {field.name: getattr(options, field.name) for field in dataclasses.fields(Setting)}
     setting = Setting(**{**own, "data": os.path.abspath(options.data) if options.data else None})
     transformers.logging.set_verbosity_error()

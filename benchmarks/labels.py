@@ -25,14 +25,13 @@ from secl.labels import Label, LabelRule
 from secl.metrics.calibration import ece
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
-from secl.settings import LabelSettings
 
 COUNTS = (0, 10, 20, 50, 100)
 DRAWS = 8
 WRONG, RIGHT = 0.3, 0.03
 """Chances that a user rates a wrong answer, and a right one."""
 
-RULES = {"two priors": LabelSettings(), "wide prior only": LabelSettings(label_sound=0.0)}
+RULES = {"two priors": LabelRule(), "wide prior only": LabelRule(sound=0.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +129,14 @@ def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[
 def rows(answers: Sequence[Rated]) -> Iterator[str]:
     """A line for each way to choose labels, each rule and each number of labels."""
     for how, draw in DRAWN.items():
-        for name, settings in RULES.items():
+        for name, rule in RULES.items():
             for count in COUNTS:
                 usual = (how, name) == ("at random", "two priors")
                 if (count == 0 and not usual) or (how != "at random" and name != "two priors"):
                     continue
                 found = np.array(
                     [
-                        measured(answers, LabelRule(settings), draw(answers, count, random.Random(seed)))
+                        measured(answers, rule, draw(answers, count, random.Random(seed)))
                         for seed in range(DRAWS if count else 1)
                     ]
                 )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from secl.errors import ParameterError
+
 BEGIN = "<!-- results: begin; written by python -m benchmarks -->"
 END = "<!-- results: end -->"
 OTHERS = "others"
@@ -28,6 +30,7 @@ def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict
     else:
         everything = merged(everything, {OTHERS: {key: {"model": key, **results}}})
     text = json.dumps(plain(everything), indent=2, allow_nan=False) + "\n"
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     return everything
 
@@ -58,17 +61,29 @@ def plain(value: Any) -> Any:
     return value
 
 
+def around_tables(page: Path) -> tuple[str, str]:
+    """What stands before and behind the tables of a page; nothing where there is no page yet.
+
+    Raises:
+        ParameterError: the page lacks a marker.
+    """
+    if not page.exists():
+        return "", "\n"
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ParameterError(f"{page} has no markers to write between ({BEGIN} and {END}); name another page.")
+    return before, after
+
+
 def write_page(page: Path, everything: Mapping[str, Any]) -> None:
     """Put the tables of all results between the markers of a page; the rest of it stays as it is.
 
     Raises:
-        ValueError: the page lacks a marker.
+        ParameterError: the page lacks a marker.
     """
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} has no markers to write between: {BEGIN} and {END}.")
+    before, after = around_tables(page)
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(f"{before}{BEGIN}\n\n{tables(everything)}\n{END}{after}", encoding="utf-8")
 
 

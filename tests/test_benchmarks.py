@@ -33,6 +33,7 @@ from benchmarks.peers.__main__ import WAYS, compare, rows
 from benchmarks.peers.ours import timed
 from benchmarks.setting import Setting
 from examples.secl_by_hand import secl
+from secl.errors import ParameterError
 from secl.gates import Always
 from tests.tiny import SIZES
 
@@ -286,8 +287,19 @@ def test_a_page_keeps_its_prose_around_the_tables(tmp_path: Path) -> None:
 def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Nothing\n")
-    with pytest.raises(ValueError, match="no markers"):
+    with pytest.raises(ParameterError, match="no markers"):
         writing.write_page(page, {})
+    with pytest.raises(SystemExit):  # before anything is measured
+        main(["--only", "limit", "--model", "nowhere", "--page", str(page), "--out", str(tmp_path / "results.json")])
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_a_page_that_is_not_there_yet_is_made_and_written_again(tmp_path: Path) -> None:
+    page = tmp_path / "new" / "page.md"
+    for value in (1.0, 2.5):
+        writing.write_page(page, {"model": "usual", "ratios": {"a_b": value}})
+    assert page.read_text().count("| a b | 2.5 |") == 1
+    assert "| a b | 1.0 |" not in page.read_text()
 
 
 def test_one_command_writes_results_and_page(tiny: Setting, tmp_path: Path) -> None:

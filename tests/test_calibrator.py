@@ -12,6 +12,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never
+from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
@@ -335,3 +336,17 @@ def test_a_calibrator_that_does_not_learn_watches_its_gate_and_gathers_what_it_i
 def test_evidence_of_an_unknown_kind_is_refused(evidence: Any) -> None:
     with pytest.raises(ParameterError, match=r"evidence is .*; it must be one of p_true, samples, dinco, candidates"):
         Calibrator(ScriptedModel(), evidence=evidence)
+
+
+def test_a_long_stream_is_never_copied() -> None:
+    class Stream(list[Question]):
+        copied = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            found = super().__getitem__(key)
+            self.copied += len(found) if isinstance(key, slice) else 0
+            return found
+
+    stream = Stream(toy_stream(200))
+    assert len(list(make(ScriptedModel(), learns=False).run(stream))) == 200
+    assert stream.copied <= WINDOW * len(stream)

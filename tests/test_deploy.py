@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,6 +25,8 @@ import httpx
 import pytest
 
 from secl.server.http.api_keys import Keys
+from secl.server.http.serving import ACCEPTING, LINGER
+from secl.server.http.settings import HttpSettings
 
 pytestmark = pytest.mark.slow
 
@@ -168,3 +171,12 @@ def test_the_steps_of_the_container_file_make_a_server_from_nothing(tmp_path: Pa
             step = rest.replace("/opt/secl", str(made))
             subprocess.run(["sh", "-c", step], cwd=source, env=environment, check=True)
     serve_and_probe(made / "bin" / "secl", tmp_path / "state", "smollm2", tmp_path / "log")
+
+
+def test_whoever_stops_the_server_waits_for_its_last_answers() -> None:
+    longest = HttpSettings().timeout + LINGER + ACCEPTING
+    container, page = (DEPLOY / "Containerfile").read_text(), (ROOT / "docs" / "deployment.md").read_text()
+    allowed = [int(unit("secl.service")["Service"]["TimeoutStopSec"])]
+    allowed += [int(number) for text in (container, page) for number in re.findall(r"--stop-timeout (\d+)", text)]
+    assert len(allowed) == 3
+    assert min(allowed) >= longest + 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
 from typing import get_args
@@ -167,3 +168,11 @@ def test_every_signal_of_a_recipe_has_its_class() -> None:
         "p_true": "p_true",
         "self_consistency": "samples",
     }
+
+
+@pytest.mark.parametrize(
+    "signal", [Stated, AnswerProbability, TokenEntropy, NormalisedPTrue, RawPTrue, SelfConsistency, DincoSignal]
+)
+def test_what_a_signal_needs_belongs_to_its_kind_and_is_no_argument(signal: type) -> None:
+    assert "needs" not in inspect.signature(signal).parameters
+    assert signal().needs == signal.needs  # type: ignore[attr-defined]

@@ -279,7 +279,6 @@ TABLES = (
             Row("Label-free Platt, scored everywhere", BASELINES, "label_free_platt"),
             Row("Letters, mean over orders", BASELINES, "order_averaged"),
             Row("Likelihood, normalised", BASELINES, "likelihood"),
-            Row("PMI", BASELINES, "pmi"),
             Row("Posterior, best answers", BASELINES, "posterior_best"),
             Row("Posterior", BASELINES, "posterior"),
             Row("Constant, mean stated", BASELINES, "constant"),

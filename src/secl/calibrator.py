@@ -20,7 +20,7 @@ from secl.gates import Gate, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
 from secl.lesson import teach
-from secl.lookahead import Lookahead, predict_bursts
+from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
@@ -124,7 +124,7 @@ class Calibrator(Shown, Scoring):
             device_map: "auto" spreads the model over this machine's devices; a JSON file says where each layer lies.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
             max_batch_tokens: most tokens in a pass that several questions share.
-            adapter: size and training of the adapter: rank, lora_alpha, layers, modules, learning_rate, epochs, beta.
+            adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
             answer_weights: whose weights write the answers: "frozen", so that learning moves confidences and never an
                 answer, or "adapted", as in the paper.
             seed: of the adapter's initial weights, and of sampled answers.
@@ -191,7 +191,7 @@ class Calibrator(Shown, Scoring):
             return
         lookahead = Lookahead(self, done)
         for index in range(len(done), len(questions)):
-            lookahead.prefetch(questions[index:])
+            lookahead.prefetch(questions[index : index + WINDOW])
             record = self.ask(questions[index])
             lookahead.advance(record)
             yield record

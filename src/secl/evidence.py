@@ -19,7 +19,7 @@ class PTrue:
     Attributes:
         candidates: the answer first, then its distractors.
         probabilities: P("True") of each candidate, in [0, 1].
-        false_probabilities: P("False") of each candidate, measured the same way; empty in records of earlier versions.
+        false_probabilities: P("False") of each candidate, measured the same way; empty where it was not.
         distractor_source: where the distractors come from, for example "options" or "listed:3+numeric:1".
     """
 

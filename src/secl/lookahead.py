@@ -59,7 +59,7 @@ class Lookahead:
             self.advance(record)
 
     def prefetch(self, upcoming: Sequence[Question]) -> None:
-        """Prefetch for `upcoming`, the questions that follow; does nothing in the middle of a window."""
+        """Prefetch for `upcoming`, the next `WINDOW` questions; does nothing in the middle of a window."""
         state = self._calibrator.state
         if state.position % WINDOW == 0:
             self._begin_window(state)

@@ -173,7 +173,7 @@ class Record(Shown):
         posterior: of the candidates; None where none was computed.
         answers_best: whether the posterior's most probable candidate is what is answered, and not the model's own
             answer.
-        labelled: what labels make of the confidence; None in records of earlier versions.
+        labelled: what labels make of the confidence; None where that was not asked.
         accept: lowest confidence of an answer that is accepted, when this one was given; None without a threshold.
         signal: what is learned from, normalised P(True) of the answer (Eq. normp) unless another signal was chosen;
             None without usable evidence.

@@ -1,8 +1,9 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
 The groups below are what flags, recipe files, sweep grids and a run's manifest are made of, and what the components
-take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the paper's.
-A field or group marked `UNFLAGGED` has no flag of its own: `--set group.key=value` and recipe files set it.
+take: `LoopSettings` goes to the calibrator, `AdapterSettings` to the model, and so on. Defaults are the
+paper's, but for the gate and what `secl.methods.PAPER` lists. A field or group marked `UNFLAGGED` has no flag of its
+own: `--set group.key=value` and recipe files set it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def check_device(name: str) -> str:
 Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
-PTrueKind = Literal["vocabulary", "pair", "token"]
-"""P("True") over the full vocabulary, against "False" alone, or of the one token "True"."""
+PTrueKind = Literal["vocabulary", "token"]
+"""P("True") over the full vocabulary in any spelling, or of the one token "True"."""
 
 PTruePrompt = Literal["plain", "paper"]
 SignalBins = Literal["exact", "centre"]
@@ -233,7 +234,7 @@ class EvidenceSettings(Settings):
     )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary",
-        description="vocabulary: P(True), in any spelling; token: True alone; pair: True / (True + False).",
+        description="vocabulary: P(True), in any spelling; token: True alone.",
     )
     orders: Annotated[int, UNFLAGGED] = Field(
         1, ge=0, le=5, description="Candidates: further orders of the options to read letters under."
@@ -292,30 +293,18 @@ class LoopSettings(Settings):
 
 
 class LabelSettings(Settings):
-    """Labels, and how confidences follow them (`secl.labels`)."""
+    """Labels of a study (`secl.labels` says how confidences follow them)."""
 
     labels: int = Field(0, ge=0, description="Labels: references to reveal at random along the stream, for study.")
-    label_sound: float = Field(
-        0.5, ge=0, lt=1, description="Labels: probability, before any, that confidences are right as they are."
-    )
-    label_slope: float = Field(0.4, gt=0, description="Labels: spread of the slope around 1 where they are not.")
-    label_shift: float = Field(0.8, gt=0, description="Labels: spread of the shift then, in logits.")
-    label_domains: float = Field(0.5, gt=0, description="Labels: spread of a domain's own shift then, in logits.")
-    label_choice: float = Field(
-        2.0, gt=0, description="Labels: spread of the shift of what people volunteer, which confidences do not follow."
-    )
-    label_decay: float = Field(0.999, gt=0, le=1, description="Labels: what remains of a label's weight at the next.")
 
 
 class AdapterSettings(Settings):
     """LoRA and its training."""
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
-    lora_alpha: float = Field(16.0, gt=0, description="LoRA scaling.")
     layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
-    epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
     beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
     loss_over: LossOver = Field(
         "digits", description="Stated confidence in the loss: digits among themselves, or over the whole vocabulary."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from secl.errors import ParameterError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
@@ -44,7 +44,7 @@ class Stated(_ReplySignal):
     """Stated confidence (Verbalized): the expected bin centre, or if `hard` the centre of the most probable bin."""
 
     hard: bool = False
-    needs: EvidenceKind | None = None
+    needs: ClassVar[EvidenceKind | None] = None
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         return reply.hard_confidence if self.hard else reply.confidence
@@ -54,7 +54,7 @@ class Stated(_ReplySignal):
 class AnswerProbability(_ReplySignal):
     """Joint probability of the answer's tokens."""
 
-    needs: EvidenceKind | None = None
+    needs: ClassVar[EvidenceKind | None] = None
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         known = reply.answer is not None and not math.isnan(reply.log_probability)
@@ -65,7 +65,7 @@ class AnswerProbability(_ReplySignal):
 class TokenEntropy(_ReplySignal):
     """exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
 
-    needs: EvidenceKind | None = None
+    needs: ClassVar[EvidenceKind | None] = None
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         return math.exp(-reply.entropy)
@@ -84,7 +84,7 @@ class NormalisedPTrue(_ReplySignal):
 
     tau: float = 1.0
     formula: Formula = "log"
-    needs: EvidenceKind | None = "p_true"
+    needs: ClassVar[EvidenceKind | None] = "p_true"
 
     def __post_init__(self) -> None:
         check_finite("temperature tau", self.tau, self.tau > 0, "be above 0")
@@ -105,7 +105,7 @@ class NormalisedPTrue(_ReplySignal):
 class RawPTrue(_ReplySignal):
     """P(True) of the answer alone (Kadavath et al. 2022), for comparison: it is suggestible."""
 
-    needs: EvidenceKind | None = "p_true"
+    needs: ClassVar[EvidenceKind | None] = "p_true"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:  # noqa: ARG002
         return None if evidence.p_true is None else evidence.p_true.probabilities[0]
@@ -120,7 +120,7 @@ class SelfConsistency:
     """
 
     policy: Literal["greedy", "mode"] = "greedy"
-    needs: EvidenceKind | None = "samples"
+    needs: ClassVar[EvidenceKind | None] = "samples"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
         answer = self.answer(question, reply, evidence)
@@ -152,7 +152,7 @@ class DincoSignal:
     """
 
     policy: Literal["beam", "greedy"] = "beam"
-    needs: EvidenceKind | None = "dinco"
+    needs: ClassVar[EvidenceKind | None] = "dinco"
 
     def __call__(self, question: Question, reply: Reply, evidence: Evidence) -> float | None:
         dinco = evidence.dinco

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from secl.question import Question
+from secl.question import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
 from secl.server.audit.redaction import Keep
@@ -27,6 +29,7 @@ from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
+from tests.server.folders import filled
 from tests.server.waiting import close
 
 pytestmark = pytest.mark.heavy
@@ -156,7 +159,7 @@ def test_verify_without_texts_says_what_it_cannot_do(
 ) -> None:
     folder = close(serve(make_service, 12, "none"))
     ended = shell("verify", "--state", folder)
-    assert ended.code == 0
+    assert (ended.code, ended.err) == (3, "")
     assert "12 not verifiable, because their texts were not kept" in ended.out
 
 
@@ -323,7 +326,7 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
     assert (ended.code, found["findings"], found["environment"]) == (0, [], [])
     matches = {each["position"]: each["match"] for each in found["rederived"]}
     assert [matches[position] for position in alone] == ["same"] * len(alone)
-    assert set(matches.values()) <= {"same", "close", "together"}
+    assert set(matches.values()) <= {"same", "rounding", "together"}
 
     told = json.loads(shell("history", "--state", folder, "--json").out)
     norms = [used["norm"] for used in told["versions"]]
@@ -338,3 +341,36 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
     assert service.ask(old.question, 60).record.reply == old.reply
     close(service)
     assert shell("verify", "--state", folder, "--last", 1).code == 0
+
+
+def test_labels_from_the_shell_leave_nothing_to_verify(
+    shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\nn\nu\ny\nq\n"))
+    assert shell("label", state).code == 0
+    with ServerStore(state) as opened:
+        assert len(opened.label_log()) == 4
+    ended = shell("verify", "--state", state, "--last", 0)
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_review_of_a_server_shows_what_was_said_before_the_question(
+    shell: Shell, make_service: serving.MakeService, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+    history = (Turn("user", "Who are you?"), Turn("assistant", "Anna, a gardener."))
+    service.ask(Question("Name a fruit.", form="short", system="You are Anna.", history=history), 10)
+    settle(service)
+    folder = close(service)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
+    lines = shell("label", folder).out.splitlines()
+    begin = lines.index("system: You are Anna.")
+    assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
+
+
+@pytest.mark.parametrize(("method", "word"), [("posterior", "learning is off"), ("secl", "learning is on")])
+def test_a_history_says_whether_the_server_learns_at_all(
+    shell: Shell, tmp_path: Path, method: str, word: str, loads_nothing: None
+) -> None:
+    folder = filled(tmp_path / "served", 50, serving_settings(method=method))
+    assert word in shell("history", "--state", folder).out

@@ -105,7 +105,7 @@ def test_ask_takes_a_passage_and_a_system_text(shell: Shell, tiny_llama: Path, r
 def test_a_check_names_what_it_skips(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "q.jsonl", GOOD, "{oops")
     ended = shell("check", "--model", tiny_llama, "--questions", file, "--skip-bad")
-    assert ended.code in (3, 4)
+    assert ended.code == 0
     assert f"skipped: {file}, line 2 is broken JSON" in ended.err
 
 

@@ -179,9 +179,9 @@ CHANGED: dict[str, Any] = {
     "signal": "p_true",
     "tau": 0.7,
     "formula": "exp",
-    "p_true": "pair",
+    "p_true": "token",
     "orders": 2,
-    "extra_evidence": ("candidates", "p_true"),
+    "extra_evidence": ("candidates", "dinco"),
     "views": ("letters", "p_true"),
     "answer": "best",
     "accept": 0.8,
@@ -191,11 +191,9 @@ CHANGED: dict[str, Any] = {
     "loss": "mse",
     "accumulate": "question",
     "rank": 4,
-    "lora_alpha": 8.0,
     "layers": "last:2",
     "modules": ("q_proj", "v_proj"),
     "learning_rate": 1e-07,
-    "epochs": 2,
     "beta": 0.5,
     "seed": 7,
 }
@@ -220,12 +218,6 @@ MINE: dict[str, Any] = {"questions": "q.jsonl", "grader": "contains", "skip_bad"
 LABELS: dict[str, Any] = {
     "benchmarks": ("capitals",),
     "labels": 5,
-    "label_slope": 0.2,
-    "label_shift": 0.9,
-    "label_domains": 0.3,
-    "label_decay": 0.99,
-    "label_sound": 0.7,
-    "label_choice": 0.5,
     "accept": 0.8,
 }
 ELSEWHERE: dict[str, Any] = {

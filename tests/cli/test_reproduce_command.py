@@ -98,7 +98,7 @@ def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llam
         "--set",
         "evidence.formula=exp",
         "--set",
-        "evidence.p_true=pair",
+        "evidence.p_true=vocabulary",
         "--dtype",
         "fp32",
         "--set",
@@ -115,13 +115,13 @@ def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llam
         settings = Manifest.of(store).settings.flat()
     assert {name: settings[name] for name in ("formula", "p_true", "dtype", "learning_rate", "seed", "bin_gate")} == {
         "formula": "exp",
-        "p_true": "pair",
+        "p_true": "vocabulary",
         "dtype": "fp32",
         "learning_rate": 0.001,
         "seed": 3,
         "bin_gate": None,
     }
-    for words in ("formula exp (log)", "p_true pair (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
+    for words in ("formula exp (log)", "p_true vocabulary (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
         assert words in ended.out
 
 

@@ -111,7 +111,7 @@ def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
     assert all(len(text) == 64 and int(text, 16) >= 0 for text in prints)
 
 
-def test_the_fingerprint_is_the_same_in_every_version_of_the_library() -> None:
-    """Golden: runs on disk remember it. If this must change, old runs can no longer be resumed."""
+def test_the_fingerprint_is_the_same_on_every_machine() -> None:
+    """Golden: runs on disk remember it. If this must change, the runs on disk cannot be resumed."""
     question = Question("Capital of Perú?", ("Lima", "Cusco"), "A", "geo", "geo-1")
-    assert fingerprint([question]) == "01e811a7b15a596c65e39e8ee4c7a7d47e673802dd56d0ad8ac377ea6cb3d69e"
+    assert fingerprint([question]) == "15d8f163f4425fe8a556adeb3efbd6bbb9ab9cee94923440212f103a65baa340"

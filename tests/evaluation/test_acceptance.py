@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from secl.errors import ParameterError
@@ -42,6 +43,16 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
     advice = advise(answers, 0.1)
     assert advice.threshold is not None
     assert (advice.threshold.labels, advice.threshold.wrong) == (22, 0)
+
+
+def test_labels_of_answers_whose_records_were_pruned_count_as_before() -> None:
+    records = answered(CONFIDENCE, [None] * 60)
+    log = [said(record, CORRECT[record.position], "review") for record in records]
+    whole, pruned = advise(answers_of(records, log), 0.1), advise(answers_of(records[45:], log), 0.1)
+    assert (pruned.labels, pruned.threshold and pruned.threshold.value) == (
+        60,
+        whole.threshold and whole.threshold.value,
+    )
 
 
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
@@ -139,3 +150,14 @@ def test_nothing_asked_gives_no_advice() -> None:
         advise(answers_of([]), 0.1)
     with pytest.raises(ParameterError, match="no answers"):
         advise_on_cost(answers_of([]), 1, 1)
+
+
+def test_a_review_beside_feedback_of_another_chance_can_promise() -> None:
+    records = answered([0.5] * 8, [None] * 8)
+    review = [said(record, True, "review") for record in records[:5]]
+    feedback = [replace(said(record, False, "feedback"), chance=0.05) for record in records[5:]]
+    log = [replace(each, number=number) for number, each in enumerate([*review, *feedback], start=1)]
+    answers = answers_of(records, log)
+    assert answers.basis == "labels"
+    assert answers.correct[:5].tolist() == [1.0] * 5
+    assert np.isnan(answers.correct[5:]).all()

@@ -234,7 +234,7 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     assert [gap(right).verdict for right in (2, 4, 5)] == ["cannot tell", "cannot tell", "adapt"]
     assert "4 of 40 usable answers are right" in sentence(gap(4))
     assert gap_json(gap(4))["fitted"] == {}
-    assert any("does not tell right from wrong" in note for note in notes(gap(5)))
+    assert any("no better than chance (AUROC 0.5" in note for note in notes(gap(5)))
 
 
 def difference(low: float, high: float) -> Difference:
@@ -291,7 +291,7 @@ def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
     records = simulated(80, lambda g, s: (0.9, bool(g.random() < 0.25)), 3)
     gap = measure_gap([dataclasses.replace(plain, evidence=flat) for plain in records], 1.0)
     assert gap.verdict == "adapt"
-    assert any("does not tell right from wrong (AUROC 0.500)" in note for note in notes(gap))
+    assert any("no better than chance (AUROC 0.500)" in note for note in notes(gap))
 
 
 def test_notes_say_when_the_tau_in_use_is_not_the_one_to_use() -> None:

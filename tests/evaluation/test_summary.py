@@ -19,7 +19,7 @@ from secl.metrics.bootstrap import MEASURES, percentile_interval, resampled_meas
 from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
-from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
+from secl.metrics.selective import coverage_at_risk, prr
 from secl.records import Decision, Record
 from tests.answers import answered
 
@@ -61,8 +61,7 @@ def test_measures_have_the_floor_the_domains_and_the_thresholds_beside_them() ->
     assert measure(confidence / 2, correct, resamples=0).ece_within_floor is False
     assert measures.auroc_within == auroc_within(confidence, correct, domains)
     assert measure(confidence, correct, resamples=0).auroc_within == measures.auroc != measures.auroc_within
-    for name, metric in (("augrc", augrc), ("aurc", aurc), ("prr", prr)):
-        assert getattr(measures, name) == metric(confidence, correct)
+    assert measures.prr == prr(confidence, correct)
     assert measures.prr_50 == prr(confidence, correct, 0.5)
     coverages = [coverage_at_risk(confidence, correct, risk) for risk in (0.05, 0.1, 0.2)]
     assert [measures.coverage_at_5, measures.coverage_at_10, measures.coverage_at_20] == coverages

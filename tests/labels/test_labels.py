@@ -15,9 +15,8 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError
 from secl.labels import Label, LabelRule, label_of
 from secl.labels.draw import draw_positions, review_queue
-from secl.labels.fit import NARROW, Prior, fit, label_weights, log_odds
+from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
 from secl.records import Record
-from secl.settings import LabelSettings
 from secl.testing import ScriptedModel, toy_stream
 
 
@@ -25,7 +24,7 @@ def record_of_toy() -> Record:
     return Calibrator(ScriptedModel()).ask(toy_stream(1)[0])
 
 
-WIDE_ONLY = LabelRule(LabelSettings(label_sound=0))
+WIDE_ONLY = LabelRule(sound=0)
 
 
 def label(
@@ -275,3 +274,26 @@ def test_a_label_is_about_the_reported_answer_and_its_label_free_confidence() ->
         record.confidence,
         record.question.domain,
     )
+
+
+def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> None:
+    """A client may send a domain for each of its users; a fit must not grow with them."""
+    often = [label(number, True, domain="often") for number in range(3)]
+    users = [label(number, number % 3 > 0, domain=f"user {number}") for number in range(3, 200)]
+    scaling = fit([*users, *often], Prior(0.4, 0.8, 0.5, 2.0), 0.999)
+    assert len(scaling.mean) == 3 + DOMAINS
+    assert "often" in scaling.domains
+    assert {f"user {number}" for number in range(3, 2 + DOMAINS)} <= set(scaling.domains)
+    assert "user 199" not in scaling.domains
+    assert scaling.logit("user 199", 0.8) == scaling.logit("never heard of", 0.8)
+
+
+def test_labels_of_a_review_are_not_weighed_against_feedback_with_chances() -> None:
+    """The chance of a review is equal for all and unknown; 1 stands for it."""
+    review = [label(number, True) for number in range(4)]
+    feedback = [replace(label(number, False, chance=0.05), source="feedback") for number in range(4, 8)]
+    assert label_weights([*review, *feedback], 1.0) == pytest.approx([1.0] * 8)
+    chosen = [replace(each, chance=1.0) for each in feedback[:2]]
+    weights = label_weights([*review, *chosen, *feedback[2:]], 1.0)
+    assert weights[:4] == pytest.approx([1.0] * 4)
+    assert weights[6] == pytest.approx(20 * weights[4])

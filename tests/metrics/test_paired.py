@@ -14,7 +14,7 @@ from secl.metrics.bootstrap import FEWEST_OF_A_KIND, MEASURES, Interval, resampl
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc
 from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences, symmetric_interval
-from secl.metrics.selective import augrc, prr
+from secl.metrics.selective import prr
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -27,9 +27,7 @@ def naive(measure: str, confidence: np.ndarray, correct: np.ndarray) -> float:
         return float(confidence.mean())
     if measure == "prr_50":
         return prr(confidence, correct, 0.5)
-    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc, "auroc_within": auroc, "augrc": augrc}[
-        measure
-    ]
+    metric = {"ece": ece, "ada_ece": ada_ece, "brier": brier, "auroc": auroc, "auroc_within": auroc}[measure]
     return metric(confidence, correct)
 
 

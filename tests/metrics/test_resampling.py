@@ -18,7 +18,7 @@ from secl.metrics import bootstrap
 from secl.metrics.bootstrap import BUCKETS, EACH, MEASURES, Interval, percentile_interval, resampled_measures
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within
-from secl.metrics.selective import augrc, prr, rejection_ratios
+from secl.metrics.selective import prr, rejection_ratios
 
 
 def accuracy(confidence: np.ndarray, correct: np.ndarray) -> float:
@@ -39,7 +39,6 @@ PLAIN: dict[str, Callable[..., float]] = {
     "ada_ece": ada_ece,
     "auroc": auroc,
     "auroc_within": auroc,
-    "augrc": augrc,
     "prr_50": prr_50,
     "accuracy": accuracy,
     "mean_confidence": mean_confidence,

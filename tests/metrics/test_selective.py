@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import ParameterError
-from secl.metrics.discrimination import auroc
-from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
+from secl.metrics.selective import coverage_at_risk, prr
 
 Pairs = list[tuple[float, bool]]
 PAIRS = st.lists(st.tuples(st.integers(0, 10).map(lambda k: k / 10), st.booleans()), min_size=1, max_size=40)
@@ -39,29 +38,13 @@ def mean_accuracy(grades: list[bool], least: int) -> float:
     return float(np.mean([np.mean(grades[:k]) for k in range(least, len(grades) + 1)]))
 
 
-def area_of_generalised_risk(grades: list[bool]) -> float:
-    wrong = np.concatenate([[0], np.cumsum(~np.array(grades))]) / len(grades)
-    return float(np.trapezoid(wrong, dx=1 / len(grades)))
-
-
 def test_hand_computed_values_of_five_answers() -> None:
     confidence, correct = [0.9, 0.8, 0.7, 0.6, 0.5], [1, 1, 0, 1, 0]
-    # Risks of the best k: 0, 0, 1/3, 1/4, 2/5; generalised risks: 0, 0, .2, .2, .4 after 0.
-    assert aurc(confidence, correct) == pytest.approx((1 / 3 + 1 / 4 + 2 / 5) / 5)
-    assert augrc(confidence, correct) == pytest.approx((0.1 + 0.2 + 0.3) / 5)
     # Accuracies at 0 ... 4 rejections: .6, .75, 2/3, 1, 1; the oracle's: .6, .75, 1, 1, 1; chance: .6.
     assert prr(confidence, correct) == pytest.approx(((0.15 + 1 / 15 + 0.8) / 5) / ((0.15 + 0.4 * 3) / 5))
     # At half: floor(.5 * 5) = 2 points, 0 and 1 rejected, where nothing is lost to the oracle.
     assert prr(confidence, correct, 0.5) == pytest.approx(1.0)
     assert [coverage_at_risk(confidence, correct, risk) for risk in (0.0, 0.25, 0.3, 0.4)] == [0.4, 0.8, 0.8, 1.0]
-
-
-@settings(max_examples=60, deadline=None)
-@given(FEW)
-def test_ties_are_the_mean_over_all_their_orders(pairs: Pairs) -> None:
-    confidence, correct = columns(pairs)
-    assert aurc(confidence, correct) == pytest.approx(1 - over_orders(pairs, lambda grades: mean_accuracy(grades, 1)))
-    assert augrc(confidence, correct) == pytest.approx(over_orders(pairs, area_of_generalised_risk))
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,22 +63,11 @@ def test_prr_is_the_gain_over_chance_relative_to_the_oracle(pairs: Pairs, max_re
 
 
 @given(PAIRS)
-def test_augrc_follows_from_auroc_and_accuracy(pairs: Pairs) -> None:
-    """Traub et al. 2024, with AUROC of answers."""
-    confidence, correct = columns(pairs)
-    accuracy, area = float(np.mean(correct)), auroc(confidence, correct)
-    ranked = 0.0 if math.isnan(area) else (1 - area) * accuracy * (1 - accuracy)
-    assert augrc(confidence, correct) == pytest.approx(ranked + (1 - accuracy) ** 2 / 2)
-
-
-@given(PAIRS)
 def test_only_the_order_of_the_confidences_counts(pairs: Pairs) -> None:
     confidence, correct = columns(pairs)
     mapped = [c**2 / 3 + 0.1 for c in confidence]
     shuffled = columns(pairs[::-1])
     for measure in (
-        aurc,
-        augrc,
         prr,
         lambda c, y: prr(c, y, 0.5),
         lambda c, y: coverage_at_risk(c, y, 0.2),
@@ -129,13 +101,12 @@ def test_coverage_takes_a_tie_as_a_whole_and_the_largest_share_that_fits() -> No
 
 
 def test_what_is_undefined_is_nan() -> None:
-    assert all(math.isnan(measure([], [])) for measure in (aurc, augrc, prr))
+    assert math.isnan(prr([], []))
     assert math.isnan(coverage_at_risk([], [], 0.1))
     for same in (True, False):
         assert math.isnan(prr([0.1, 0.9, 0.4], [same] * 3))
     assert math.isnan(prr([0.9, 0.2, 0.1], [True, False, False], 0.5))  # one point: nothing rejected
     assert math.isnan(prr([0.9], [True], 0.5))
-    assert (aurc([0.3], [False]), augrc([0.3], [True])) == (1.0, 0.0)
 
 
 def test_arguments_out_of_range_are_refused() -> None:
@@ -146,4 +117,4 @@ def test_arguments_out_of_range_are_refused() -> None:
         with pytest.raises(ParameterError, match="risk"):
             coverage_at_risk([0.5], [1], risk)
     with pytest.raises(ParameterError, match="confidence must lie"):
-        augrc([1.5], [1])
+        prr([1.5], [1])

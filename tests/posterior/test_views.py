@@ -159,7 +159,7 @@ def test_equal_texts_share_what_is_said_of_them() -> None:
 def test_the_table_has_every_view_that_can_be_named() -> None:
     assert set(get_args(ViewName)) <= set(VIEWS)
     assert view_title("p_true") == "P(True) against P(False)"
-    assert view_title("a view of an earlier version") == "a view of an earlier version"
+    assert view_title("a view of one's own") == "a view of one's own"
 
 
 def test_p_true_of_0_is_far_and_finite() -> None:

@@ -51,15 +51,15 @@ def summary_of(records: list[Record]) -> Summary:
 def test_a_posterior_that_knows_is_said_to_tell_right_from_wrong(stream: Any) -> None:
     records = stream(lambda right: 0.8 if right else 0.3)
     assert effect_sentence(summary_of(records)) == (
-        "The model says 85%, is right 50% of the time, and its word does not tell right from wrong; the posterior "
-        "tells right from wrong, and the answers that it prefers are right 100% of the time (--answer best)."
+        "The model says 85%, is right 50% of the time, and its word is not shown to tell right from wrong; the "
+        "posterior tells right from wrong, and the answers that it prefers are right 100% of the time (--answer best)."
     )
 
 
 def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
     generator = np.random.default_rng(0)
     records = stream(lambda _right: float(generator.uniform(0.5, 0.9)))
-    assert "the posterior does not tell right from wrong" in str(effect_sentence(summary_of(records)))
+    assert "the posterior is not shown to tell right from wrong" in str(effect_sentence(summary_of(records)))
     records = stream(lambda right: 0.3 if right else 0.8)
     assert "is higher for wrong answers than for right ones" in str(effect_sentence(summary_of(records)))
 

@@ -107,12 +107,12 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     assert {"constant", "constant_labelled"} <= {*summary.estimators}
     assert len(table.sections[""]) == len(summary.estimators) - 2  # constants do not rank
     assert row.intervals is not None
-    expected = [row.auroc, row.auroc_within, row.augrc, row.aurc, row.prr, row.prr_50]
-    assert [cell.text for cell in shown[1:7]] == [f"{value:.3f}" for value in expected]
+    expected = [row.auroc, row.auroc_within, row.prr, row.prr_50]
+    assert [cell.text for cell in shown[1:5]] == [f"{value:.3f}" for value in expected]
     shares = (row.coverage_at_5, row.coverage_at_10, row.coverage_at_20)
-    assert [cell.text for cell in shown[7:]] == [f"{100 * value:.1f}%" for value in shares]
-    assert shown[3].detail == f"{row.intervals.augrc.low:.3f}{UNDEFINED}{row.intervals.augrc.high:.3f}"
-    assert [cell.detail != "" for cell in shown[1:]] == [True, True, True, False, False, True, False, False, False]
+    assert [cell.text for cell in shown[5:]] == [f"{100 * value:.1f}%" for value in shares]
+    assert shown[2].detail == f"{row.intervals.auroc_within.low:.3f}{UNDEFINED}{row.intervals.auroc_within.high:.3f}"
+    assert [cell.detail != "" for cell in shown[1:]] == [True, True, False, True, False, False, False]
     assert FOOTNOTE in " ".join(table.notes)
     assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1
 

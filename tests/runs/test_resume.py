@@ -79,7 +79,7 @@ class Case:
 
 KINDS: dict[str, tuple[object, ...]] = {
     "labels": ("--set", "label.labels=9"),
-    "posterior": ("--method", "posterior"),
+    "posterior": ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always"),
 }
 
 
@@ -184,7 +184,7 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["burst", "posterior"], indirect=True)
+@pytest.mark.parametrize("case", ["question", "posterior"], indirect=True)
 def test_a_run_that_others_kill_at_random_moments_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "killed"
     chance = random.Random(11)

@@ -137,7 +137,7 @@ def test_an_unusable_value_in_a_grid_is_refused_before_anything_runs(tmp_path: P
 def test_equal_settings_are_one_job(tmp_path: Path) -> None:
     common: dict[str, Any] = {"benchmarks": ["capitals:2"]}
     jobs = plan(
-        [common, {**common, "seed": 42}, {**common, "lora_alpha": 16}, {**common, "seed": 43}, {**common, "seed": 42}],
+        [common, {**common, "seed": 42}, {**common, "rank": 8}, {**common, "seed": 43}, {**common, "seed": 42}],
         tmp_path,
     )
     assert [job.settings.seed for job in jobs] == [42, 43]

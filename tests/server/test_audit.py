@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import math
 import sqlite3
+import stat
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -26,8 +28,10 @@ from secl.records import Reply
 from secl.runs.folder import FILE
 from secl.server.audit import history
 from secl.server.audit.adapter_norm import adapter_norm
+from secl.server.audit.backup import backup
 from secl.server.audit.explain import conversation, explain
 from secl.server.audit.integrity import examine
+from secl.server.audit.redaction import KEY
 from secl.server.audit.replay import Verification, rederive, verify
 from secl.server.audit.store import ServerStore
 from secl.server.online.limits import Limits
@@ -241,7 +245,7 @@ def test_a_state_is_examined_while_its_server_answers_and_learns(make_service: M
 SPOILS = {
     "UPDATE decisions SET entropy = 9 WHERE position = 20": ("integrity", "entropy"),
     "UPDATE decisions SET entropy = -1 WHERE position = 20": ("gate", "cannot be replayed"),
-    "UPDATE decisions SET statistic = statistic + 1e-12 WHERE position = 20": ("gate", "statistic"),
+    "UPDATE decisions SET statistic = statistic + 1e-3 WHERE position = 20": ("gate", "statistic"),
     "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
     "DELETE FROM decisions WHERE position = 20": ("gate", "missing"),
     "DELETE FROM served WHERE position = 20": ("integrity", "when it was answered is missing"),
@@ -325,7 +329,7 @@ def test_answers_come_out_the_same_to_the_last_digit(make_service: MakeService) 
 def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeService) -> None:
     state = batched(make_service, Rounding(0.004))
     verification = outcome(state, Rounding(0.004))
-    assert verification.matches == {"same": 1, "close": 12}
+    assert verification.matches == {"same": 1, "rounding": 12}
     assert verification.tolerance == 0.05
     assert max(each.difference or 0 for each in verification.rederived) == pytest.approx(0.004)
 
@@ -370,7 +374,7 @@ def test_elsewhere_the_tolerance_holds_for_answers_that_were_computed_alone_too(
     served = service.state.served(1)
     near = ScriptedModel(stated=0.85 + 1e-6)
     assert rederive(service.state, near, served, 1e-4, exact=True).match == "differs"
-    assert rederive(service.state, near, served, 1e-4, exact=False).match == "close"
+    assert rederive(service.state, near, served, 1e-4, exact=False).match == "rounding"
 
 
 def test_an_explanation_shows_what_was_said_before_the_question() -> None:
@@ -381,3 +385,18 @@ def test_an_explanation_shows_what_was_said_before_the_question() -> None:
     turns = conversation(question, reply)
     assert turns[:3] == (("system", "Be brief."), ("user", "Capital of France?"), ("assistant", "Paris"))
     assert "And of Italy?" in turns[3][1]
+
+
+def test_a_hash_of_a_short_text_cannot_be_looked_up_without_the_secret(
+    make_service: MakeService, tmp_path: Path
+) -> None:
+    service = make_service(keep_text="hash")
+    records = [service.ask(Question("Capital of France?", domain="x"), 20).record for _ in range(2)]
+    settle(service)
+    folder, copy = service.state.folder, tmp_path / "copy"
+    stored = [service.state.served(record.position).record.question.text for record in records]
+    assert stored[0] == stored[1]
+    assert stored[0] == "hmac:" + hmac.new((folder / KEY).read_bytes(), b"Capital of France?", "sha256").hexdigest()
+    assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
+    backup(folder, copy)
+    assert not (copy / KEY).exists()

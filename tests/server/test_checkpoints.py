@@ -119,6 +119,6 @@ def test_a_checkpoint_that_was_changed_is_found(make_posterior: MakePosterior) -
     stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
     assert stream is not None
     with service.state.db:
-        checkpoint.write(service.state, replace(stream, entropy=stream.entropy + 1e-12))
+        checkpoint.write(service.state, replace(stream, entropy=stream.entropy + 1e-3))
     (finding,) = examine(service.state)[1]
     assert finding.detail == "the checkpoint behind it is not where the stream stands"

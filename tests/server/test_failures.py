@@ -17,6 +17,7 @@ from secl.server.audit.integrity import examine
 from secl.server.http.app import create_app
 from secl.server.http.dashboard.rendering import render
 from secl.server.http.dashboard.view import view
+from secl.server.online import service as service_module
 from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
@@ -282,3 +283,21 @@ def test_learning_out_of_bounds_stops_at_once_though_the_disk_refuses_to_record_
     service.ask(toy_stream(7)[6], 20)
     assert service.learner.model.version == version
     assert service.learner.last_error == "no space left."
+
+
+def test_what_goes_wrong_behind_the_record_fails_the_request_and_no_thread(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise TokenizerError(SECRET)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service_module, "remark_on", broken)
+        with pytest.raises(TokenizerError):
+            service.ask(toy_stream(1)[0], 20)
+    assert SECRET not in (service.last_error or "")
+    assert service.ready
+    assert service.ask(toy_stream(2)[1], 20).record.position == 1
+    assert examine(service.state) == (2, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,10 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises((StorageError, ParameterError)):
         Keys(tmp_path / "file").add("a", "read")
+
+
+def test_keys_that_are_made_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tokens = list(pool.map(lambda number: Keys(tmp_path).add(f"key {number}", "read"), range(16)))
+    assert len(Keys(tmp_path).all()) == 16
+    assert all(Keys(tmp_path).find(token) for token in tokens)

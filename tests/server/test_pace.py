@@ -118,3 +118,12 @@ def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> Non
     again = Lesson(scheduler)
     assert again.moves()
     assert again.end() == "held"
+
+
+def test_an_interrupt_just_before_a_lesson_begins_is_not_lost() -> None:
+    scheduler = Scheduler(0.2)
+    scheduler.interrupt()
+    assert Lesson(scheduler).end() == "given up"
+    again = Lesson(scheduler)  # it counts for one lesson
+    assert again.moves()
+    assert again.end() == "held"

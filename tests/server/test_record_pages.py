@@ -311,7 +311,7 @@ def test_in_a_browser_a_key_opens_the_pages_and_is_kept_from_link_to_link(
     tab.click("nav >> text=Review")
     shown(tab, "h1", "Review")
     tab.keyboard.press("r")
-    until(lambda: service.state.labels()[-1].chance == 1.0)
+    until(lambda: service.state.labels()[-1].source == "review")
     tab.click("nav >> text=Overview")
     shown(tab, "h1", "scripted")
     shown(tab, "#auto", "Kept up to date.")

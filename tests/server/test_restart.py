@@ -6,6 +6,7 @@ SECL_RESTARTS=20 python -m pytest tests/server/test_restart.py
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -19,7 +20,12 @@ import pytest
 
 from secl.server.audit.entries import position_of
 from secl.server.audit.store import ServerStore
+from secl.server.http.api_keys import Keys
+from secl.server.http.listener import bind
+from secl.server.http.serving import answer_until_stopped
+from secl.server.http.settings import HttpSettings
 from tests import processes
+from tests.server.conftest import MakeService
 
 pytestmark = pytest.mark.heavy
 
@@ -102,3 +108,20 @@ def test_no_request_is_refused_or_lost_while_the_server_starts_again(tiny_llama:
     with ServerStore(state) as store:
         assert positions == list(range(len(store)))
     assert log.read_text().count("resumed before record") == RESTARTS
+
+
+def test_a_signal_while_the_state_is_restored_ends_the_server(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(start=False)
+    begin, ready = service.start, list[str]()
+
+    def start() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        begin()
+
+    monkeypatch.setattr(service, "start", start)
+    listener = bind("127.0.0.1", 0)
+    answer_until_stopped(service, Keys(service.state.folder), HttpSettings(), listener, lambda: ready.append("ready"))
+    listener.close()
+    assert (ready, service.alive) == ([], False)

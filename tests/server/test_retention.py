@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from secl.server.audit.history import history
 from secl.server.audit.integrity import examine
 from secl.server.audit.replay import verify
 from secl.server.audit.retention import DAY, Retention, prune
+from secl.server.audit.search import answered
 from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
+from secl.server.http.dashboard import listing
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.testing import toy_stream
@@ -261,3 +264,48 @@ def test_an_administrator_prunes_a_running_server(make_posterior: MakePosterior)
         )
         done = client.post("/v1/prune", json={"keep_records": "4"}).json()
     assert done == {"records": 16, "versions": 0, "first": 16, "done": True}
+
+
+def test_a_list_is_of_one_moment_while_records_are_pruned(
+    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 20)
+
+    def prunes_in_between(*arguments: Any) -> Any:
+        rows = answered(*arguments)
+        prune(service.state, Retention(records=5), rest=0.0)
+        return rows
+
+    monkeypatch.setattr(listing, "answered", prunes_in_between)
+    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        listed = client.get("/v1/records").json()["records"]
+        assert [each["record_id"] for each in listed] == [f"rec_{number:08d}" for number in range(19, -1, -1)]
+        assert len(client.get("/v1/records").json()["records"]) == 5
+
+
+def test_a_request_to_prune_waits_for_a_step_and_not_for_all_that_is_pruned_meanwhile(
+    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_posterior(gate="never")
+    ask_all(service, 30)
+    pruner, began, go_on = service.pruner, threading.Event(), threading.Event()
+    pruner.policy = Retention(records=2)
+    write = checkpoint.write
+
+    def slow(*arguments: Any) -> None:
+        began.set()
+        assert go_on.wait(60)
+        write(*arguments)
+
+    monkeypatch.setattr(checkpoint, "write", slow)
+    looking = threading.Thread(target=pruner.look)
+    looking.start()
+    assert began.wait(60)
+    assert not pruner.prune(Retention(records=25), 0.01).done  # it did not get its turn
+    go_on.set()
+    looking.join(60)
+    assert service.state.first == retention.STEP  # a request has asked, so the look has ended after a step
+    assert pruner.prune(Retention(records=20), 10.0).first == 10
+    pruner.look()
+    assert service.state.first == 28

@@ -178,7 +178,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     unrated = by_looking(service.state, Filter(label="none"))
     assert sorted(queue.positions) == sorted(unrated)
     assert list(queue.positions) not in (sorted(unrated), sorted(unrated, reverse=True))
-    assert (queue.chance, queue.rated, queue.answers) == (1.0, 60 - len(unrated), 60)
+    assert (queue.drawn, queue.rated, queue.answers) == (True, 60 - len(unrated), 60)
     first, second, third, *_ = queue.positions
     service.state.add_feedback(first, True)
     assert review_queue(service.state).positions == queue.positions[1:]
@@ -203,7 +203,7 @@ def test_other_orders_begin_with_the_least_sure_and_have_no_chance(make_service:
         queue = review_queue(state, order, accept=accept)  # type: ignore[arg-type]
         distances = [abs(confidences[position] - near) for position in queue.positions]
         assert distances == sorted(distances)
-        assert queue.chance is None
+        assert not queue.drawn
         assert review_queue(state, order, after=queue.positions[3], accept=accept).positions == queue.positions[4:]  # type: ignore[arg-type]
 
 
@@ -241,16 +241,18 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
     client = TestClient(create_app(service), base_url="http://127.0.0.1")
     queue = client.get("/v1/review").json()
     name = queue["records"][0]["record_id"]
-    assert (queue["chance"], queue["answers"], queue["unrated"] + queue["rated"]) == (1.0, 25, 25)
-    said = client.post("/v1/feedback", json={"record_id": name, "correct": True, "chance": queue["chance"]})
+    assert (queue["drawn"], queue["answers"], queue["unrated"] + queue["rated"]) == (True, 25, 25)
+    said = client.post("/v1/feedback", json={"record_id": name, "correct": True, "drawn": queue["drawn"]})
     assert said.status_code == 200
     after = client.get("/v1/review").json()
     assert after["rated"] == queue["rated"] + 1
     assert name not in {each["record_id"] for each in after["records"]}
-    assert service.state.labels()[-1].chance == 1.0
+    assert (service.state.labels()[-1].chance, service.state.labels()[-1].source) == (1.0, "review")
+    both = {"record_id": name, "correct": True, "drawn": True, "chance": 0.5}
+    assert client.post("/v1/feedback", json=both).json()["error"]["param"] == "chance"
     skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
     assert skipped["records"][0] == after["records"][1]
-    assert client.get("/v1/review", params={"order": "unsure"}).json()["chance"] is None
+    assert client.get("/v1/review", params={"order": "unsure"}).json()["drawn"] is False
 
 
 def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:

@@ -25,7 +25,7 @@ from secl.server.online.guardrails import Bounds
 from secl.server.online.limits import Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled, until
+from tests.server.waiting import close, settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
 
@@ -346,3 +346,15 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
     again = make_service(folder, keep_text=keep, gate=Never())
     assert again.state.served(0).record.reply.answer in ("A", "B")
     assert again.learner.model.version == 2
+
+
+def test_a_pause_before_the_start_names_the_version_at_which_learning_stands(make_service: MakeService) -> None:
+    service = make_service(gate=Always())
+    service.ask(toy_stream(1)[0], 60)
+    settled(service)
+    version = service.learner.model.version
+    again = make_service(close(service), gate=Always(), start=False)
+    again.learner.pause("at the start")
+    again.start()
+    assert [(event.kind, event.version) for event in again.state.events()] == [("pause", version)]
+    assert version > 0

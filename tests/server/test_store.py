@@ -41,7 +41,7 @@ def test_only_its_user_can_read_a_state_folder(make_service: MakeService) -> Non
     folder = service.state.folder
     assert mode(folder) == 0o700
     modes = {path.name: mode(path) for path in folder.iterdir()}
-    assert set(modes) == {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "lock", "keys.json"}
+    assert set(modes) == {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "lock", "keys.json", "keys.json.lock"}
     assert set(modes.values()) == {0o600}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -141,3 +142,25 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
     assert len(pieces) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0
+
+
+def test_texts_that_only_wait_take_no_part_of_the_time_of_those_that_are_written(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "TEXTS", 2)
+    model = Paced()
+    service = make_service(model=model)
+    parts: list[int] = []
+    writing = service.scheduler.writing
+
+    def noted(texts: int) -> Any:
+        parts.append(texts)
+        return writing(texts)
+
+    monkeypatch.setattr(service.scheduler, "writing", noted)
+    texts = [service.write(WHY, Writing(), lambda _: None) for _ in range(6)]
+    assert service.texts.active == 6
+    model.steps.release(200)
+    for text in texts:
+        text.result(60)
+    assert max(parts) == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from secl.backends.base import Bundle, Reading, TokenBackend
@@ -12,8 +12,7 @@ from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
 from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
-from secl.prompts.orders import further_orders, orders_of_answers
-from secl.prompts.templates import NONE_OF_THESE
+from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.question import Question
 from secl.validation import check_whole
 
@@ -99,15 +98,14 @@ class CandidateProbe:
             None where there is nothing to compare the answer with, the model has too few letters, or the candidates
             together are longer than it can read.
         """
-        options = (*candidates, NONE_OF_THESE)
-        if len(candidates) < 2 or len(options) > len(self.readout.token_ids.letters):
+        if not 2 <= len(candidates) < len(self.readout.token_ids.letters):
             return None
-        choice = replace(question, options=options, form="choice", reference=None)
+        choice = as_choice(question, candidates)
         orders = orders_of_answers(len(candidates), self.orders, self.seed_for(question, "candidates"))
         bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
         if max(map(len, bundle.sequences)) > self.backend.limit:
             return None
-        return Comparison(bundle, options, orders, source)
+        return Comparison(bundle, choice.options, orders, source)
 
     def _read(self, comparison: Comparison) -> CandidateEvidence:
         (reading,) = self.backend.read([comparison.bundle])

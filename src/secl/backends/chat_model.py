@@ -42,7 +42,7 @@ class ChatModel(Shown, Generic[B]):
     Args:
         backend: reads and writes token sequences, and trains the adapter.
         p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
-            one token, "pair" for True / (True + False).
+            one token.
         prompts: how it is asked; our way unless given.
         orders: further orders of the options that letters are read under, 0 or more.
         answer_weights: whose weights write the answers, "adapted" or "frozen".

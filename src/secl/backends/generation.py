@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from secl.prompts.distractors import DISTRACTORS
@@ -28,6 +29,18 @@ TOP_P = 0.95
 
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""
+
+
+def decode_behind(tokenizer: Any, context: Sequence[int], tokens: Sequence[int]) -> str:
+    """The text of tokens behind others, without that of these.
+
+    Some decoders drop the space at the start of what they are given, and others render the end of a text otherwise when
+    more follows, so the context goes along, and the text begins where it parts from that of the context alone.
+    """
+    before = str(tokenizer.decode([*context], skip_special_tokens=True))
+    whole = str(tokenizer.decode([*context, *tokens], skip_special_tokens=True))
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
+    return whole[sum(1 for _ in alike) :]
 
 
 @dataclass
@@ -85,11 +98,7 @@ class TextRules:
 
     def text(self, draft: Draft) -> str:
         """What is written of a draft so far."""
-        # Some decoders drop the space at the start of what they are given, so a little of the prompt goes along.
-        context = draft.prompt[-CONTEXT:]
-        before = str(self.tokenizer.decode(context, skip_special_tokens=True))
-        whole = str(self.tokenizer.decode([*context, *draft.written], skip_special_tokens=True))
-        return whole.removeprefix(before)
+        return decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], draft.written)
 
     def answer(self, draft: Draft) -> str:
         """The answer in a draft, without what was written behind it."""

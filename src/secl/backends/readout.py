@@ -33,8 +33,7 @@ class Readout:
 
     Args:
         token_ids: ids of what is read.
-        p_true: the probability of True over the full vocabulary, in all its spellings or as that "token" alone, or
-            against False alone ("pair").
+        p_true: the probability of True over the full vocabulary, in all its spellings or as that "token" alone.
 
     Raises:
         ParameterError: another kind of P(True).
@@ -87,9 +86,6 @@ class Readout:
             true, false = true[:1], false[:1]
         p = _double(reading.log_p(reading.bundle.verdict_positions, (*true, *false))).exp()
         p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
-        if self.kind == "pair":
-            both = (p_true + p_false).clamp(min=1e-300)
-            p_true, p_false = p_true / both, p_false / both
         return Verdicts(*(tuple(min(1.0, value) for value in each.tolist()) for each in (p_true, p_false)))
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from secl.backends.generation import CONTEXT, TextRules
+from secl.backends.generation import CONTEXT, TextRules, decode_behind
 from secl.writing import Finish, Piece, Token, Writing
 
 HALF = "\ufffd"
@@ -30,7 +30,6 @@ class TextStream:
         self.tokenizer = tokenizer
         self.stop = stop
         self.stopped = False
-        # Some decoders drop the space at the start of what they are given, so a little of what was before goes along.
         self._context = list(prompt[-CONTEXT:])
         self._new: list[int] = []
         self._held = ""
@@ -50,9 +49,7 @@ class TextStream:
         return "" if self.stopped else text
 
     def _decoded(self) -> str:
-        before = str(self.tokenizer.decode(self._context, skip_special_tokens=True))
-        whole = str(self.tokenizer.decode([*self._context, *self._new], skip_special_tokens=True))
-        return whole[len(before) :]
+        return decode_behind(self.tokenizer, self._context, self._new)
 
     def _release(self, text: str) -> str:
         ends = [text.find(stop) for stop in self.stop if stop in text]

@@ -14,8 +14,9 @@ StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state
 Server = Annotated[str, Parameter(help="The running server, for example http://127.0.0.1:8080.")]
 KeyFile = Annotated[Path | None, Parameter(help="File with the key of an administrator, for --server.")]
 
-DIFFERS = 1
-"""Exit code of `secl verify` where something does not agree; 2 is a mistake, as everywhere."""
+CONTRADICTS, UNKNOWN = 1, 3
+"""Exit codes of `secl verify` where something contradicts what is stored, and where nothing does but some answers could
+not be computed again; 2 is a mistake, as everywhere."""
 
 
 @app.command
@@ -57,10 +58,11 @@ def verify(
 ) -> int:
     """Replay gate, posterior and labels, compare tables, and compute answers again from the stored adapter versions.
 
-    An answer that was computed alone must come out the same to the last digit; one of a pass over several questions
-    within a tolerance, because passes of another shape round differently.
+    Numbers may differ by rounding, where another processor or a pass of another shape computes them; how far they do is
+    said. Texts are rated as they are stored.
 
-    Exit codes: 0 all agrees, 1 something does not, 2 a mistake.
+    Exit codes: 0 all agrees, 1 something contradicts what is stored, 2 a mistake, 3 nothing does, but some answers
+    could not be computed again, because their texts were not kept, say.
 
     Args:
         last: How many of the latest answers to compute again; 20 by default, 0 for none.
@@ -84,7 +86,7 @@ def verify(
             changes = replay.environment_changes(store, model)
         outcome = replay.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
-    return DIFFERS if outcome.findings else 0
+    return CONTRADICTS if outcome.findings else UNKNOWN if outcome.unknown else 0
 
 
 @app.command

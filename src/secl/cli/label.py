@@ -118,7 +118,11 @@ def _asked() -> str:
 
 def _shown(record: Record, show_confidence: bool) -> list[str]:
     question, answer = record.question, record.answer
-    lines = [*([question.context] if question.context else []), question.text]
+    earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
+    before = [f"system: {question.system}"] if question.system else []
+    # Behind other turns the question says whose it is, too.
+    asked = f"user: {question.text}" if before or earlier else question.text
+    lines = [*before, *earlier, *([question.context] if question.context else []), asked]
     lines += [f"  {letter}. {question.option(letter)}" for letter in question.letters]
     given = f"{answer}. {question.option(answer)}" if question.options and answer else answer
     lines.append(f"Answer: {given or '(could not be read) ' + record.reply.text}")

@@ -17,9 +17,6 @@ from secl.given import GivenAnswer
 from secl.question import Question
 from secl.settings import Order
 
-_LATER = ("context", "system", "extra", "grader", "history")
-"""Fields of a question that came later: where they are empty, the fingerprint is the one from before them."""
-
 
 def load_stream(
     names: Sequence[str],
@@ -120,9 +117,9 @@ def fingerprint(questions: Sequence[Question], given: Sequence[GivenAnswer] | No
     """
     digest = hashlib.sha256()
     for question in questions:
-        asked = asdict(replace(question, grader=""))
-        fields = {name: value for name, value in asked.items() if value or name not in _LATER}
-        canonical = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        canonical = json.dumps(
+            asdict(replace(question, grader="")), sort_keys=True, ensure_ascii=True, separators=(",", ":")
+        )
         digest.update(canonical.encode("ascii") + b"\n")
     for each in given or ():
         digest.update(json.dumps([each.answer, each.rivals, each.correct]).encode("ascii") + b"\n")

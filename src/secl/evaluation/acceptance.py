@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from secl.errors import ParameterError
 from secl.grading import grade, reported_correct
-from secl.labels import Label, LabelRule, LabelState, standing
+from secl.labels import Label, LabelRule, LabelSource, LabelState, standing
 from secl.metrics.graded import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
@@ -131,9 +131,7 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
         rule: what labels make of a confidence; the default rule unless given.
     """
     labels = standing(log)
-    asked = [label for label in labels if label.chance is not None]
-    if len({label.chance for label in asked}) > 1:
-        asked = []  # a promise needs labels that were all as likely
+    asked = _equally_likely(labels)
     said = {label.position: bool(label.correct) for label in asked}
     volunteered = {label.position: bool(label.correct) for label in labels if label.position not in said}
     rule = rule or LabelRule()
@@ -141,16 +139,29 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
     domains: list[str] = []
 
     def rows() -> Iterator[tuple[float, float, float]]:
+        gone = {label.position: label for label in labels}
         for record in records:
             domains.append(record.question.domain)
             known = said.get(record.position, _by_reference(record))
+            gone.pop(record.position, None)
             yield _confidence(record, rule, state), _number(known), _number(volunteered.get(record.position))
+        for position, label in gone.items():  # its record was pruned; what a promise needs is in the label
+            domains.append(label.domain)
+            confidence = rule.confidence(state, label.domain, label.confidence)
+            yield confidence, _number(said.get(position)), _number(volunteered.get(position))
 
     columns = np.fromiter(rows(), dtype=np.dtype((np.float64, 3)))
     confidence, correct, of_volunteers = columns.T.copy()
     basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
     left_out = len(volunteered) if basis == "labels" else 0
     return Answers(confidence, of_volunteers if basis == "volunteers" else correct, domains, basis, left_out)
+
+
+def _equally_likely(labels: Sequence[Label]) -> list[Label]:
+    """Labels that were all as likely, which a promise needs: all with a chance, or those of one source; else none."""
+    asked = [label for label in labels if label.chance is not None]
+    sources = [[label for label in asked if label.source == source] for source in get_args(LabelSource)]
+    return max((group for group in (asked, *sources) if len({each.chance for each in group}) <= 1), key=len)
 
 
 def _by_reference(record: Record) -> bool | None:

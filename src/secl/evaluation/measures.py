@@ -15,7 +15,7 @@ from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
-from secl.metrics.selective import augrc, aurc, coverage_at_risk, prr
+from secl.metrics.selective import coverage_at_risk, prr
 
 OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", "mean_confidence")
 """Measures that mean something for a constant: all but those of the order of answers."""
@@ -36,7 +36,6 @@ class Intervals:
     ada_ece: Interval
     auroc: Interval
     auroc_within: Interval
-    augrc: Interval
     prr_50: Interval
     accuracy: Interval
     mean_confidence: Interval
@@ -56,8 +55,6 @@ class Measures:
         ada_ece: ECE with ten equal-mass bins.
         auroc: area under the ROC curve; nan if all answers are right or all are wrong.
         auroc_within: mean AUROC inside the domains, weighted by pairs of a right and a wrong answer.
-        augrc: area under the generalised risk-coverage curve.
-        aurc: area under the risk-coverage curve.
         prr: prediction rejection ratio over all rejections; nan where AUROC is.
         prr_50: the same up to half of the answers rejected ("PRR@50%").
         coverage_at_5, coverage_at_10, coverage_at_20: largest share of most confident answers of which 5, 10 or 20% at
@@ -76,8 +73,6 @@ class Measures:
     ada_ece: float
     auroc: float
     auroc_within: float
-    augrc: float
-    aurc: float
     prr: float
     prr_50: float
     coverage_at_5: float
@@ -132,8 +127,6 @@ def measure(
         ada_ece=ada_ece(confidences, grades),
         auroc=area,
         auroc_within=area if domains is None else auroc_within(confidences, grades, domains),
-        augrc=augrc(confidences, grades),
-        aurc=aurc(confidences, grades),
         prr=prr(confidences, grades),
         prr_50=prr(confidences, grades, 0.5),
         coverage_at_5=coverage_at_risk(confidences, grades, 0.05),

@@ -14,7 +14,6 @@ Code = Literal[
     "letter_mass",
     "constant",
     "flat_signal",
-    "few_questions",
     "unreadable",
     "answers_changed",
     "unlabelled",

@@ -19,22 +19,16 @@ NEARLY_ALL = 0.9
 LITTLE = 0.05
 """Probability of all digits, or of all letters, below which the model does not mean the one it is read to say."""
 
-LONGEST = 100
-"""Questions below which a burst over nearly all of them is too little to learn from: two bursts of 50."""
 
-
-def seen(records: Sequence[Record], *, complete: bool = True) -> list[Reason]:
+def seen(records: Sequence[Record]) -> list[Reason]:
     """What the records show without any right answer.
 
     Args:
         records: in order.
-        complete: whether these are all questions there will be, and not the latest of a stream that goes on.
     """
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records), _of_signal(records)]
-    if complete:
-        reasons.append(_of_length(records))
     return [reason for reason in reasons if reason is not None]
 
 
@@ -58,9 +52,8 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
         return None
     text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
     if sum(map(stated_alone, asked)) < len(asked) / 2:
-        text += "; its confidences take that into account"
         if not asked[-1].answers_best:
-            text += ", and --answer best gives better answers"
+            text += "; --answer best gives the most probable candidates instead"
         return Reason("same_letter", "note", f"{text}.")
     return Reason("same_letter", "stop" if share > 0.8 else "doubt", f"{text}; use --method posterior --answer best.")
 
@@ -72,9 +65,9 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
         return None
     text = (
         "Asked for its confidence, the model hardly says a digit (median probability of all ten: "
-        f"{median(masses):.2g}), so what it states means little; use --method posterior."
+        f"{median(masses):.2g}), and the stated confidence is read from these; --method posterior does not need it."
     )
-    return Reason("digit_mass", "stop" if median(masses) < LITTLE else "doubt", text)
+    return Reason("digit_mass", "doubt", text)
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
@@ -114,16 +107,6 @@ def _of_signal(records: Sequence[Record]) -> Reason | None:
     return Reason("flat_signal", "doubt", text)
 
 
-def _of_length(records: Sequence[Record]) -> Reason | None:
-    """Whether a burst covers nearly all of a short stream."""
-    n, trained = len(records), sum(map(_trained, records))
-    covered = sum(record.decision.in_burst for record in records)
-    if not trained or n >= LONGEST or covered < 0.8 * n or not any(map(stated_alone, records)):
-        return None
-    text = f"{n} questions are too few to learn from ({trained} of them trained); use --method posterior."
-    return Reason("few_questions", "doubt", text)
-
-
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
     """How many answers learning has changed, and whether that did harm."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
@@ -155,15 +138,14 @@ def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Re
         text = (
             f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
         )
-        text += "; what it states means little."
-        found.append(Reason("digit_mass", "stop", text))
+        found.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LITTLE:
-        text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g}); its "
-        found.append(Reason("letter_mass", "doubt", f"{text}answer means little."))
+        text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g})"
+        found.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
     other = _other_choice(question, reply, evidence)
     if other is not None:
-        text = f"With its options in another order the model chooses {other}; its own letter follows the place."
+        text = f"With its options in another order the model chooses {other}."
         found.append(Reason("same_letter", "doubt", text))
     return found
 

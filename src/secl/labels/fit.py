@@ -14,6 +14,7 @@ are not; so that few labels spoil little of a good confidence and repair a bad o
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,12 @@ EPSILON = 1e-3
 
 NARROW = 0.25
 """Standard deviations of the narrow prior, as a share of those of the wide one."""
+
+DOMAINS = 50
+"""Domains with a shift of their own: those with the most labels, of equal ones those labelled first.
+
+A client may send anything as a domain, even one for each user, and a fit takes the cube of their number.
+"""
 
 STEPS, TOLERANCE = 100, 1e-12
 """Newton's method ends after so many steps, or when no parameter moves by more."""
@@ -55,7 +62,7 @@ class Scaling:
 
     Attributes:
         prior: that it began with.
-        domains: number of each domain's parameter; domains without labels have none.
+        domains: number of each domain's parameter; domains without labels, or beyond `DOMAINS`, have none.
         mean: of the parameters: slope, shift, that of what people volunteer, one for each domain.
         covariance: of the parameters.
         evidence: logarithm of the probability of the labels under the prior (Laplace).
@@ -87,24 +94,30 @@ def log_odds(confidence: float) -> float:
 def label_weights(labels: Sequence[Label], decay: float) -> Array:
     """How much each label counts: less with age, and more the less likely it was to be asked for.
 
-    Inverse chances undo the choice of what was asked about. They add up to no more than they are worth: to Kish's
-    effective number of labels, (sum w)^2 / sum w^2. Labels whose chance nobody knows count once.
+    Inverse chances undo the choice of what was asked about, among the labels of one source. They add up to no more than
+    they are worth: to Kish's effective number of labels, (sum w)^2 / sum w^2. A review draws with a chance that is
+    equal for all and that nobody knows, so its labels are not weighed against feedback with chances. Labels whose
+    chance nobody knows count once.
     """
-    known = np.array([label.chance is not None for label in labels], dtype=np.bool_)
     worth = np.ones(len(labels))
-    inverse = np.array([1.0 / label.chance for label in labels if label.chance is not None])
-    if inverse.size:
-        worth[known] = inverse * inverse.sum() / (inverse**2).sum()
+    for source in {label.source for label in labels}:
+        drawn = np.array([label.source == source and label.chance is not None for label in labels], dtype=np.bool_)
+        if drawn.any():
+            inverse = np.array([1.0 / (label.chance or 1.0) for label in labels])[drawn]
+            worth[drawn] = inverse * inverse.sum() / (inverse**2).sum()
     return np.asarray(worth * decay ** np.arange(len(labels) - 1, -1, -1))
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
     """The Gaussian after some labels, the oldest first; without any, the prior."""
-    domains = {name: 3 + k for k, name in enumerate(sorted({label.domain for label in labels}))}
+    most = Counter(label.domain for label in labels).most_common(DOMAINS)
+    domains = {name: 3 + k for k, name in enumerate(sorted(name for name, _ in most))}
     rows = np.zeros((len(labels), 3 + len(domains)))
     rows[:, 1] = 1.0
     for number, label in enumerate(labels):
-        rows[number, 0], rows[number, domains[label.domain]] = log_odds(label.confidence), 1.0
+        rows[number, 0] = log_odds(label.confidence)
+        if (own := domains.get(label.domain)) is not None:
+            rows[number, own] = 1.0
         rows[number, 2] = label.chance is None
     right = np.array([bool(label.correct) for label in labels], dtype=np.float64)
     deviations = np.array([prior.slope, prior.shift, prior.choice, *[prior.domains] * len(domains)])

@@ -11,8 +11,8 @@ from secl.errors import ParameterError
 from secl.records import Record
 
 LabelSource = Literal["review", "feedback", "reference"]
-"""Who gave it: somebody who was shown answers at random (`secl label`), somebody who volunteered (a server's feedback),
-or a reference that was revealed for study (`label.labels`)."""
+"""Who gave it: somebody who was shown answers at random (`secl label`, or a server's review), somebody else (a server's
+feedback), or a reference that was revealed for study (`label.labels`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

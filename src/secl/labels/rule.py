@@ -5,18 +5,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from secl.evidence import Labelled
 from secl.labels.fit import Prior, Scaling, fit
 from secl.labels.label import Label, standing
-from secl.settings import LabelSettings
 
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
 
+SOUND = 0.5
+"""Probability, before any label, that confidences are right as they are."""
+
+WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
+"""Where they are not, in logits: spreads of the slope around 1, of the shift, of a domain's own shift, and of the shift
+of what people volunteer, which confidences do not follow."""
+
+DECAY = 0.999
+"""What remains of a label's weight at the next."""
+
 MEMORY = 5000
-"""Latest labels that a fit is made of; by the default decay older ones would weigh less than 1 in 100."""
+"""Latest labels that a fit is made of; older ones would weigh less than 1 in 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +55,10 @@ class LabelRule:
     is taken back is as if it had never been there.
 
     Attributes:
-        settings: the prior, and how fast labels grow old.
+        sound: probability, before any label, that confidences are right as they are, in [0, 1).
     """
 
-    settings: LabelSettings = field(default_factory=LabelSettings)
+    sound: float = SOUND
 
     def start(self) -> LabelState:
         """The state before the first label."""
@@ -96,23 +105,16 @@ class LabelRule:
 
     def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
         if not labels:  # another entry of a log that teaches nothing
-            return LabelState((), {}, until, self._prior, self.settings.label_sound)
-        settings, recent = self.settings, labels[-MEMORY:]
-        narrow, wide = (fit(recent, prior, settings.label_decay) for prior in self._priors)
-        odds = math.log(settings.label_sound / (1.0 - settings.label_sound)) if settings.label_sound else -math.inf
+            return LabelState((), {}, until, _scalings(()), self.sound)
+        narrow, wide = _scalings(labels[-MEMORY:])
+        odds = math.log(self.sound / (1.0 - self.sound)) if self.sound else -math.inf
         counts = Counter(label.domain for label in labels)
         return LabelState(labels, counts, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
 
-    @property
-    def _priors(self) -> tuple[Prior, Prior]:
-        settings = self.settings
-        wide = Prior(settings.label_slope, settings.label_shift, settings.label_domains, settings.label_choice)
-        return wide.narrow, wide
 
-    @property
-    def _prior(self) -> tuple[Scaling, Scaling]:
-        narrow, wide = (fit((), prior, self.settings.label_decay) for prior in self._priors)
-        return narrow, wide
+def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:
+    """What labels make of the narrow prior, and of the wide one."""
+    return fit(labels, WIDE.narrow, DECAY), fit(labels, WIDE, DECAY)
 
 
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:

@@ -123,21 +123,20 @@ def resampled_measures(
         drawn, sums = (_summed(each, cells.cut_starts) for each in (times, times * gaps))
         blocks["ada_ece"].append(_equal_mass_error(drawn, sums, bins) / count)
         right, wrong = _levels(times, cells.confidence, cells.grade)
-        lost, pairs, wrongs = _lost_pairs(right, wrong)
+        lost, pairs = _lost_pairs(right, wrong)
         blocks["auroc"].append(_won(lost, pairs))
         within = [
             _lost_pairs(*_levels(times[:, part], cells.confidence[part], cells.grade[part])) for part in cells.parts
         ]
         sums_within = np.sum(within, axis=0) if len(within) > 1 else (lost, pairs)
         blocks["auroc_within"].append(_won(sums_within[0], sums_within[1]))
-        blocks["augrc"].append((lost + wrongs**2 / 2.0) / count**2)
         blocks["prr_50"].append(rejection_ratios(right, wrong, 0.5))
         blocks["accuracy"].append(_mean(times, cells.grade, count))
         blocks["mean_confidence"].append(_mean(times, cells.confidence, count))
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
 
-MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "augrc", "prr_50", "accuracy", "mean_confidence")
+MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "prr_50", "accuracy", "mean_confidence")
 """Names of the standard measures, those that have an interval, in the order of reports: proper before binned."""
 
 
@@ -279,12 +278,12 @@ def _levels(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector,
     return right[:, ::-1], (times - right)[:, ::-1]
 
 
-def _lost_pairs(right: Vector, wrong: Vector) -> tuple[Vector, Vector, Vector]:
-    """Row by row: pairs of a right and a wrong answer that the wrong one wins, all of them, and wrong answers."""
+def _lost_pairs(right: Vector, wrong: Vector) -> tuple[Vector, Vector]:
+    """Row by row: pairs of a right and a wrong answer that the wrong one wins, and all of them."""
     rights, wrongs = right.sum(axis=1), wrong.sum(axis=1)
     # A wrong answer wins against every right one of a lower confidence, and half against one of its own.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
-    return (right * above).sum(axis=1), rights * wrongs, wrongs
+    return (right * above).sum(axis=1), rights * wrongs
 
 
 def _won(lost: Vector, pairs: Vector) -> Vector:

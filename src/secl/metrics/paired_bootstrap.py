@@ -27,7 +27,7 @@ from secl.metrics.bootstrap import (
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within
 from secl.metrics.graded import Vector, graded
-from secl.metrics.selective import augrc, prr
+from secl.metrics.selective import prr
 
 FEWEST = 20
 """Fewest questions with an interval of a difference."""
@@ -164,7 +164,6 @@ _MEASURE: Mapping[str, Callable[[Vector, Vector], float]] = {
     "ada_ece": ada_ece,
     "auroc": auroc,
     "auroc_within": auroc,
-    "augrc": augrc,
     "prr_50": lambda confidence, correct: prr(confidence, correct, 0.5),
     "accuracy": _accuracy,
     "mean_confidence": _mean_confidence,

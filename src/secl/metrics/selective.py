@@ -1,7 +1,7 @@
 """Selective prediction: what remains of the errors if only the most confident answers are given.
 
 Answers are accepted from the most confident one down. Coverage is the share accepted, risk the share of these that is
-wrong, generalised risk the share of all answers that are accepted and wrong. Every measure depends on the order of the
+wrong. Every measure depends on the order of the
 confidences alone. Equal confidences have no order, so each measure takes the expectation over all orders of a tie;
 only `coverage_at_risk`, which stands for a threshold, accepts or rejects a tie as a whole.
 """
@@ -16,43 +16,6 @@ import numpy.typing as npt
 
 from secl.metrics.graded import Vector, graded
 from secl.validation import check_finite
-
-
-def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Area under the risk-coverage curve: mean risk of the k most confident answers, k = 1 ... n (Geifman et al. 2019).
-
-    Lower is better, in [0, 1]; the accuracy of the model counts as much as the order. nan for n = 0.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses.
-
-    >>> aurc([0.9, 0.6], [1, 0]), aurc([0.9, 0.6], [0, 1]), aurc([0.7, 0.7], [0, 1])
-    (0.25, 0.75, 0.5)
-    """
-    right, wrong = counts_by_confidence(confidence, correct)
-    if right.size == 0:
-        return math.nan
-    return 1.0 - float(_mean_accuracy(right, wrong, least_accepted=1)[0])
-
-
-def augrc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Area under the generalised risk-coverage curve (Traub et al. 2024, arXiv 2407.01032); lower is better.
-
-    The curve starts at (0, 0), its points are joined by straight lines. In [0, 0.5]: the chance that the first of two
-    answers drawn with replacement is wrong and not the less confident one, ties half. With accuracy a it is
-    (1 - AUROC) a (1 - a) + (1 - a)^2 / 2, also where AUROC is undefined (the first term is 0). nan for n = 0.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses.
-
-    >>> augrc([0.9, 0.6], [1, 0]), augrc([0.9, 0.6], [0, 1]), augrc([0.9, 0.6], [0, 0])
-    (0.125, 0.375, 0.5)
-    """
-    right, wrong = counts_by_confidence(confidence, correct)
-    if right.size == 0:
-        return math.nan
-    size, above = right + wrong, np.cumsum(wrong, axis=1) - wrong / 2.0
-    return float((size * above).sum() / size.sum() ** 2)
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float = 1.0) -> float:

@@ -1,11 +1,12 @@
 """Letters under two orders of the options: what a model prefers for its place, and what it prefers for itself.
 
-All that is remembered of a stream are sums, added up in its order with ordinary floating-point additions, so that
-replaying it gives the same digits on every processor.
+All that is remembered of a stream are sums, added up in its order, and within a question rounded once (`math.fsum`; the
+built-in `sum` rounds otherwise from Python 3.12 on), so that replaying it gives the same digits everywhere.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -51,15 +52,15 @@ class LetterSums:
     def add(self, views: Views) -> LetterSums:
         """With a further question."""
         letters = _by_first_place(views)
-        over_orders = [sum(values) for values in zip(*letters, strict=True)]
+        over_orders = [math.fsum(values) for values in zip(*letters, strict=True)]
         return LetterSums(
             questions=self.questions + 1,
             places=tuple(
                 tuple(total + value for total, value in zip(*pair, strict=True))
                 for pair in zip(self.places, letters, strict=True)
             ),
-            squares=self.squares + sum(value * value for values in letters for value in values),
-            squared_sums=self.squared_sums + sum(value * value for value in over_orders),
+            squares=self.squares + math.fsum(value * value for values in letters for value in values),
+            squared_sums=self.squared_sums + math.fsum(value * value for value in over_orders),
         )
 
     def mean_letters(self, views: Views) -> tuple[float, ...]:
@@ -69,7 +70,7 @@ class LetterSums:
             [value - total / shrunk for value, total in zip(*pair, strict=True)]
             for pair in zip(_by_first_place(views), self.places, strict=True)
         ]
-        means = [sum(values) / len(less) for values in zip(*less, strict=True)]
+        means = [math.fsum(values) / len(less) for values in zip(*less, strict=True)]
         by_candidate = dict(zip(views.orders[0].order, means, strict=True))
         return tuple(by_candidate[number] for number in range(len(means)))
 
@@ -85,8 +86,8 @@ class LetterSums:
         if orders < 2 or self.questions < 2:
             return 0.0, 0.0
         n = self.questions
-        squares = self.squares - sum(total * total for row in self.places for total in row) / n
-        sums = self.squared_sums - sum(sum(column) ** 2 for column in zip(*self.places, strict=True)) / n
+        squares = self.squares - math.fsum(total * total for row in self.places for total in row) / n
+        sums = self.squared_sums - math.fsum(math.fsum(column) ** 2 for column in zip(*self.places, strict=True)) / n
         if squares <= ROUNDING * self.squares:
             return 0.0, 0.0
         return (sums - squares) / (orders * (orders - 1)), squares / orders

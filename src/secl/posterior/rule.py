@@ -104,12 +104,12 @@ class PosteriorRule:
             for name, values in zip(views.names, views.values, strict=True)
         ]
         scores = [
-            sum(weight * column[number] for (_, weight), column in zip(weights, columns, strict=True))
+            math.fsum(weight * column[number] for (_, weight), column in zip(weights, columns, strict=True))
             for number in views.distinct
         ]
         high = max(scores)
         chances = [math.exp(score - high) for score in scores]
-        total = sum(chances)
+        total = math.fsum(chances)
         return Posterior(
             candidates=views.candidates,
             probabilities=tuple(chances[row] / total for row in views.rows),

@@ -193,8 +193,8 @@ def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float
     for text, value in zip(texts, values, strict=True):
         if value is not None:
             by_text.setdefault(text, []).append(value if math.isfinite(value) else least)
-    shared = {text: sum(same) / len(same) for text, same in by_text.items()}
-    mean = sum(shared.values()) / len(shared) if shared else 0.0
+    shared = {text: math.fsum(same) / len(same) for text, same in by_text.items()}
+    mean = math.fsum(shared.values()) / len(shared) if shared else 0.0
     return tuple(shared[text] - mean if text in shared else 0.0 for text in texts)
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import Question
 
 
 def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
@@ -31,6 +36,15 @@ def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
     rotations = [[*places[by:], *places[:by]] for by in (middle, *places[1:])]
     orders = dict.fromkeys(map(tuple, (backwards, *rotations)))
     return list(orders)[:count]
+
+
+def as_choice(question: Question, answers: Sequence[str]) -> Question:
+    """An open question as a choice between answers to it and "None of these"; which is right is not known.
+
+    >>> as_choice(Question("Capital of France?", reference="Paris", grader="contains"), ("Paris", "Rome")).options
+    ('Paris', 'Rome', 'None of these')
+    """
+    return replace(question, options=(*answers, NONE_OF_THESE), form="choice", reference=None, grader="")
 
 
 def orders_of_answers(answers: int, count: int, seed: int) -> list[tuple[int, ...]]:

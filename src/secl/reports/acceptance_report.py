@@ -35,7 +35,9 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
             lines.append(ASSUMPTION)
     elif advice.needed is not None:
         few = f"; there are {amount(advice.answers)}, so ask more questions" if advice.needed > advice.answers else ""
-        lines.append(f"To promise it: about {counted(advice.needed, 'label')} of answers drawn at random{few}.")
+        lines.append(
+            f"To promise it: at least about {counted(advice.needed, 'label')} of answers drawn at random{few}."
+        )
     elif advice.basis == "confidences" and threshold is not None:
         lines.append(f"To promise it takes labels of answers drawn at random, {advice.fewest} at least.")
     if answers.left_out:
@@ -74,7 +76,7 @@ def _unreachable(advice: Advice) -> str:
     elif advice.needed <= advice.labels:
         reason = "the most confident answers are wrong more often than less confident ones, and they are tested first"
     else:
-        reason = f"it would take about {counted(advice.needed, 'label')} if the rest are like these"
+        reason = f"it would take at least about {counted(advice.needed, 'label')} if the rest are like these"
     return f"No threshold promises {aim} from {counted(advice.labels, 'label')}: {reason}{_nearest(advice)}."
 
 

@@ -85,8 +85,8 @@ def notes(gap: Gap) -> list[str]:
         )
     if gap.verdict == "adapt" and gap.fitted["auroc"].b <= 0.5:
         lines.append(
-            f"Warning: normalised P(True) does not tell right from wrong (AUROC {gap.fitted['auroc'].b:.3f}); all that "
-            "can be learned from it is how often answers are right on the whole."
+            "Warning: normalised P(True) ranks these answers no better than chance (AUROC "
+            f"{gap.fitted['auroc'].b:.3f}); what is learned from it may be no more than how often answers are right."
         )
     return lines
 

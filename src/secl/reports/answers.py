@@ -25,7 +25,7 @@ SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
     "another": "own and best answer differ",
-    "digits": "it did not want to state a confidence",
+    "digits": "it hardly says a digit for its confidence",
 }
 """The signs in words, the gravest first."""
 
@@ -68,7 +68,7 @@ class AnswerRow:
 
     @property
     def band(self) -> tuple[float, float] | None:
-        """Where the right confidence lies with a probability of 0.9; None in records of earlier versions."""
+        """Where the right confidence lies with a probability of 0.9; None without it."""
         labelled = self.record.labelled
         return None if labelled is None else (labelled.low, labelled.high)
 

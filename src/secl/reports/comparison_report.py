@@ -18,7 +18,6 @@ TITLES = {
     "ada_ece": "AdaECE",
     "auroc": "AUROC",
     "auroc_within": "AUROC within domains",
-    "augrc": "AUGRC",
     "prr_50": "PRR@50%",
     "accuracy": "Accuracy",
     "mean_confidence": "Mean confidence",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from secl.evaluation.summary import EstimatorSummary, Summary
-from secl.metrics.paired_bootstrap import FEWEST
 from secl.reports.run_report import adapted, best_alternative, comes_closer, posterior_of, reported
 
 
@@ -27,7 +26,7 @@ def verdict(summary: Summary) -> str:
         return f"{text}; {_off_reported(summary, stated)}.{_of_answers(summary)}"
     if not comes_closer(summary):
         return f"{text}; none of the confidences that need no right answers has a lower Brier score."
-    best = f'"{after.estimator.title}" was best, {_off(after)}'
+    best = f'"{after.estimator.title}" was best on these answers, {_off(after)}'
     return f"{text}; of the confidences that need no right answers, {best}."
 
 
@@ -36,7 +35,7 @@ def _off_reported(summary: Summary, stated: EstimatorSummary) -> str:
     parts = []
     for row, name in ((adapted(summary), "after adapting it"), (posterior_of(summary), "the posterior")):
         if row is not None:
-            doubt = "" if _distinguishable(stated, row) else " (too few questions to tell)"
+            doubt = "" if _distinguishable(stated, row) else " (no difference is shown)"
             parts.append(f"{name} was {_off(row)}{doubt}")
     return "; ".join(parts)
 
@@ -61,10 +60,8 @@ def _off(row: EstimatorSummary, how: str = "") -> str:
 
 
 def _distinguishable(one: EstimatorSummary, other: EstimatorSummary) -> bool:
-    """Whether two scores may be read as different: with `FEWEST` questions, or where intervals do not overlap."""
-    if min(one.n, other.n) >= FEWEST:
-        return True
+    """Whether two scores may be read as different: unless the intervals of their Brier scores overlap."""
     if one.intervals is None or other.intervals is None:
-        return False
+        return True  # nobody asked
     spans = (one.intervals.brier, other.intervals.brier)
     return max(each.low for each in spans) > min(each.high for each in spans)

@@ -112,7 +112,7 @@ def _by_labels(found: Recommendation) -> str:
         accuracy = found.best["accuracy"]
         reason += f", and its best answers are right in {percent(accuracy.b)}, the own ones in {percent(accuracy.a)}"
     if not auroc.b > 0.5:
-        reason += "; it does not tell right from wrong, so this is the level alone"
+        reason += "; it ranks these answers no better than chance, so what is gained may be the level alone"
     return reason
 
 

@@ -23,8 +23,6 @@ RANKING = "Ranking and selective prediction"
 RANKING_COLUMNS = {
     "AUROC": "auroc",
     "AUROC within": "auroc_within",
-    "AUGRC": "augrc",
-    "AURC": "aurc",
     "PRR": "prr",
     "PRR @50%": "prr_50",
     "Share at 5%": "coverage_at_5",
@@ -34,10 +32,10 @@ RANKING_COLUMNS = {
 """Headings of the second table and their measures; the first column is the confidence."""
 
 RANKING_NOTE = (
-    "AUROC within: the mean over domains, weighted by their pairs of a right and a wrong answer. AUGRC, AURC: area "
-    "under the (generalised) risk-coverage curve; lower is better. PRR: prediction rejection ratio, 1 for a perfect "
-    "order and 0 for chance, over all rejections and up to half of the answers. Share at 5%: the largest share of most "
-    "confident answers of which 5% at most are wrong, a threshold chosen on these same answers."
+    "AUROC within: the mean over domains, weighted by their pairs of a right and a wrong answer. PRR: prediction "
+    "rejection ratio, 1 for a perfect order and 0 for chance, over all rejections and up to half of the answers. Share "
+    "at 5%: the largest share of most confident answers of which 5% at most are wrong, a threshold chosen on these "
+    "same answers."
 )
 """What a reader must know about the second table."""
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.labels import LabelRule
 from secl.records import Record
-from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 
@@ -18,5 +17,5 @@ def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Ans
         store: an open run or server.
         records: its records as another grader sees them; None for those that are stored.
     """
-    rule = LabelRule(Manifest.of(store).settings.label)
+    rule = LabelRule()
     return answers_of(store.records() if records is None else records, store.label_log(), rule)

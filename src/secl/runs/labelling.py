@@ -9,7 +9,6 @@ from secl.labels import Label, LabelRule, LabelSource, label_of, standing
 from secl.labels.draw import review_queue
 from secl.labels.relabel import relabelled
 from secl.records import Record
-from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
 
@@ -28,7 +27,7 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
     known = 0 if last is None or last.labelled is None else last.labelled.until
     records = store.records()
     if any(label.source == "review" for label in log if label.number > known) and not store.is_server:
-        records = relabelled(records, log, LabelRule(Manifest.of(store).settings.label))
+        records = relabelled(records, log, LabelRule())
     said = {label.position: bool(label.correct) for label in standing(log)}
     for record in records:
         yield record.with_label(said[record.position]) if record.position in said else record

@@ -179,7 +179,6 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
         url,
         settings.model.name,
         key=os.environ.get(KEY),
-        p_true=settings.evidence.p_true,
         p_true_prompt=settings.prompts.p_true_prompt,
         orders=settings.evidence.orders,
         seed=settings.seed,

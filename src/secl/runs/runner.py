@@ -255,7 +255,7 @@ def build_calibrator(settings: RunSettings, model: Model) -> Calibrator:
         gate=settings.build_gate(),
         signal=settings.build_signal(model.tau),
         posterior=PosteriorRule(settings.posterior, model.letters),
-        labels=LabelRule(settings.label),
+        labels=LabelRule(),
         evidence=settings.all_evidence,
         learns=settings.named_method.learns,
         loop=settings.complete_loop,

@@ -64,17 +64,13 @@ def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, ma
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeModel) -> None:
     alone = Alone(family)
-    model, paired = made(make_model, family), made(make_model, family, p_true="pair")
-    found, pair = (each.score_p_true(CHOICE, each.answer(CHOICE).reply) for each in (model, paired))
+    model = made(make_model, family)
+    found = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
     assert found is not None
-    assert pair is not None
     assert len(found.false_probabilities) == len(CHOICE.options)
     for i, candidate in enumerate(found.candidates):
         true, false = alone.verdicts(CHOICE, candidate)
         assert (found.probabilities[i], found.false_probabilities[i]) == pytest.approx((true, false), rel=1e-3)
-        # Both of the pair, so that the odds are the same.
-        expected = (true / (true + false), false / (true + false))
-        assert (pair.probabilities[i], pair.false_probabilities[i]) == pytest.approx(expected, rel=1e-3)
 
 
 def questions() -> list[Question]:
@@ -282,6 +278,12 @@ def test_the_own_answer_of_an_open_question_has_no_place_of_its_own(make_model: 
     assert probe.of_open(OPEN[0], ("one",), "listed:0") is None
     many = tuple(f"word{i}" for i in range(len(model.backend.token_ids.letters)))
     assert probe.of_open(OPEN[0], many, "listed:7") is None
+
+
+def test_an_open_question_with_a_grader_is_compared_like_any_other(make_model: MakeModel) -> None:
+    probe, candidates = make_model().candidate_probe, ("Shakespeare", "Marlowe")
+    graded = replace(OPEN[0], grader="contains")
+    assert probe.of_open(graded, candidates, "listed:1") == probe.of_open(OPEN[0], candidates, "listed:1") is not None
 
 
 def test_an_unread_answer_is_compared_with_nothing(make_model: MakeModel) -> None:

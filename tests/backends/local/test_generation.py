@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.writer import Writer
+from secl.backends.text_stream import TextStream
 from secl.question import Question
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
@@ -78,3 +80,23 @@ def test_numbers_are_filled_up_with_near_misses(make_model: MakeModel, monkeypat
     p_true = model.score_p_true(question, reply)
     assert p_true is not None
     assert (p_true.candidates[1:], p_true.distractor_source) == (("13", "40", "11", "24"), "listed:2+numeric:2")
+
+
+class Joining:
+    """A tokenizer whose decoder sets a comma to the word before it, wherever that ends."""
+
+    eos_token_id = 0
+    texts = ("", "Hello", " ", ",", " you")
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        return "".join(self.texts[number] for number in ids).replace(" ,", ",")
+
+
+@pytest.mark.parametrize(("prompt", "written", "text"), [([1, 2], [3, 4], ", you"), ([1], [4], " you")])
+def test_nothing_of_the_prompt_stays_in_a_text_whatever_its_decoder_makes_of_the_border(
+    prompt: list[int], written: list[int], text: str
+) -> None:
+    draft = Draft(prompt, "sentence", 9, written=written)
+    assert TextRules(Joining(), None).text(draft) == text
+    stream = TextStream(Joining(), prompt)
+    assert "".join([*map(stream.push, written), stream.close()]) == text

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import transformers
 
-from secl.backends.local.loading import choose_dtype, fingerprint_of, load, locate
+from secl.backends.local.loading import choose_dtype, load, locate
 from secl.backends.local.placement import choose_device
 from secl.backends.local.presets import PRESETS
 from secl.errors import ModelError, ParameterError
-from tests.tiny import TEMPLATE, tiny_folder, tiny_tokenizer
+from tests.tiny import tiny_folder, tiny_tokenizer
 
 
 def test_a_folder_loads_with_its_preset_fingerprint_and_precision(tiny_llama: Path) -> None:
@@ -67,14 +65,6 @@ def test_a_model_that_does_not_continue_texts_is_refused(kind: type[Any], tmp_pa
         ModelError, match=rf"is a {kind.model_type}, which does not continue texts; name a chat model\.$"
     ):
         load(str(tmp_path))
-
-
-@pytest.mark.parametrize("template", [TEMPLATE, f"{TEMPLATE}{{% if enable_thinking %}}{{% endif %}}"])
-def test_a_model_with_a_switch_for_thoughts_is_another_one_than_when_it_was_on(template: str) -> None:
-    config = transformers.LlamaConfig()
-    before = hashlib.sha256(f"{config.to_json_string(use_diff=True)}{template}a/b@None".encode()).hexdigest()
-    now = fingerprint_of("a/b", "a/b", config, SimpleNamespace(chat_template=template))
-    assert (now == before) == (template == TEMPLATE)
 
 
 @pytest.mark.slow

@@ -286,17 +286,6 @@ def test_samples_of_options_are_those_of_the_model_in_this_process(
     assert model.dinco(questions[2], model.answer(questions[2]).reply, drawn) is not None
 
 
-def test_p_true_against_false_alone_agrees_too(
-    make_learner: MakeLearner, make_fleet: MakeFleet, server: FakeVllm, questions: list[Question]
-) -> None:
-    model, local = make_fleet(make_learner(p_true="pair"), server), make_learner(p_true="pair")
-    for question in (questions[1], questions[2]):
-        one = model.score_p_true(question, model.answer(question).reply)
-        other = local.score_p_true(question, local.answer(question).reply)
-        assert one is not None
-        same_p_true(one, other)
-
-
 def test_a_server_of_another_model_is_refused(
     make_learner: MakeLearner, make_fleet: MakeFleet, tiny_server: Fakes
 ) -> None:

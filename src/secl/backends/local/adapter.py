@@ -24,6 +24,9 @@ from secl.backends.local.quantisation import keep_gradients
 from secl.backends.local.text_model import decoder_of
 from secl.errors import ModelError, ParameterError
 
+ALPHA = 16
+"""LoRA scaling."""
+
 FIRST_MOMENT, SECOND_MOMENT, STEP = "exp_avg", "exp_avg_sq", "step"
 
 
@@ -66,7 +69,6 @@ class Adapter:
         layers: numbers of the layers to adapt.
         modules: names of the linear modules to adapt inside each, for example ("q_proj", "v_proj").
         rank: LoRA rank.
-        alpha: LoRA scaling.
         learning_rate: AdamW learning rate.
         seed: of the random initial A matrices (B starts at zero: version 0 is the untouched model).
 
@@ -83,13 +85,12 @@ class Adapter:
         modules: Sequence[str],
         *,
         rank: int = 8,
-        alpha: float = 16,
         learning_rate: float = 5e-5,
         seed: int = 42,
     ) -> None:
         config = LoraConfig(
             r=rank,
-            lora_alpha=alpha,
+            lora_alpha=ALPHA,
             target_modules=list(modules),
             layers_to_transform=list(layers),
             exclude_modules=_elsewhere(model, modules),

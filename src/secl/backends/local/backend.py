@@ -163,11 +163,10 @@ class LocalBackend:
             layers,
             modules,
             rank=settings.rank,
-            alpha=settings.lora_alpha,
             learning_rate=settings.learning_rate,
             seed=seed,
         )
-        self.distiller = Distiller(settings.epochs, settings.beta, settings.loss_over)
+        self.distiller = Distiller(beta=settings.beta, over=settings.loss_over)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
         with as_model_error(loaded.name):
             trial = Trial.of(model, sample)

@@ -35,7 +35,7 @@ class Loaded:
         tokenizer: its tokenizer.
         preset: how to adapt it.
         fingerprint: sha256 over configuration, chat template, tokenizer and samples of the weights.
-        written: texts that the frozen model wrote before, by what it was given (see `Generator.write`).
+        written: texts that the frozen model wrote before, by what it was given.
     """
 
     name: str
@@ -218,10 +218,7 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
 def fingerprint_of(name: str, source: Path | str, config: Any, tokenizer: Any) -> str:
     """sha256 over configuration, chat template, tokenizer and samples of the weights; of a hub id its commit."""
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
-    template = str(getattr(tokenizer, "chat_template", None))
-    digest.update(template.encode())
-    if "enable_thinking" in template:
-        digest.update(b"answers at once")  # records of the days when it was left to think are another model's
+    digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
     if isinstance(source, Path):
         for file in sorted(source.iterdir()):
             if file.suffix in {".safetensors", ".bin"} or file.name == "tokenizer.json":

@@ -19,7 +19,7 @@ class LocalModel(ChatModel[LocalBackend]):
         loaded: from `secl.backends.local.loading.load`.
         adapter: its size and how it is trained; layers and modules that it leaves open come from the model's preset.
         p_true: "vocabulary" for the full-vocabulary probability of True in all its spellings, "token" for that of the
-            one token, "pair" for True / (True + False).
+            one token.
         prompts: how it is asked; our way unless given.
         orders: further orders of the options that letters are read under, 0 or more.
         answer_weights: whose weights write the answers, "adapted" or "frozen".

@@ -26,7 +26,7 @@ from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Question
 from secl.records import Ledger, Reply
-from secl.settings import AnswerWeights, PTrueKind, PTruePrompt
+from secl.settings import AnswerWeights, PTruePrompt
 from secl.validation import check_whole
 from secl.writing import Piece, Writing
 
@@ -46,7 +46,6 @@ class EndpointModel(Shown):
         url: base address of the server, such as "https://api.example.com/v1".
         name: of the model there; "" for the only one that the server has.
         key: sent as a bearer token.
-        p_true: the probability of True, or against False alone ("pair").
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
         orders: further orders of the options that letters are read under, 0 or more.
         seed: of sampled answers and distractors.
@@ -74,7 +73,6 @@ class EndpointModel(Shown):
         name: str = "",
         *,
         key: str | None = None,
-        p_true: PTrueKind = "vocabulary",
         p_true_prompt: PTruePrompt = "plain",
         orders: int = 1,
         seed: int = 42,
@@ -96,7 +94,7 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities, workers)
-        self.asking = Asking(self.requests, p_true=p_true, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
+        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
         self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from secl.backends.distractors import Distractors, choose_distractors
@@ -20,7 +20,7 @@ from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.given import GivenAnswer
 from secl.prompts.distractors import distinct
-from secl.prompts.orders import further_orders, orders_of_answers
+from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -34,7 +34,7 @@ from secl.prompts.templates import (
 )
 from secl.question import LETTERS, Question
 from secl.records import Reply
-from secl.settings import PTrueKind, PTruePrompt
+from secl.settings import PTruePrompt
 from secl.writing import Token, Written
 
 Kinds = AbstractSet[EvidenceKind]
@@ -105,17 +105,14 @@ class Asking:
 
     Args:
         requests: to the server.
-        p_true: the probability of True, or against False alone ("pair").
         p_true_prompt: the question that P(True) is asked by.
         orders: further orders of the options.
         seed: of what is drawn.
     """
 
-    def __init__(
-        self, requests: Requests, *, p_true: PTrueKind, p_true_prompt: PTruePrompt, orders: int, seed: int
-    ) -> None:
+    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, orders: int, seed: int) -> None:
         self._ask = requests.send
-        self.kind, self.p_true_prompt, self.orders, self.seed = p_true, p_true_prompt, orders, seed
+        self.p_true_prompt, self.orders, self.seed = p_true_prompt, orders, seed
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
@@ -230,7 +227,7 @@ class Asking:
             orders = further_orders(len(texts), self.orders)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
         elif "candidates" in evidence and 1 < len(texts) < len(LETTERS):
-            choice = replace(question, options=(*texts, NONE_OF_THESE), form="choice", reference=None, grader="")
+            choice = as_choice(question, texts)
             orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
@@ -261,8 +258,7 @@ class Asking:
             verdict = said(found.take("scoring", pending).tokens, VERDICTS)
             if verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
-                total = true + false if self.kind == "pair" else 1.0
-                read[text] = true / total, false / total
+                read[text] = true, false
         own = _own(found)
         if own not in read:
             return None

@@ -41,7 +41,9 @@ def moment(seconds: float | None) -> str:
 
 def history_page(history: History) -> list[RenderableType]:
     """A summary and three tables: bursts, versions, events."""
-    learning = "learning is on" if history.paused is None else f"learning is paused: {terminal_lines(history.paused)}"
+    learning = "learning is on" if history.learns else "learning is off, for this method learns nothing"
+    if history.paused is not None:
+        learning = f"learning is paused: {terminal_lines(history.paused)}"
     lessons = ", ".join(
         f"{history.lessons[name]} {outcome_in_words(name)}" for name in OUTCOMES if name in history.lessons
     )

@@ -104,7 +104,7 @@ def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> E
         reason=reason(record, bin_gate, paused_at(state, served.time)),
         source=source_of(record),
         remark=remark_on(record, expected=_was_weighed(settings, record)),
-        influences=influences(LabelRule(settings.label), state.label_log(), record) if with_labels else (),
+        influences=influences(LabelRule(), state.label_log(), record) if with_labels else (),
     )
 
 

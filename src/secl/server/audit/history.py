@@ -72,6 +72,7 @@ class History:
         first: position of the first that is kept; those before it were pruned, and bursts and versions are of the rest.
         began, ended: when the first and the last that are kept were given, in seconds since 1970; None without any.
         version: at which learning stands.
+        learns: whether this server's method learns at all.
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
         labelled: how many answers people said something about.
@@ -85,6 +86,7 @@ class History:
     began: float | None
     ended: float | None
     version: int
+    learns: bool
     paused: str | None
     lessons: dict[str, int]
     labelled: int
@@ -111,14 +113,15 @@ def history(state: ServerStore) -> History:
         RunError: the file or a kept version is damaged.
     """
     began, ended = (next(state.read(f"{_MOMENT} {order} LIMIT 1"), (None,))[0] for order in ("ASC", "DESC"))
-    version = version_now(state)
+    version, settings = version_now(state), Manifest.of(state).settings
     return History(
-        model=Manifest.of(state).settings.model.name,
+        model=settings.model.name,
         answers=len(state),
         first=state.first,
         began=began,
         ended=ended,
         version=version,
+        learns=settings.named_method.learns,
         paused=state.paused,
         lessons=state.counts(),
         labelled=state.label_count,

@@ -14,6 +14,7 @@ from secl.labels import LabelRule
 from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.manifest import Manifest
+from secl.server.audit.closeness import furthest
 from secl.server.audit.index import IndexCheck
 from secl.server.audit.labels import LabelReplay
 from secl.server.audit.posteriors import posterior_row
@@ -42,6 +43,7 @@ class StoredRow(NamedTuple):
     position: int
     confidence: float
     frozen_confidence: float
+    signal: float | None
     version: int
     outcome: str
     body: str
@@ -64,7 +66,7 @@ class StoredRow(NamedTuple):
 
 
 _ROWS = """
-    SELECT r.position, r.confidence, r.frozen_confidence, r.version, r.outcome, r.body,
+    SELECT r.position, r.confidence, r.frozen_confidence, r.signal, r.version, r.outcome, r.body,
            d.alarm, d.in_burst, d.remaining, d.statistic, d.entropy, s.time,
            u.version, u.before, u.target, u.after, u.losses, v.version, m.position,
            p.views, p.confidence, p.differs
@@ -80,27 +82,45 @@ _MAY_OUTLIVE = {"updates", "labels"}
 """Tables whose rows stay when their record is pruned."""
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What an examination found.
+
+    Attributes:
+        count: records that were examined.
+        findings: what does not agree.
+        largest: for "gate", "posterior" and "labels", how far numbers that agree lie apart at most.
+    """
+
+    count: int
+    findings: list[Finding]
+    largest: dict[str, float]
+
+
 def examine(state: ServerStore) -> tuple[int, list[Finding]]:
+    """How many records were examined, and what does not agree; see `examination`."""
+    found = examination(state)
+    return found.count, found.findings
+
+
+def examination(state: ServerStore) -> Examined:
     """Replay gate, posterior and labels over all that is stored, and compare the tables with each other.
 
     Args:
         state: to be examined; what has been pruned is left out.
-
-    Returns:
-        how many records were examined, and what does not agree.
     """
     with state.moment():
         try:
-            count, findings = _examine_records(state)
-            findings += [Finding("integrity", None, detail) for detail in _miscounted(state)]
+            found = _examine_records(state)
+            found.findings.extend(Finding("integrity", None, detail) for detail in _miscounted(state))
         except sqlite3.DatabaseError as problem:
             raise state.damaged(problem) from problem
-    return count, findings
+    return found
 
 
-def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
+def _examine_records(state: ServerStore) -> Examined:
     manifest = Manifest.of(state)
-    stream, labels = StreamReplay(state, manifest), LabelReplay(LabelRule(manifest.settings.label), state.label_log())
+    stream, labels = StreamReplay(state, manifest), LabelReplay(LabelRule(), state.label_log())
     index, findings = IndexCheck(state), list[Finding]()
     count, latest, first = 0, 0, state.first
     previous = first - 1
@@ -120,7 +140,7 @@ def _examine_records(state: ServerStore) -> tuple[int, list[Finding]]:
             Finding("integrity", position, f"the table {table} speaks of a record that is not there")
             for (position,) in state.read(_ORPHANS.format(table=table), first if table in _MAY_OUTLIVE else 0)
         ]
-    return count, findings
+    return Examined(count, findings, {**stream.largest, "labels": labels.largest})
 
 
 def _miscounted(state: ServerStore) -> Iterator[str]:
@@ -161,6 +181,7 @@ def _apart(row: StoredRow, record: Record) -> Iterator[str]:
         "version": (record.reply.version, row.version),
         "entropy": (record.reply.entropy, row.entropy),
         "outcome": (record.outcome, row.outcome),
+        "signal": (record.signal, row.signal),
         "position": (record.position, row.position),
     }
     stored = posterior_row(record)
@@ -173,6 +194,8 @@ def _apart(row: StoredRow, record: Record) -> Iterator[str]:
         }
     elif row.group is not None:
         yield "a posterior is stored beside it that it does not have"
+    if record.reply.version == 0 and furthest(record.reply, record.frozen) > 0:
+        yield "the untouched model answered, but its reply is another one than the frozen model's"
     for name, (inside, beside) in pairs.items():
         if beside is not None and inside != beside:
             yield f"its {name} is {inside} in the record and {beside} beside it"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from secl.labels import Label, LabelRule
 from secl.records import Record
+from secl.server.audit.closeness import ARITHMETIC, furthest
 
 MOST = 200
 """Latest labels whose influence on a confidence is computed; each takes a fit."""
@@ -46,10 +47,14 @@ class LabelReplay:
     Args:
         rule: of the server.
         log: all entries in order.
+
+    Attributes:
+        largest: how far the confidences that agree lie apart at most.
     """
 
     def __init__(self, rule: LabelRule, log: Sequence[Label]) -> None:
         self.rule, self.state = rule, rule.start()
+        self.largest = 0.0
         self._left = deque(log)
         self._of_record: dict[int, list[Label]] = {}
         for label in log:
@@ -68,7 +73,10 @@ class LabelReplay:
             known.append(self._left.popleft())
         self.state = self.rule.add(self.state, known)
         now = self.rule.rate(self.state, record.question.domain, record.label_free)
-        if now != record.labelled:
+        apart = furthest(now, record.labelled)
+        if apart <= ARITHMETIC:
+            self.largest = max(self.largest, apart)
+        else:
             yield (
                 f"the labels until then give {now.confidence} ({now.low} to {now.high}), stored is "
                 f"{record.labelled.confidence} ({record.labelled.low} to {record.labelled.high})"

@@ -3,48 +3,86 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
+import os
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from secl.evidence import Evidence
 from secl.question import Question
 from secl.records import Record, Reply
+from secl.runs.folder import storage_errors
 
 Keep = Literal["none", "hash", "full"]
-"""What is stored of texts: nothing, a hash that tells equal texts from others, or the texts themselves."""
+"""What is stored of texts: nothing, a keyed hash that tells equal texts from others, or the texts themselves."""
 
 KEEPS: tuple[Keep, ...] = ("none", "hash", "full")
 
 NOT_KEPT = "(not kept)"
 
+KEY = "texts.key"
+"""File in a state folder with the secret of its hashes.
 
-def redacted(record: Record, keep: Keep) -> Record:
+A plain hash of a short answer can be looked up in a list of all short answers. Without this file nobody can do that
+with a keyed one, so it is in no backup.
+"""
+
+
+def secret_of(folder: Path) -> bytes:
+    """The secret of a state folder's hashes: 32 random bytes, made where there are none.
+
+    Raises:
+        StorageError: it cannot be read or written.
+    """
+    path = folder / KEY
+    with storage_errors(folder):
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as stream:
+                stream.write(secrets.token_bytes(32))
+                stream.flush()
+                os.fsync(stream.fileno())
+        return path.read_bytes()
+
+
+def redacted(record: Record, keep: Keep, secret: bytes = b"") -> Record:
     """A record without the texts that may not be stored.
 
     Candidates that are equal stay equal, and others stay different, so that the posterior can be replayed.
+
+    Args:
+        record: as answered.
+        keep: what is stored of texts.
+        secret: of the hashes (`secret_of`).
     """
     if keep == "full":
         return record
+
+    def hidden(text: str) -> str:
+        return NOT_KEPT if keep == "none" else f"hmac:{hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()}"
+
     question, posterior = record.question, record.posterior
-    options = tuple(_hidden(f"{i}. {option}", keep) for i, option in enumerate(question.options))
-    hide = _numbered(record) if keep == "none" else lambda text: _hidden(text, keep)
+    options = tuple(hidden(f"{i}. {option}") for i, option in enumerate(question.options))
+    hide = _numbered(record) if keep == "none" else hidden
     if posterior is not None:
         posterior = replace(posterior, candidates=tuple(map(hide, posterior.candidates)))
     return replace(
         record,
         question=Question(
-            _hidden(question.text, keep),
+            hidden(question.text),
             options,
             domain=question.domain,
             form=question.form,
             id=question.id,
-            context=question.context and _hidden(question.context, keep),
-            system=question.system and _hidden(question.system, keep),
-            history=tuple(replace(turn, text=_hidden(turn.text, keep)) for turn in question.history),
+            context=question.context and hidden(question.context),
+            system=question.system and hidden(question.system),
+            history=tuple(replace(turn, text=hidden(turn.text)) for turn in question.history),
         ),
-        reply=record.reply if question.options else _redacted_reply(record.reply, keep),
-        frozen=record.frozen if question.options else _redacted_reply(record.frozen, keep),
+        reply=record.reply if question.options else _redacted_reply(record.reply, hidden),
+        frozen=record.frozen if question.options else _redacted_reply(record.frozen, hidden),
         evidence=_redacted_evidence(record.evidence, hide),
         posterior=posterior,
     )
@@ -67,10 +105,6 @@ def _numbered(record: Record) -> Callable[[str], str]:
     return lambda text: f"(candidate {numbers[text]}, not kept)"
 
 
-def _redacted_reply(reply: Reply, keep: Keep) -> Reply:
-    answer = None if reply.answer is None else _hidden(reply.answer, keep)
-    return replace(reply, text=_hidden(reply.text, keep), answer=answer)
-
-
-def _hidden(text: str, keep: Keep) -> str:
-    return NOT_KEPT if keep == "none" else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+def _redacted_reply(reply: Reply, hidden: Callable[[str], str]) -> Reply:
+    answer = None if reply.answer is None else hidden(reply.answer)
+    return replace(reply, text=hidden(reply.text), answer=answer)

@@ -1,9 +1,12 @@
-"""Verification of a state folder: is it consistent, and are its confidences reproducible?
+"""Verification of a state folder: is it consistent, and do its confidences come out again?
 
-A reply is computed again from its question and the stored adapter version. One that was answered alone must be the same
-to the last digit. A pass over several questions has another shape, so that sums inside it round differently: asked
-alone, such a reply must agree within a tolerance, or else be the same to the last digit once the questions of its pass
-are asked together again (rounding can tip a close choice between two words).
+A reply is computed again from its question and the stored adapter version. A text is rated as it is stored, and not
+written anew, so that nothing depends on the limits and draws of the request that it answered. Three outcomes are kept
+apart: the reply agrees, to the last digit or within rounding; it contradicts what is stored; or nobody can tell,
+because a close choice between two words came out otherwise, or texts were not kept.
+
+A short answer that was computed alone, on this machine, must be the same to the last digit. A pass over several
+questions has another shape, and so has reading a text that is written already: sums inside it round differently.
 """
 
 from __future__ import annotations
@@ -11,29 +14,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from secl.errors import ModelError, RunError
-from secl.evidence import CandidateEvidence
-from secl.model import Model, ModelAnswer
-from secl.records import Record, Reply
+from secl.model import Model
+from secl.records import Record
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
+from secl.server.audit.closeness import rounding
 from secl.server.audit.entries import Served
-from secl.server.audit.integrity import Finding, examine
+from secl.server.audit.integrity import Finding, examination
+from secl.server.audit.recomputed import Computed
 from secl.server.audit.store import ServerStore
 
-Match = Literal["same", "close", "together", "differs", "not kept"]
-"""How a reply computed again agrees: to the last digit; within the tolerance; to the last digit once asked together
-with the questions of its pass; not at all; unknown, because the question's text was not kept."""
+Match = Literal["same", "rounding", "together", "differs", "unsettled", "not kept"]
+"""How a reply computed again agrees: to the last digit; within rounding; to the last digit once asked together with the
+questions of its pass; not at all; unknown, because a close choice between words came out otherwise; unknown, because
+the texts were not kept."""
 
-ROUNDING = 0.05
-"""Largest difference of a confidence or of one of its bins that rounding in bfloat16 or float16 may make."""
-
-ROUNDING_FP32 = 1e-4
-"""The same in float32."""
+UNKNOWN: tuple[Match, ...] = ("unsettled", "not kept")
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -42,7 +43,7 @@ def load_recorded_model(state: ServerStore) -> Model:
     Raises:
         RunError: it has changed since then.
     """
-    settings = Manifest.of(state).settings
+    settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
         raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
@@ -67,8 +68,9 @@ class Rederived:
         version: that answered.
         batch: how many questions were answered in its pass.
         match: how it agrees.
-        difference: largest one of the confidence and of its ten bins, when asked alone; None if it was not asked.
-        detail: what differs, in one sentence; empty where it agrees.
+        difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None where nothing can
+            be compared.
+        detail: what differs, or why nobody can tell, in one sentence; empty where it agrees.
     """
 
     position: int
@@ -92,15 +94,6 @@ def load_kept(state: ServerStore, model: Model, version: int) -> None:
         model.reset()
 
 
-def rounding(dtype: str | None) -> float:
-    """How much another shape of the pass may change a confidence, by the precision of the network's body.
-
-    >>> rounding("float32"), rounding("bfloat16")
-    (0.0001, 0.05)
-    """
-    return ROUNDING_FP32 if dtype == "float32" else ROUNDING
-
-
 def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
     """Compute a reply again from its question and the stored adapter version.
 
@@ -108,7 +101,7 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         state: where it is stored.
         model: the server's; its adapter is changed to the version that answered.
         served: the record.
-        tolerance: for a reply of a pass over several questions, see `rounding`.
+        tolerance: of its probabilities, see `closeness.rounding`.
         exact: False where the machine or the libraries are others than the server's, so that the tolerance holds for
             every reply.
     """
@@ -118,25 +111,35 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         return Rederived(*start, "not kept", None)
     try:
         load_kept(state, model, record.reply.version)
-        alone = _ask(state, model, [record])[0]
+        now = _ask(state, model, [record])[0]
     except (RunError, ModelError) as problem:
         return Rederived(*start, "differs", None, str(problem))
-    difference = _distance(alone, record)
-    if _same(alone, record):
-        return Rederived(*start, "same", difference)
-    reply = alone.answer.reply
-    reworded = reply.text != record.reply.text
-    if (served.batch > 1 or not exact) and not reworded and difference <= tolerance:
-        return Rederived(*start, "close", difference)
+    if now.is_same(record):
+        return Rederived(*start, "same", now.distance(record))
+    rounds = served.batch > 1 or not exact or record.question.free
+    if rounds and now.answer.reply.text != record.reply.text and _is_written(model, record):
+        now = _ask(state, model, [record], stored=True)[0]
+    difference = now.distance(record)
+    if rounds and difference <= tolerance:
+        return Rederived(*start, "rounding" if difference else "same", difference)
     if served.batch > 1 and _same_together(state, model, served):
         return Rederived(*start, "together", difference)
+    if rounds and (reason := now.unsettled(record, tolerance)):
+        return Rederived(*start, "unsettled", None, reason)
+    reply = now.answer.reply
     detail = (
         "asked again it gives other evidence about the candidates"
-        if _same_reply(alone, record)
+        if now.is_reply_of(record)
         else f"asked again it gives confidence {reply.confidence} and not {record.reply.confidence}"
-        f"{', with another answer' if reworded else ''} (largest difference of a bin: {difference:.2g})"
+        f"{', with another answer' if reply.text != record.reply.text else ''} (largest difference: {difference:.2g})"
     )
     return Rederived(*start, "differs", difference, detail)
+
+
+def _is_written(model: Model, record: Record) -> bool:
+    """Whether the answer was written by the untouched weights, so that any version can rate it as it stands."""
+    written = record.question.free or model.answer_weights == "frozen"
+    return written and not record.question.options and not record.given
 
 
 def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
@@ -150,49 +153,30 @@ def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
     if len(batch_records) != batch:
         return False
     answers = _ask(state, model, batch_records)
-    return _same(answers[position - batch_records[0].position], served.record)
+    return answers[position - batch_records[0].position].is_same(served.record)
 
 
-class Computed(NamedTuple):
-    """What a model says now: its answer, and the evidence that the server gathered in the same pass."""
+def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored: bool = False) -> list[Computed]:
+    """Answer questions just as a server does: in a pass of the same shape, so with the same evidence.
 
-    answer: ModelAnswer
-    candidates: CandidateEvidence | None
-
-
-def _ask(state: ServerStore, model: Model, records: Sequence[Record]) -> list[Computed]:
-    """Answer questions just as a server does: in a pass of the same shape, so with the same evidence."""
+    Free texts are rated as they are stored; with `stored` all open answers are.
+    """
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if records[0].given:  # then all of its pass are
         ratings = model.rate_given([given_by(record) for record in records], calibrator.rated_evidence)
         return [Computed(rating.answer, rating.evidence.candidates) for rating in ratings]
     shared = calibrator.plan.weighed(False)
-    model.prefetch([record.question for record in records], [shared] * len(records), weights_fixed=True)
+    texts = [record.reply.text if stored or record.question.free else None for record in records]
+    questions = [record.question for record in records]
+    model.prefetch(questions, [shared] * len(records), weights_fixed=True, written=texts)
     computed = []
-    for record in records:
-        answer, candidates = model.answer(record.question, evidence=shared), record.evidence.candidates
+    for record, text in zip(records, texts, strict=True):
+        answer = model.answer(record.question, evidence=shared, written=text)
+        candidates = record.evidence.candidates
         if "candidates" in shared:
             candidates = model.compare_candidates(record.question, answer.reply)
         computed.append(Computed(answer, candidates))
     return computed
-
-
-def _same(computed: Computed, record: Record) -> bool:
-    return _same_reply(computed, record) and computed.candidates == record.evidence.candidates
-
-
-def _same_reply(computed: Computed, record: Record) -> bool:
-    return (computed.answer.reply, computed.answer.frozen) == (record.reply, record.frozen)
-
-
-def _distance(computed: Computed, record: Record) -> float:
-    """Largest difference of a confidence or of one of its bins, adapted or frozen."""
-
-    def apart(now: Reply, then: Reply) -> float:
-        pairs = [(now.confidence, then.confidence), *zip(now.bins, then.bins, strict=True)]
-        return max(abs(a - b) for a, b in pairs)
-
-    return max(apart(computed.answer.reply, record.reply), apart(computed.answer.frozen, record.frozen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +187,11 @@ class Verification:
         examined: how many records the gate was replayed and the tables compared over.
         posteriors: how many of them have a posterior, which was replayed from its evidence.
         rederived: replies that were computed again.
-        tolerance: for those of a pass over several questions; None if nothing was computed again.
+        tolerance: of their probabilities, where rounding may differ; None if nothing was computed again.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
         findings: what does not agree.
         first: position of the first record that is kept; those before it were pruned.
+        largest: for "gate", "posterior", "labels" and "confidence", how far numbers that agree lie apart at most.
     """
 
     examined: int
@@ -216,6 +201,12 @@ class Verification:
     environment: tuple[str, ...]
     findings: tuple[Finding, ...]
     first: int
+    largest: dict[str, float]
+
+    @property
+    def unknown(self) -> int:
+        """How many replies could not be computed again."""
+        return sum(each.match in UNKNOWN for each in self.rederived)
 
     @property
     def matches(self) -> dict[Match, int]:
@@ -224,7 +215,7 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches, "unknown": self.unknown}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
@@ -256,7 +247,7 @@ def verify(
         unread: findings of `choose`.
     """
     with state.moment():
-        examined, findings = examine(state)
+        found = examination(state)
         posteriors, first = next(state.read("SELECT count(*) FROM posteriors"))[0], state.first
     tolerance = rounding(state.manifest["environment"].get("dtype"))
     rederived = []
@@ -267,12 +258,15 @@ def verify(
         else:
             rederived.append(rederive(state, model, served, tolerance, exact=not environment))
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
+    agreeing = [each for each in rederived if each.match in ("same", "rounding")]
+    apart = [each.difference for each in agreeing if each.difference is not None]
     return Verification(
-        examined=examined,
+        examined=found.count,
         posteriors=posteriors,
         rederived=tuple(rederived),
         tolerance=tolerance if rederived else None,
         environment=tuple(environment),
-        findings=(*findings, *unread, *wrong),
+        findings=(*found.findings, *unread, *wrong),
         first=first,
+        largest={**found.largest, "confidence": max(apart, default=0.0)},
     )

@@ -26,14 +26,13 @@ class Queue:
 
     Attributes:
         positions: of their records.
-        chance: what to send with a label (`secl.labels.Label`): the same for all where they are drawn by lot, None
-            where they are chosen by confidence.
+        drawn: whether they are drawn by lot, and not chosen by confidence; to be sent with a label.
         rated: how many of the latest answers have a label.
         answers: how many latest answers there are, `RECENT` at most.
     """
 
     positions: tuple[int, ...]
-    chance: float | None
+    drawn: bool
     rated: int
     answers: int
 
@@ -66,4 +65,4 @@ def review_queue(
     if after in places:
         unrated = [position for position in unrated if places[position] > places[after]]
     rated = sum(correct is not None for *_, correct in rows)
-    return Queue(tuple(unrated), 1.0 if order == "random" else None, rated, len(rows))
+    return Queue(tuple(unrated), order == "random", rated, len(rows))

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
-from secl.labels import Label, label_of
+from secl.labels import Label, LabelSource, label_of
 from secl.records import Record
 from secl.runs import label_log
 from secl.runs.encoding import to_plain
@@ -38,7 +38,7 @@ from secl.server.audit.entries import Event, EventKind, Served
 from secl.server.audit.index import add_to_index, index_tables
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.posteriors import posterior_row
-from secl.server.audit.redaction import Keep, redacted
+from secl.server.audit.redaction import Keep, redacted, secret_of
 from secl.server.audit.schema import TABLES
 from secl.stream_state import StreamState
 
@@ -78,6 +78,7 @@ class ServerStore(Store):
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
+            self._secret = secret_of(folder) if writable and self.keep_text == "hash" else b""
         except BaseException:
             self.close()
             raise
@@ -129,7 +130,7 @@ class ServerStore(Store):
         first, count = records[0].position, len(records)
         with self.lock, storage_errors(self.folder, HINT), self.db:
             for record in records:
-                self._add(redacted(record, self.keep_text), seconds / count)
+                self._add(redacted(record, self.keep_text, self._secret), seconds / count)
                 add_to_index(self, record)
                 self.db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, count))
                 if (row := posterior_row(record)) is not None:
@@ -162,7 +163,7 @@ class ServerStore(Store):
         Raises:
             StorageError: the disk is full or refuses; nothing of the lesson is kept.
         """
-        body = to_plain(redacted(record, self.keep_text))
+        body = to_plain(redacted(record, self.keep_text, self._secret))
         del body["decision"]
         update = body.pop("update")
         with self.lock, storage_errors(self.folder, HINT), self.db:
@@ -190,13 +191,16 @@ class ServerStore(Store):
             if snapshot is not None:
                 self._learned(max(0, latest), snapshot)
 
-    def add_feedback(self, position: int, correct: bool | None, chance: float | None = None) -> Label:
+    def add_feedback(
+        self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
+    ) -> Label:
         """Write what a person said about an answer; a later word counts, an earlier one is kept.
 
         Args:
             position: of the record.
             correct: whether its answer is right; None takes back what was said of it.
             chance: probability that this answer was asked about, in (0, 1]; None if a user volunteered it.
+            drawn: whether a review drew it by lot, with a chance that is equal for all.
 
         Raises:
             ParameterError: there is no such record, or the chance lies outside (0, 1].
@@ -205,7 +209,8 @@ class ServerStore(Store):
         with self.lock:
             record = self.served(position).record
             number = 1 + next(self.read("SELECT coalesce(max(number), 0) FROM labels"))[0]
-            label = label_of(record, correct, number=number, source="feedback", chance=chance)
+            source: LabelSource = "review" if drawn else "feedback"
+            label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
             with storage_errors(self.folder, HINT), self.db:
                 label_log.add_label(self.db, label)
             return label

@@ -11,6 +11,7 @@ from secl.evidence import Posterior
 from secl.records import Decision, Record
 from secl.runs.manifest import Manifest
 from secl.server.audit import checkpoint
+from secl.server.audit.closeness import ARITHMETIC, furthest
 from secl.server.audit.store import ServerStore
 
 if TYPE_CHECKING:
@@ -23,11 +24,15 @@ class StreamReplay:
     Args:
         state: with the checkpoints.
         manifest: of the server.
+
+    Attributes:
+        largest: for each check, how far the numbers that agree lie apart at most.
     """
 
     def __init__(self, state: ServerStore, manifest: Manifest) -> None:
         self.state, self.gate, self.rule = state, manifest.settings.build_gate(), manifest.posterior_rule
         self.stream = checkpoint.start(self.gate, self.rule)
+        self.largest = {"gate": 0.0, "posterior": 0.0}
         self._stuck: set[str] = set()
         self._problem: str | None = None
         try:
@@ -71,7 +76,7 @@ class StreamReplay:
         then = Decision(
             alarm=bool(row.alarm), in_burst=bool(row.in_burst), remaining=row.remaining or 0, statistic=row.statistic
         )
-        if now != then:
+        if self._apart("gate", furthest(now, then)):
             yield f"the gate decides {_describe(now)}, stored is {_describe(then)}"
 
     def _posterior_differences(self, row: StoredRow, record: Record | None) -> Iterator[str]:
@@ -83,8 +88,15 @@ class StreamReplay:
         views = self.rule.read(record.question, record.reply, record.frozen, record.evidence)
         after, now = self.rule.step(self.stream.posterior, views)
         self.stream = replace(self.stream, posterior=after)
-        if now != record.posterior:
+        if self._apart("posterior", furthest(now, record.posterior)):
             yield f"the evidence gives {_posterior_words(now)}, stored is {_posterior_words(record.posterior)}"
+
+    def _apart(self, check: str, difference: float) -> bool:
+        """Whether a difference is more than arithmetic makes; the largest of the others is kept."""
+        if difference > ARITHMETIC:
+            return True
+        self.largest[check] = max(self.largest[check], difference)
+        return False
 
 
 def _posterior_words(posterior: Posterior | None) -> str:

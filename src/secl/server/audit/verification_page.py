@@ -21,9 +21,10 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     counts = Counter(finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     parts: list[RenderableType] = [
-        f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}",
-        *_posteriors_replayed(outcome.posteriors, counts["posterior"]),
-        f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}",
+        f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}"
+        f"{_apart(outcome, 'gate')}",
+        *_posteriors_replayed(outcome, counts["posterior"]),
+        f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}{_apart(outcome, 'labels')}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
     ]
@@ -32,7 +33,10 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
             f"pruned      the records before {record_id(outcome.first)}; all this is about those that are kept"
         )
     for difference in outcome.environment:
-        parts.append(f"            computed elsewhere, so the tolerance holds for every answer: {difference}")
+        parts.append(f"            computed elsewhere, so every answer may differ by rounding: {difference}")
+    for each in outcome.rederived:
+        if each.match == "unsettled":
+            parts.append(f"open {record_id(each.position)}: {each.detail}")
     for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" {record_id(finding.position)}"
         parts.append(f"{finding.check}{where}: {finding.detail}")
@@ -41,11 +45,11 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     return parts
 
 
-def _posteriors_replayed(count: int, differences: int) -> list[RenderableType]:
-    if not count and not differences:
+def _posteriors_replayed(outcome: Verification, differences: int) -> list[RenderableType]:
+    if not outcome.posteriors and not differences:
         return []
-    answers = counted(count, "answer")
-    return [f"posterior   of {answers} replayed from the evidence: {_differences(differences) or 'all as stored'}"]
+    answers, found = counted(outcome.posteriors, "answer"), _differences(differences) or "all as stored"
+    return [f"posterior   of {answers} replayed from the evidence: {found}{_apart(outcome, 'posterior')}"]
 
 
 def _confidence(outcome: Verification) -> str:
@@ -53,19 +57,21 @@ def _confidence(outcome: Verification) -> str:
         return "no answer computed again"
     meanings = {
         "same": "the same to the last digit",
-        "close": f"within {outcome.tolerance:g}, as a pass of another shape rounds",
+        "rounding": f"within {outcome.tolerance:g}, as other passes and processors round",
         "together": "the same to the last digit once asked with their pass",
+        "unsettled": "open, because a close choice between words came out otherwise",
         "not kept": "not verifiable, because their texts were not kept",
         "differs": "different",
     }
-    phrases = [f"{count} {meanings[name]}{_worst(outcome, name)}" for name, count in outcome.matches.items()]
-    return f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
+    phrases = [f"{count} {meanings[name]}" for name, count in outcome.matches.items()]
+    found = f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
+    return found + _apart(outcome, "confidence")
 
 
-def _worst(outcome: Verification, name: str) -> str:
-    """The largest difference among answers that came out close."""
-    differences = [each.difference for each in outcome.rederived if each.match == name and each.difference is not None]
-    return f" (at most {max(differences):.1g} apart)" if name == "close" and differences else ""
+def _apart(outcome: Verification, check: str) -> str:
+    """How far numbers that agree lie apart at most; nothing where they are the same."""
+    largest = outcome.largest[check]
+    return f" (numbers at most {largest:.1g} apart)" if largest else ""
 
 
 def _differences(count: int) -> str:

@@ -6,12 +6,14 @@ The file is read again whenever it changes, so a key that is added or removed co
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -88,15 +90,16 @@ class Keys:
             ParameterError: an unknown role, or a name that is taken or not printable.
             StorageError: the file cannot be written.
         """
-        keys = self.all()
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
             raise ParameterError(f"{name!r} is no name for a key; use 1 to 64 printable characters.")
-        if any(key.name == name for key in keys):
-            raise ParameterError(f"there is a key {name!r} already; remove it or choose another name.")
         token = PREFIX + secrets.token_urlsafe(32)
-        self._write([*keys, Key(name, role, hash_of(token))])
+        with self._alone():
+            keys = self.all()
+            if any(key.name == name for key in keys):
+                raise ParameterError(f"there is a key {name!r} already; remove it or choose another name.")
+            self._write([*keys, Key(name, role, hash_of(token))])
         return token
 
     def remove(self, name: str) -> None:
@@ -106,17 +109,37 @@ class Keys:
             ParameterError: there is no such key.
             StorageError: the file cannot be written.
         """
+        self._without(name)  # before a folder is made for nothing
+        with self._alone():
+            self._write(self._without(name))
+
+    def _without(self, name: str) -> list[Key]:
         keys = self.all()
         if all(key.name != name for key in keys):
             names = ", ".join(key.name for key in keys) or "none"
             raise ParameterError(f"there is no key {name!r}; there are {names}.")
-        self._write([key for key in keys if key.name != name])
+        return [key for key in keys if key.name != name]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Context in which nobody else reads the file to write it anew: others wait, in this process or another."""
+        with storage_errors(self.path.parent):
+            make_folder(self.path.parent)
+            descriptor = os.open(self.path.with_name(f"{FILE}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def _write(self, keys: Sequence[Key]) -> None:
         """Replace the file in one step; only its owner may read it."""
         unfinished = self.path.with_name(f"{FILE}.new")
         with storage_errors(self.path.parent):
-            make_folder(self.path.parent)
             unfinished.unlink(missing_ok=True)
             descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as stream:

@@ -12,7 +12,7 @@ from secl.records import Decision
 from secl.server.audit.history import RECENT, bursts
 from secl.server.audit.posteriors import posterior_counts
 from secl.server.audit.retention import Retention
-from secl.server.audit.store import ServerStore
+from secl.server.audit.search import at_one_moment
 from secl.server.http.dashboard.view import view
 from secl.server.http.errors import AsciiJson
 from secl.server.http.routes_chat import ERROR_RESPONSES
@@ -66,7 +66,7 @@ def _add_reading(router: APIRouter, service: Service) -> None:
     @router.get("/v1/history")
     def history(count: Count = 100) -> AsciiJson:
         """What happened to learning: versions, outcomes of lessons, latest bursts and events; counts of posteriors."""
-        with ServerStore(state.folder) as reader:  # a connection of its own, so that no answer waits for a long query
+        with at_one_moment(state.folder) as reader:
             past = {
                 "answers": len(reader),
                 "versions": [0, *reader.versions()],

@@ -14,7 +14,7 @@ from secl.server.audit.console import explanation_page
 from secl.server.audit.entries import Served, position_of, record_id
 from secl.server.audit.explain import explain
 from secl.server.audit.review import Order, review_queue
-from secl.server.audit.search import search
+from secl.server.audit.search import at_one_moment, search
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.listing import listed
 from secl.server.http.errors import AsciiJson
@@ -54,7 +54,7 @@ def _add_lists(router: APIRouter, service: Service) -> None:
         A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
         """
         before = position_named(wanted.before)
-        with ServerStore(folder) as reader:  # a connection of its own, so that no answer waits for a search
+        with at_one_moment(folder) as reader:
             found = search(reader, wanted.filter, wanted.count, before)
             rows = listed(reader, found.positions)
         further = None if found.before is None else record_id(found.before)
@@ -62,12 +62,12 @@ def _add_lists(router: APIRouter, service: Service) -> None:
 
     @router.get("/v1/review")
     def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
-        """Which of the latest answers to rate next, and the `chance` to send with what is said of them."""
-        with ServerStore(folder) as reader:
+        """Which of the latest answers to rate next, and whether they are `drawn` by lot, to send with what is said."""
+        with at_one_moment(folder) as reader:
             queue = review_queue(reader, order, after=position_named(after), accept=service.calibrator.loop.accept)
             rows = listed(reader, queue.positions[:NEXT])
         counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
-        return AsciiJson({"records": rows, "chance": queue.chance, **counts})
+        return AsciiJson({"records": rows, "drawn": queue.drawn, **counts})
 
 
 def _add_one(router: APIRouter, state: ServerStore) -> None:
@@ -83,8 +83,8 @@ def _add_one(router: APIRouter, state: ServerStore) -> None:
     @router.get("/v1/records/{record_id}/explanation", responses={200: as_text})
     def explanation(record_id: str) -> PlainTextResponse:
         """The same for people, as `secl show` prints it."""
-        position = served(state, record_id).record.position
-        with ServerStore(state.folder) as reader:
+        with at_one_moment(state.folder) as reader:
+            position = served(reader, record_id).record.position
             return PlainTextResponse(plain_text(explanation_page(explain(reader, position))))
 
 
@@ -95,7 +95,10 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
     @router.post("/v1/feedback")
     def feedback(body: Feedback) -> AsciiJson:
         """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
-        state.add_feedback(served(state, body.record_id).record.position, body.correct, body.chance)
+        if body.drawn and body.chance is not None:
+            message = "drawn and chance are both given; leave chance out for an answer of /v1/review."
+            raise RequestError(400, message, "invalid_value", "chance")
+        state.add_feedback(served(state, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn)
         metrics.count_feedback(body.correct)
         service.hear_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})

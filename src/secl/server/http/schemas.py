@@ -74,13 +74,15 @@ class Feedback(BaseModel):
 
     `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
     random sample of one in twenty. Leave it out for thumbs of users, who rate what they dislike more often than the
-    rest: alone they move the level of all confidences little.
+    rest: alone they move the level of all confidences little. `drawn`: true where /v1/review drew the answer by lot;
+    then there is no `chance`.
     """
 
     model_config = ConfigDict(extra="forbid")
     record_id: Text
     correct: StrictBool | None
     chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    drawn: StrictBool = False
 
 
 class RollbackRequest(BaseModel):

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
@@ -45,8 +45,10 @@ def answer_until_stopped(
         listener: where; bound, or inherited.
         on_ready: called when questions are accepted.
     """
-    # uvicorn hands a signal on once it has drained; by then it has had its effect.
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    early: list[int] = []
+    """Signals that came before uvicorn listens to them; those that it hands on once it has drained come after that."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
     begins = not service.position
 
     def ready() -> None:
@@ -55,8 +57,9 @@ def answer_until_stopped(
 
     service.start()
     try:
-        app = create_app(service, api_keys, http, loopback=is_local(listener))
-        Server(app, service, listener, http.timeout, ready).run()
+        if not early:
+            app = create_app(service, api_keys, http, loopback=is_local(listener))
+            Server(app, service, listener, http.timeout, ready, early).run()
     finally:
         service.stop()
         log.info(where_it_stands("stopped", service))
@@ -86,9 +89,15 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, app: ASGIApp, service: Service, listener: socket.socket, timeout: float, on_ready: Callable[[], None]
+        self,
+        app: ASGIApp,
+        service: Service,
+        listener: socket.socket,
+        timeout: float,
+        on_ready: Callable[[], None],
+        early: Sequence[int] = (),
     ) -> None:
-        self.service, self.listener, self.on_ready = service, listener, on_ready
+        self.service, self.listener, self.on_ready, self.early = service, listener, on_ready, early
         self.last_replies = LastReplies(app)
         self.stopped_by = "stop"
         config = uvicorn.Config(
@@ -108,6 +117,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self.early:
+            self.should_exit = True
+            return
         self.on_ready()
         notify("READY=1")
 

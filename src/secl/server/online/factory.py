@@ -74,8 +74,8 @@ def open_service(
     if versions is not None and not endpoints:
         raise ParameterError("--versions is for vLLM servers; name them with --engine vllm --endpoint URL.")
     settings = named(settings)
-    check_folder(folder, settings, keep_text)  # before a large model is loaded for nothing
-    model, twin = fleet(settings, endpoints, versions, folder) if endpoints else load_twice(settings, load)
+    to_load = check_folder(folder, settings, keep_text)  # before a large model is loaded for nothing
+    model, twin = fleet(to_load, endpoints, versions, folder) if endpoints else load_twice(to_load, load)
     manifest: dict[str, Any] = {
         "settings": settings.to_json(),
         "model": model.fingerprint,
@@ -142,8 +142,11 @@ def _described(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> None:
+def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> RunSettings:
     """Check that a folder is free, or the state of a server that has stopped and was begun with these settings.
+
+    Returns:
+        the settings with the precision in which the server began (`Manifest.to_load`).
 
     Raises:
         RunError: it is something else, is in use, or was begun with others; the message names them.
@@ -151,8 +154,9 @@ def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> None:
     if (folder / FILE).exists():
         with ServerStore(folder, writable=True) as state:
             check_settings(state, settings, {"keep_text": keep_text})
-    else:
-        check_free(folder)
+            return Manifest.of(state).to_load(settings)
+    check_free(folder)
+    return settings
 
 
 def open_state(folder: Path, manifest: dict[str, Any]) -> ServerStore:

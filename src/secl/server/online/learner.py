@@ -12,6 +12,7 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
+from secl.server.audit.history import version_now
 from secl.server.audit.store import ServerStore
 from secl.server.online.guardrails import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
@@ -165,7 +166,8 @@ class Learner:
             return self._pause(reason)
 
     def _pause(self, reason: str) -> int:
-        self.state.add_event("pause", self.model.version, reason)
+        # The model may not have been restored yet.
+        self.state.add_event("pause", version_now(self.state), reason)
         return self._stop_lessons(reason)
 
     def _pause_anyway(self, reason: str) -> None:
@@ -202,7 +204,7 @@ class Learner:
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
         """Context without a lesson; one in the middle is abandoned."""
-        # A lesson that begins just now resets the scheduler's interrupt, so it is repeated until the lesson is over.
+        # An interrupt counts for one lesson, so it is repeated until the model is free.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
         try:

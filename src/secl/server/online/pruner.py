@@ -31,6 +31,7 @@ class Pruner:
         self.state, self.policy = state, policy
         self.last_error: str | None = None
         self._one_at_a_time = threading.Lock()
+        self._asked = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
 
@@ -46,23 +47,29 @@ class Pruner:
             self._thread.join()
 
     def prune(self, policy: Retention, seconds: float) -> Pruned:
-        """Prune by another policy, for about so many seconds.
+        """Prune by another policy, for about so many seconds, of which some may be spent waiting for another request.
 
         Raises:
             RunError: the file is damaged.
             StorageError: the disk refuses.
         """
         end = time.monotonic() + seconds
-        with self._one_at_a_time:
+        self._asked.set()  # a look of its own in between ends after its present step
+        if not self._one_at_a_time.acquire(timeout=seconds):
+            return Pruned(0, 0, self.state.first, done=False)
+        try:
+            self._asked.clear()
             return prune(
                 self.state, policy, until=lambda: self._stopping.is_set() or time.monotonic() > end, forget=True
             )
+        finally:
+            self._one_at_a_time.release()
 
     def look(self) -> None:
         """Prune what need not be kept any more."""
         try:
             with self._one_at_a_time:
-                pruned = prune(self.state, self.policy, until=self._stopping.is_set)
+                pruned = prune(self.state, self.policy, until=lambda: self._stopping.is_set() or self._asked.is_set())
         except Exception as problem:  # of whatever kind: this thread goes on
             error = public_reason(problem, "it")
             if self.last_error is None:

@@ -81,12 +81,12 @@ class Scheduler:
     def training(self) -> Iterator[None]:
         """Context in which a lesson is held."""
         with self._changed:
-            self._interrupted, self._training = False, True
+            self._training = True
         try:
             yield
         finally:
             with self._changed:
-                self._training = False
+                self._interrupted = self._training = False
                 self._changed.notify_all()
 
     def wait(self) -> None:
@@ -102,7 +102,7 @@ class Scheduler:
                 raise GivenUpError
 
     def interrupt(self) -> None:
-        """Abandon the lesson at its next layer."""
+        """Abandon the lesson at its next layer; where none is held, the next one at its first: it is repeated then."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

@@ -188,8 +188,14 @@ class Service:
 
     def _answer_all(self) -> None:
         while self._queue.wait():
-            with self.scheduler.answering():
-                self._answer(self._queue.take())
+            requests = self._queue.take()
+            try:
+                with self.scheduler.answering():
+                    self._answer(requests)
+            except Exception as problem:  # of whatever kind: this thread lives on, and nobody waits for ever
+                for request in requests:
+                    if not request.future.done():
+                        self._fail(request, problem)
 
     def _answer(self, requests: list[Request]) -> None:
         """Answer requests under one version; a question that cannot be answered does not spoil the others."""

@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ class TextWriters:
     def __init__(self, model: Model, scheduler: Scheduler, most: int, queue: int) -> None:
         self.model, self.scheduler = model, scheduler
         self._most = most + queue
-        self._active = 0
+        self._active = self._writing = 0
         self._changed = threading.Lock()
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="secl-texts")
 
@@ -89,13 +89,24 @@ class TextWriters:
     ) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
-        with contextlib.closing(self._pieces(question, writing)) as written:
+        with self._counted(), contextlib.closing(self._pieces(question, writing)) as written:
             for piece in written:
                 if future.cancelled():
                     return None
                 pieces.append(piece)
                 on_piece(piece)
         return Written.of(pieces)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Context in which a request is written, and has a part of the time for texts."""
+        with self._changed:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing -= 1
 
     def _pieces(self, question: Question, writing: Writing) -> Generator[Piece]:
         with self._turn():
@@ -113,7 +124,7 @@ class TextWriters:
     def _turn(self) -> AbstractContextManager[float]:
         if self.model.writes_apart:
             return contextlib.nullcontext(math.inf)
-        return self.scheduler.writing(self._active)
+        return self.scheduler.writing(self._writing)
 
 
 def _settle(settle: Callable[..., None], outcome: object) -> None:

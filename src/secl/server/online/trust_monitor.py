@@ -47,7 +47,7 @@ class TrustMonitor:
         """The verdict now."""
         if (verdict := self._verdict) is None:
             records = tuple(self._records)  # at once: the thread that answers adds to it
-            verdict = conclude(seen(records, complete=False), from_grades(self.graded, chosen=True), len(records))
+            verdict = conclude(seen(records), from_grades(self.graded, chosen=True), len(records))
             self._verdict = verdict
             if verdict.level != self._level:
                 self._log_change(verdict)

@@ -35,7 +35,7 @@ def point(row: Answered) -> Point:
 def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
     """The records at these positions, in their order, with the beginnings of their texts as they are kept."""
     marks = ", ".join("?" * len(positions))
-    with state.lock:  # one moment for both
+    with state.moment():
         rows = answered(state, positions)
         records = {record.position: record for record in state.records(f"r.position IN ({marks})", *positions)}
     return [

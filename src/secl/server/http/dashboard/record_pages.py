@@ -167,7 +167,7 @@ def review_page(folder: Path, order: str, after: str, name: str, accept: float |
         order=order,
         meaning=MEANINGS[order],
         record=shown,
-        chance=queue.chance,
+        drawn=queue.drawn,
         after=f"review?{urlencode(behind)}" if shown or after else None,
         answers=queue.answers,
         keep_text=keep_text,

@@ -7,9 +7,9 @@ const box = () => document.querySelector(".rating");
 const inReview = () => Boolean($("undo"));
 
 async function rate(correct) {
-  const { record, chance, next } = box().dataset;
+  const { record, drawn, next } = box().dataset;
   const body = { record_id: record, correct };
-  if (chance && correct !== null) body.chance = Number(chance);
+  if (drawn && correct !== null) body.drawn = true;
   const left = newerVisit();
   try {
     await post("v1/feedback", body);

@@ -1,0 +1,203 @@
+"""How often sentences about confidences are said where they are false, and where they are true.
+
+    python -m benchmarks.sentences [--streams 100] [RUN ...]
+
+Worlds are simulated, and the graded answers of runs are drawn into streams; all sentences come from the product's own
+functions. docs/findings.md sums them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta
+
+import secl
+from secl.evaluation.adaptation_check import decide
+from secl.evaluation.symptoms import seen, seen_in_one
+from secl.evaluation.trust import from_grades
+from secl.gates import Never
+from secl.grading import reported_correct
+from secl.metrics.discrimination import auroc
+from secl.metrics.paired_bootstrap import paired_differences
+from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
+from secl.records import Record
+from secl.reports.unlabelled import estimate_share
+from secl.runs.store import Store
+from secl.testing import ScriptedModel
+
+Vector = npt.NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], tuple[Vector, Vector]]
+Say = Callable[[int, int], set[str]]
+
+SIZES = (20, 30, 100, 300)
+CODES = ("overconfident", "underconfident", "miscalibrated", "weak", "chance", "inverted")
+LINES = (*CODES, "separate", "not told", "fine", "do not act", "share within")
+
+
+def world(right: Callable[[Vector], Vector], first: float = 3.0, second: float = 2.0) -> Draw:
+    """Beta confidences whose answers are right with a chance that depends on the confidence."""
+
+    def draw(generator: np.random.Generator, count: int) -> tuple[Vector, Vector]:
+        confidence = generator.beta(first, second, count)
+        return confidence, (generator.random(count) < right(confidence)).astype(np.float64)
+
+    return draw
+
+
+def moved(points: float) -> Callable[[Vector], Vector]:
+    """Confidences that say so many percentage points too much; what would leave [0, 1] stays at its end."""
+    return lambda confidence: np.clip(confidence - points / 100, 0.0, 1.0)
+
+
+WORLDS: dict[str, Draw] = {
+    "calibrated, AUROC .72": world(moved(0)),
+    "calibrated, AUROC .60": world(moved(0), 15, 10),
+    "10 points too high": world(moved(10)),
+    "20 points too high": world(moved(20)),
+    "30 points too high": world(moved(30)),
+    "10 points too low": world(moved(-10), 2, 3),
+    "20 points too low": world(moved(-20), 2, 3),
+    "twice too sure, mean right": world(lambda c: 0.6 + (c - 0.6) / 2, 1.2, 0.8),
+    "AUROC .50, mean right": world(lambda c: np.full(len(c), 0.6)),
+}
+
+
+def of_run(folder: Path, confidence: Callable[[Record], float]) -> Draw:
+    """Streams from the graded answers of a run, each without replacement."""
+    with Store(folder) as store:
+        known = [(confidence(r), right) for r in store.records() if (right := reported_correct(r)) is not None]
+    answers = np.array(known, dtype=np.float64)
+
+    def draw(generator: np.random.Generator, count: int) -> tuple[Vector, Vector]:
+        chosen = answers[generator.permutation(len(answers))[:count]]
+        return chosen[:, 0], chosen[:, 1]
+
+    return draw
+
+
+def said(draw: Draw, size: int, seed: int) -> set[str]:
+    """What a verdict and a report without labels say of some graded answers."""
+    confidence, correct = draw(np.random.default_rng(seed), size)
+    verdict = from_grades(list(zip(confidence.tolist(), (correct > 0).tolist(), strict=True)))
+    found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
+    if any("do not tell whether" in each.sentence or "is unknown" in each.sentence for each in verdict.reasons):
+        found.add("not told")
+    elif not found & {"chance", "inverted"}:
+        found.add("separate")
+    found |= {"do not act"} if verdict.stops else {"fine"} if verdict.level == "fine" else set()
+    share = estimate_share(confidence.tolist())
+    return found | ({"share within"} if share.low <= correct.mean() <= share.high else set())
+
+
+def orders(folder: Path) -> str:
+    """How often own answers are right where another order of the options chooses them too, and where another one."""
+    grades: dict[bool, list[bool]] = {True: [], False: []}
+    with Store(folder) as store:
+        for record in store.records():
+            codes = {each.code for each in seen_in_one(record.question, record.reply, record.evidence)}
+            if record.correct is not None:
+                grades["same_letter" not in codes].append(record.correct)
+    same, other = (f"{sum(grades[each])} of {len(grades[each])}" for each in (True, False))
+    return f"{folder.name}: right {same} own answers that all orders choose, {other} of the rest"
+
+
+def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: int, sizes: Sequence[int]) -> None:
+    """In how many of a hundred streams each sentence is said; a case takes the size of a stream and its number."""
+    print(f"\n{title}, % of the streams\n\n| world | n | {' | '.join(lines)} |\n|{'---|' * (len(lines) + 2)}")
+    for name, say in cases.items():
+        for size in sizes:
+            counts = Counter(sentence for stream in range(streams) for sentence in say(size, stream))
+            shares = " | ".join(f"{100 * counts[line] / streams:.0f}" for line in lines)
+            print(f"| {name} | {size} | {shares} |", flush=True)
+
+
+PAIRS: dict[str, tuple[float, float]] = {"equally good": (0.6, 0.6), "B better": (1.0, 0.5), "B worse": (0.5, 1.0)}
+"""Noise of A and of B around the chance to be right, in logits."""
+COMPARED = ("Brier falls *", "Brier rises *", "AUROC *", "adapt", "do not adapt", "cannot tell")
+
+
+def compared(noise: tuple[float, float], size: int, seed: int) -> set[str]:
+    """What `secl compare`, `secl check` and its recommendation make of two confidences of the same answers."""
+    generator = np.random.default_rng(seed)
+    logit = generator.normal(0.3, 1.2, size)
+    correct = (generator.random(size) < 1 / (1 + np.exp(-logit))).astype(np.float64)
+    a, b = (1 / (1 + np.exp(-logit - sd * generator.normal(size=size))) for sd in noise)
+    found = paired_differences(a, correct, b, correct)
+    stars = (found["brier"].falls, found["brier"].rises, found["auroc"].falls or found["auroc"].rises)
+    return {name for name, star in zip(COMPARED, stars, strict=False) if star} | {decide(found)}
+
+
+PROMISED = ("lowest promise", "broken", "labels needed", "enough")
+
+
+def promised(size: int, seed: int) -> set[str]:
+    """The lowest share of wrong answers that `secl threshold` promises, and the labels that it says 20% takes."""
+    generator, found = np.random.default_rng(seed), set()
+    curve = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, size))
+    lowest = nearest_risk(curve, 0.9)
+    if lowest is not None and (threshold := guaranteed(curve, lowest, 0.9)) is not None:
+        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean of the accepted ones
+        found |= {"lowest promise"} | ({"broken"} if true > lowest else set())
+    needed = labels_needed(curve, 0.2, 0.9)
+    if needed is not None and size < needed < 5000:
+        more = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, needed))
+        found |= {"labels needed"} | ({"enough"} if guaranteed(more, 0.2, 0.9) else set())
+    return found
+
+
+LETTERS = {
+    "options decide": (0.0, 0.25),
+    "keys skewed": (0.0, 0.4),
+    "B on half": (0.5, 0.25),
+    "B on 3 of 4": (0.75, 0.25),
+}
+"""Share of the questions that one letter answers, whatever the options; share of it among the others."""
+
+
+def letters(template: Record, always: float, among: float, size: int, seed: int) -> set[str]:
+    """Whether `secl.evaluation.symptoms.seen` finds one letter for all."""
+    generator, rest, records = np.random.default_rng(seed), (1 - among) / 3, []
+    for place in range(size):
+        letter = "B" if generator.random() < always else generator.choice(list("BACD"), p=(among, rest, rest, rest))
+        question = secl.Question("Which?", options=tuple(f"{text} {place}" for text in "abcd"), id=str(place))
+        reply = replace(template.reply, answer=str(letter))
+        records.append(replace(template, position=place, question=question, reply=reply, frozen=reply))
+    return {reason.code for reason in seen(records)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN")
+    parser.add_argument("--streams", type=int, default=100)
+    chosen = parser.parse_args()
+    worlds = {} if chosen.runs else dict(WORLDS)
+    for run in chosen.runs:
+        worlds |= {f"{run.name}, stated": of_run(run, lambda record: record.reply.confidence)}
+        worlds |= {f"{run.name}, reported": of_run(run, lambda record: record.confidence)}
+    for name, draw in worlds.items():
+        confidence, correct = draw(np.random.default_rng(0), 20_000)
+        means = f"mean {confidence.mean():.3f}, right {correct.mean():.3f}, AUROC {auroc(confidence, correct):.2f}"
+        print(f"{name}: {len(correct)}, {means}")
+    sizes = SIZES[:3] if chosen.runs else SIZES
+    table("Verdicts", LINES, {name: partial(said, draw) for name, draw in worlds.items()}, chosen.streams, sizes)
+    if chosen.runs:
+        print("", *map(orders, chosen.runs), sep="\n")
+        return
+    pairs = {name: partial(compared, noise) for name, noise in PAIRS.items()}
+    table("Two confidences of the same answers", COMPARED, pairs, chosen.streams, SIZES[1:])
+    table("Thresholds", PROMISED, {"calibrated": promised}, chosen.streams, SIZES[1:])
+    (template,) = secl.Calibrator(ScriptedModel(), gate=Never(), learns=False).answer_all([secl.Question("What?")])
+    worded = {name: partial(letters, template, *shares) for name, shares in LETTERS.items()}
+    table("One letter for all", ("same_letter",), worded, chosen.streams, SIZES[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -13,9 +13,9 @@ from tests.tutorial import PAGE, commands, run
 
 pytestmark = pytest.mark.slow
 
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 BAR = re.compile(r"█+")
-CLOSE = 0.05
+CLOSE = 0.06
 """How far two numbers may be apart: a processor that multiplies bfloat16 uses it, and others float32, which moves the
 confidences of the embedded model by a few hundredths, a share of forty answers by one or two of them, and bars."""
 
@@ -47,6 +47,6 @@ class Close(doctest.OutputChecker):
 def close(want: str, got: str) -> bool:
     """Whether two outputs are the same but for the last digits of their numbers."""
     want, got = (BAR.sub("", text) for text in (want, got))
-    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (want, got)]
+    numbers = [[float(n) / (100 if share else 1) for n, share in NUMBER.findall(text)] for text in (want, got)]
     same = NUMBER.sub("0", want).split() == NUMBER.sub("0", got).split()  # columns may be wider
     return same and numbers[1] == pytest.approx(numbers[0], abs=CLOSE, rel=CLOSE)

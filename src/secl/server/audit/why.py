@@ -84,10 +84,9 @@ def _weighed(record: Record) -> str:
     count = counted(len(set(posterior.candidates)), "candidate")
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
-    fitted = f"fitted to {posterior.questions} questions" if posterior.questions else "as they are before any fit"
     return (
-        f"of {count}, compared by {views} with weights {fitted}, {of} has "
-        f"{record.label_free:.4f}; the model states {record.reply.confidence:.4f}"
+        f"of {count}, compared by {views}, {of} has {record.label_free:.4f}; "
+        f"the model states {record.reply.confidence:.4f}"
     )
 
 

@@ -48,9 +48,9 @@ test: lint coverage  ## everything: check, the coverage of the fast tests, and t
 
 # Other processors round otherwise. What compares numbers runs as on one without AVX-512, too.
 OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
-NUMBERS := tests/posterior tests/evaluation tests/metrics tests/labels tests/runs tests/server tests/paper tests/backends/local
+NUMBERS := tests/posterior tests/evaluation tests/metrics tests/labels tests/server tests/backends/local
 
-test-older: $(VENV)/developer  ## what compares numbers, as on a processor without AVX-512: about four minutes on two cores
+test-older: $(VENV)/developer  ## what compares numbers, as on a processor without AVX-512: about three minutes on two cores
 	$(OLDER) $(PYTEST) -m "not slow and not heavy" $(NUMBERS)
 
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover

@@ -114,9 +114,7 @@ def test_a_recipe_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
     refused(("run", *STREAM), "--out")
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--foo",), ("--set", "gate.warmup=x"), ("--set", "evidence.tau=warm"), ("a.toml", "b.toml")]
-)
+@pytest.mark.parametrize("arguments", [("--foo",), ("--seed", "x"), ("--accept", "warm"), ("a.toml", "b.toml")])
 def test_usage_errors_end_with_the_same_code(shell: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ended = shell("run", "--out", tmp_path / "out", *STREAM, *arguments)
     assert ended.code == 2

@@ -160,7 +160,7 @@ def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
     assert len(numbers) >= 8
     assert set(versions) <= set(numbers)
     # Without accumulation over more than a question nothing is left to keep.
-    assert len(versions) >= 2 or case.settings[-1] == "question"
+    assert len(versions) >= 2 or "question" in str(case.settings[-1])
     if "label.labels=9" in case.settings:
         with Store(case.whole) as store:
             assert len(store.labels()) == 9
@@ -323,7 +323,8 @@ def test_settings_given_again_and_the_name_of_the_device_do_not_hinder_and_a_fin
     assert finish(stream_case.resume(begun)) == 0, stream_case.said()
     assert rows(begun) == before
     assert json.loads((begun / SUMMARY).read_text())["complete"]
-    assert stream_case.said() == f"run folder: {begun}"
+    assert stream_case.said().startswith("next: ")
+    assert str(begun) in stream_case.said()
     with Store(begun) as store:
         records = list(store.records())
     assert [record.position for record in records] == list(range(QUESTIONS))

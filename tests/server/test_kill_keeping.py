@@ -58,7 +58,7 @@ def prune_folder(folder: Path) -> None:
 
 
 def test_pruning_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    folder = filled(tmp_path / "state", RECORDS, serving_settings(method="posterior", window=12, refit=7))
+    folder = filled(tmp_path / "state", RECORDS, serving_settings(method="posterior"))
     before, chance = contents(folder), random.Random(7)
     kills = 0
     first = 0

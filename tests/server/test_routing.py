@@ -62,7 +62,7 @@ def large_server() -> Iterator[str]:
 
 def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_posterior: MakePosterior) -> None:
     questions = toy_stream(12)
-    service = make_posterior(method="posterior", window=12, refit=7, accept=0.27)
+    service = make_posterior(method="posterior", accept=0.27)
     with opened(create_app(service)) as small, large_server() as large:
         first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(large, 2.0, "none")
         answers = list(route(questions, first, second))

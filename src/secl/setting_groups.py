@@ -129,8 +129,8 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, A
     Raises:
         ParameterError: a pair that is none, an unknown setting, or a value that it cannot have.
 
-    >>> with_set(None, ["evidence.tau=0.7", "gate.burst=20"])
-    {'evidence': {'tau': 0.7}, 'gate': {'burst': 20}}
+    >>> with_set(None, ["evidence.tau=0.7"])
+    {'evidence': {'tau': 0.7}}
     """
     groups = flags.model_dump(exclude_unset=True) if flags else {}
     if not pairs:

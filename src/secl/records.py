@@ -8,6 +8,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -51,7 +52,8 @@ class Reply:
     @property
     def confidence(self) -> float:
         """Soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
-        return sum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
+        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored beside the bins.
+        return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property
     def hard_confidence(self) -> float:

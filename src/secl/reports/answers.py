@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from secl.evaluation.labelled import Source
 from secl.evaluation.summary import LOW_DIGIT_MASS
 from secl.evaluation.symptoms import stated_alone
 from secl.grading import reported_correct
@@ -14,9 +15,6 @@ from secl.records import Record
 
 LOW = 0.5
 """A confidence below it is low: the answer is more probably wrong than right."""
-
-Source = Literal["stated", "posterior"]
-"""Where a reported confidence comes from, but for labels."""
 
 Sign = Literal["unreadable", "low", "another", "digits"]
 """Why a person should look at an answer."""

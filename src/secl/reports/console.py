@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secl.display import excerpt
+from secl.evaluation.labelled import Source
 from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
-from secl.reports.answers import Source
 from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
 from secl.signals import NormalisedPTrue
 
@@ -218,10 +218,8 @@ def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[di
 
 
 def _origin(posterior: Posterior) -> str:
-    """Where the weights of a posterior come from."""
-    if posterior.questions:
-        return f"weights fitted to {counted(posterior.questions, 'question')}"
-    return "prior weights, as there is no stream yet"
+    """What each view weighs."""
+    return ", ".join(f"{name} {weight:.2f}" for name, weight in posterior.weights)
 
 
 def _ranked(posterior: Posterior) -> list[int]:

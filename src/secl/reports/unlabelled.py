@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secl.evaluation.labelled import Source
 from secl.evaluation.series import Series
 from secl.metrics.shares import Z, wilson
-from secl.reports.answers import LOW, SIGNS, AnswerRow, Source
+from secl.reports.answers import LOW, SIGNS, AnswerRow
 from secl.reports.formatting import RANGE, amount, counted, number, percent
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table

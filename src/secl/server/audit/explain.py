@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from secl.evaluation.labelled import Source
 from secl.labels import LabelRule
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.answers import Source, source_of
+from secl.reports.answers import source_of
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings

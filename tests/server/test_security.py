@@ -1,4 +1,4 @@
-"""What docs/deployment.md promises under Security and no other file of these tests checks; the page names the others."""
+"""What docs/deployment.md promises (Security) and no other file of these tests checks; the page names the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where graders disagree: a line of the terminal, and a section of the page with the answers that they dispute."""
+"""Where graders disagree: a sentence, and the answers that they dispute."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from secl.reports.answers import AnswerRow
 from secl.reports.formatting import counted
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table
-
-TITLE = "Answers that graders dispute"
-"""Title of the section."""
 
 MOST = 50
 """Disputed answers that are listed."""

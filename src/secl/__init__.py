@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from secl.question import References as References
     from secl.question import Turn as Turn
     from secl.records import Record as Record
-    from secl.runs.runner import resume as resume_run  # noqa: F401
-    from secl.runs.runner import start as start_run  # noqa: F401
+    from secl.runs import runner as _runner
     from secl.runs.settings import RunSettings as RunSettings
     from secl.runs.store import Store as Store
     from secl.settings import AdapterSettings as AdapterSettings
     from secl.settings import LoopSettings as LoopSettings
     from secl.testing import ScriptedModel as ScriptedModel
+
+    resume_run, start_run = _runner.resume, _runner.start
 
 _HOMES = {
     "AdapterSettings": "secl.settings",

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secl.display import excerpt
 from secl.errors import RunError
 from secl.evaluation.compare import Key, Side, compare, shared_questions
 from secl.reports.answers import named
 from secl.reports.comparison_report import comparison_table, remarks
-from secl.reports.formatting import UNDEFINED, amount, counted, number, one_line
+from secl.reports.formatting import UNDEFINED, amount, counted, number
 from secl.reports.question_table import GRADES
 from secl.reports.run_report import RunReport, reported
 from secl.reports.table import Cell, Column, Table
@@ -121,5 +122,4 @@ def _estimates(side: Side) -> dict[int, tuple[float | None, bool | None]]:
 
 
 def _short(text: str) -> str:
-    text = one_line(text)
-    return (text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …") or UNDEFINED
+    return excerpt(text, EXCERPT) or UNDEFINED

@@ -15,8 +15,9 @@ GROUPS = {
 
 INTRODUCTION = """# Python
 
-What most programs need is in `secl` itself: `import secl`, then `secl.Calibrator`. It loads no PyTorch until a name needs
-it. [The tutorial](../tutorial.md) has the first lines; [records](records.md) has the fields of a record as a table.
+What most programs need is in `secl` itself: `import secl`, then `secl.Calibrator`. It loads no PyTorch until a name
+needs it. [The tutorial](../tutorial.md) has the first lines; [records](records.md) has the fields of a record
+as a table.
 """
 
 

@@ -71,7 +71,9 @@ def test_the_report_of_one_run_goes_into_its_folder_and_is_one_page(
     assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
 
 
-def test_a_report_elsewhere_leaves_the_run_as_it_was(shell: Shell, made: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_report_elsewhere_leaves_the_run_as_it_was(
+    shell: Shell, made: Callable[..., Path], tmp_path: Path, drawn: None
+) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
     ended = shell("report", run, "--out", out, "--full")
     assert (ended.code, ended.err) == (0, "")

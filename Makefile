@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
+.PHONY: help demo lint check test test-all test-older coverage docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -29,7 +29,7 @@ $(VENV)/developer: $(VENV)/product
 	$(INSTALL) --requirement $(VENV)/dev.txt
 	touch $@
 
-demo: $(VENV)/product  ## install, then run the whole method on the embedded model: about five minutes
+demo: $(VENV)/product  ## install, then run the whole method on the embedded model: at most four minutes on two cores
 	$(BIN)/secl demo --out runs/demo
 
 lint: $(VENV)/developer  ## format, lint, types, layers, and the container file
@@ -39,12 +39,15 @@ lint: $(VENV)/developer  ## format, lint, types, layers, and the container file
 	$(BIN)/lint-imports
 	$(BIN)/hadolint deploy/Containerfile
 
-check: lint  ## lint, and the fast tests and doctests: about three minutes on two cores
+check: lint  ## lint, and the fast tests and doctests
 	$(PYTEST) -m "not slow and not heavy"
 
+test: lint  ## lint, the fast tests, and of the others real weights, a kill, a served conversation, README and the tutorial's first page
+	$(PYTEST) -m "(not slow and not heavy) or smoke"
+
 # Counting lines costs half as much again, so it is done for the fast tests alone.
-test: lint coverage  ## everything: check, the coverage of the fast tests, and the other tests: about a quarter of an hour on two cores
-	$(PYTEST) -m "slow or heavy"
+test-all: coverage  ## the coverage of the fast tests, and every test that `make test` leaves out: at most a quarter of an hour on two cores
+	$(PYTEST) -m "(slow or heavy) and not smoke"
 
 # Other processors round otherwise. What compares numbers runs as on one without AVX-512, too.
 OLDER := OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks import busy, by_hand, evidence, growth, limit, lookahead, memory, overhead, serving, start_up, streams
+from benchmarks import by_hand, evidence, growth, overhead, serving, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
@@ -29,13 +29,8 @@ from secl.errors import ParameterError
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
     "overhead": overhead.measure,
-    "limit": limit.measure,
-    "lookahead": lookahead.measure,
-    "start-up": start_up.measure,
-    "memory": memory.measure,
     "growth": growth.measure,
     "serving": serving.measure,
-    "busy": busy.measure,
     "agreement": streams.measure_in_float32,
     "evidence": evidence.measure,
     "streams": streams.measure,

@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.size import measure_commands
 from benchmarks.timing import resident, seconds
 from secl.cli.report import command
 from secl.evaluation.summary import Evaluation, evaluate
@@ -45,14 +44,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     done = subprocess.run(asked, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
     say(f"{found['questions']} questions: the last tenth takes {found['last_vs_first']:.2f} times as long as the first")
-    sizes: dict[str, Any] = {}
-    for count in (setting.growth_questions // 10, setting.growth_questions, 10 * setting.growth_questions):
-        sizes[str(count)] = commands = measure_commands(count)
-        took = (
-            f"{name} {each['seconds']:.1f} s, {each['peak_bytes'] / 2**20:.0f} MiB" for name, each in commands.items()
-        )
-        say(f"{count} questions: {'; '.join(took)}")
-    return {"growth": {**found, "questions_stored": sizes}}
+    return {"growth": found}
 
 
 def grow(count: int, folder: Path) -> dict[str, float]:

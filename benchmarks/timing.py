@@ -68,13 +68,7 @@ def resident() -> int:
     return _status("VmRSS")
 
 
-def peak() -> int:
-    """The most bytes of this process that were ever in memory."""
-    return _status("VmHWM")
-
-
 def _status(key: str) -> int:
-    # Linux hands the peak that getrusage tells from parent to child; this one begins with the process itself.
     file = Path("/proc/self/status")
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     for line in lines:

@@ -19,6 +19,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import secl
+from secl.cost import Meter
+from secl.errors import ModelError
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, PTrue
+from secl.model import ModelAnswer, Rating
+from secl.records import Reply, Update
+from secl.server.online.factory import open_service, serving_settings
+from secl.writing import Piece, Writing
 
 BENCHMARKS = ("capitals:40", "science:20")
 
@@ -35,7 +42,7 @@ class LetterModel:
     adapter_config: dict[str, Any] = {}  # noqa: RUF012  (nothing that PEFT could load)
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self.meter = secl.Meter()
+        self.meter = Meter()
         self.environment: dict[str, str | int] = {"device": "cpu"}
         self.weight = 0.0
         self.version = self.updates = 0
@@ -58,12 +65,12 @@ class LetterModel:
     ) -> None:
         pass  # nothing is faster together
 
-    def write(self, question: secl.Question, writing: secl.Writing) -> Iterator[secl.Piece]:
+    def write(self, question: secl.Question, writing: Writing) -> Iterator[Piece]:
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
 
     def answer(
         self, question: secl.Question, *, evidence: Collection[str] = (), written: str | None = None
-    ) -> secl.ModelAnswer:
+    ) -> ModelAnswer:
         self.hook()
         time.sleep(self.seconds)
         shares = self.shares(question)
@@ -71,8 +78,8 @@ class LetterModel:
         entropy = -sum(share * math.log(share) for share in shares)
         self.meter.spend("answering", len(question.text))
 
-        def reply(weight: float, version: int) -> secl.Reply:
-            return secl.Reply(
+        def reply(weight: float, version: int) -> Reply:
+            return Reply(
                 text=letter,
                 answer=letter,
                 bins=bins(sigmoid(2.0 + weight)),
@@ -83,7 +90,7 @@ class LetterModel:
                 version=version,
             )
 
-        return secl.ModelAnswer(
+        return ModelAnswer(
             reply=reply(self.weight, self.version), frozen=reply(0.0, 0), plain_tokens=float(len(question.text))
         )
 
@@ -95,64 +102,62 @@ class LetterModel:
     def check_given(self, given: secl.GivenAnswer) -> None:
         self.check(given.question)
 
-    def rate_given(self, given: Sequence[secl.GivenAnswer], evidence: Collection[str]) -> list[secl.Rating]:
+    def rate_given(self, given: Sequence[secl.GivenAnswer], evidence: Collection[str]) -> list[Rating]:
         """What it says about answers from elsewhere; a model that is asked for none may leave this out."""
         return [self.rate_one(each, evidence) for each in given]
 
-    def rate_one(self, given: secl.GivenAnswer, evidence: Collection[str]) -> secl.Rating:
+    def rate_one(self, given: secl.GivenAnswer, evidence: Collection[str]) -> Rating:
         answered = self.answer(given.question)
         share = answered.frozen.option_log_p[given.question.letters.index(given.answer)]
         reply = replace(answered.frozen, text=given.answer, answer=given.answer, log_probability=share)
-        gathered = secl.Evidence(
+        gathered = Evidence(
             p_true=self.score_p_true(given.question, reply),
             candidates=self.compare_candidates(given.question, reply) if "candidates" in evidence else None,
         )
-        return secl.Rating(reply=reply, evidence=gathered, ledger=self.meter.take(), plain_tokens=answered.plain_tokens)
+        return Rating(reply=reply, evidence=gathered, ledger=self.meter.take(), plain_tokens=answered.plain_tokens)
 
     # Evidence of the frozen model. Samples and beams are for other baselines; a model without them says so.
 
-    def score_p_true(self, question: secl.Question, reply: secl.Reply) -> secl.PTrue | None:
+    def score_p_true(self, question: secl.Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
             return None
         first = question.letters.index(reply.answer)
         order = [first, *(i for i in range(len(question.options)) if i != first)]
         shares = self.shares(question)
         self.meter.spend("scoring", sum(map(len, question.options)))
-        return secl.PTrue(
+        return PTrue(
             candidates=tuple(question.options[i] for i in order),
             probabilities=tuple(shares[i] for i in order),
             distractor_source="options",
         )
 
     def sample(self, question: secl.Question, count: int) -> tuple[str | None, ...]:
-        raise secl.ModelError(f"the model {self.name!r} draws no samples; choose another signal or method.")
+        raise ModelError(f"the model {self.name!r} draws no samples; choose another signal or method.")
 
-    def compare_candidates(self, question: secl.Question, reply: secl.Reply) -> secl.CandidateEvidence | None:
+    def compare_candidates(self, question: secl.Question, reply: Reply) -> CandidateEvidence | None:
         backwards = tuple(reversed(range(len(question.options))))
         log_p = tuple(math.log(share) for share in self.shares(question))
         self.meter.spend("reordering", sum(map(len, question.options)))
-        return secl.CandidateEvidence(
+        return CandidateEvidence(
             candidates=question.options,
-            letters=(secl.LetterOrder(order=backwards, log_p=log_p),),
+            letters=(LetterOrder(order=backwards, log_p=log_p),),
             likelihoods=tuple(None for _ in question.options),  # it writes no texts
             source="options",
         )
 
-    def dinco(self, question: secl.Question, reply: secl.Reply, samples: Sequence[str | None]) -> None:
+    def dinco(self, question: secl.Question, reply: Reply, samples: Sequence[str | None]) -> None:
         return None
 
     # Learning: one step on the squared error between stated confidence and target.
 
-    def learn(self, question: secl.Question, reply: secl.Reply, target: float) -> secl.Update:
+    def learn(self, question: secl.Question, reply: Reply, target: float) -> Update:
         before = reply.confidence
         self.weight += 4.0 * (target - before)
         self.updates += 1
         self.version = self.updates
         self.meter.spend("learning", 3 * len(question.text))
         after = sum(p * (k + 0.5) / 10 for k, p in enumerate(bins(sigmoid(2.0 + self.weight))))
-        return secl.Update(
-            version=self.version, before=before, target=target, after=after, losses=((before - target) ** 2,)
-        )
+        return Update(version=self.version, before=before, target=target, after=after, losses=((before - target) ** 2,))
 
     @property
     def relative_norm(self) -> float:
@@ -210,9 +215,7 @@ def run(folder: Path, seconds: float) -> None:
 
 def serve(folder: Path, seconds: float) -> None:
     """Ask questions through the service that `secl serve` puts behind HTTP."""
-    service = secl.open_service(
-        folder, secl.serving_settings(gate="always"), load=lambda _settings: LetterModel(seconds)
-    )
+    service = open_service(folder, serving_settings(gate="always"), load=lambda _settings: LetterModel(seconds))
     service.start()
     try:
         print(f"{service.position} answers are recorded already", flush=True)

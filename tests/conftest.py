@@ -22,15 +22,22 @@ hypothesis.settings.register_profile("secl", deadline=None)
 hypothesis.settings.load_profile("secl")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the README's examples as slow (they run on the embedded model), and begin with files that hold slow tests.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the README's examples as slow (they run on the embedded model) and as smoke; begin with files of slow tests.
+
+    What needs another environment (`elsewhere`) is there for the make target that sets its variable.
 
     The last file of several that are run side by side should be a short one. Of slow and heavy tests no lines are
     counted (docs/decisions.md).
     """
+    absent = [item for item in items if any(mark.args[0] not in os.environ for mark in item.iter_markers("elsewhere"))]
+    if absent:
+        config.hook.pytest_deselected(items=absent)
+        items[:] = [item for item in items if item not in absent]
     for item in items:
         if item.path.name == "README.md":
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.smoke)
         if item.get_closest_marker("slow") or item.get_closest_marker("heavy"):
             item.add_marker(pytest.mark.no_cover)
     long = {item.path for item in items if item.get_closest_marker("slow")}

@@ -154,7 +154,7 @@ def test_the_image_starts_a_server_that_its_health_check_finds(tiny_llama: Path,
     serve_and_probe(COMMAND, tmp_path / "state", str(tiny_llama), tmp_path / "log")
 
 
-@pytest.mark.skipif("SECL_BUILD" not in os.environ, reason="installs everything anew, for minutes (set SECL_BUILD=1)")
+@pytest.mark.elsewhere("SECL_BUILD")
 def test_the_steps_of_the_container_file_make_a_server_from_nothing(tmp_path: Path) -> None:
     """COPY and RUN of the first stage in an empty folder; not run: FROM, and useradd, which is root's."""
     source, made = tmp_path / "src", tmp_path / "opt"

@@ -60,6 +60,7 @@ def third_party(*arguments: object, die_after: float | None = None) -> str:
     return output
 
 
+@pytest.mark.smoke
 def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     third_party("run", whole)
@@ -74,6 +75,7 @@ def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(t
         assert one.snapshot() == other.snapshot()
 
 
+@pytest.mark.smoke
 def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "state"
     before = third_party("serve", state, 0.05, die_after=0.5)

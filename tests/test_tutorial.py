@@ -20,6 +20,15 @@ CLOSE = 0.06
 confidences of the embedded model by a few hundredths, a share of forty answers by one or two of them, and bars."""
 
 
+@pytest.mark.smoke
+def test_the_commands_of_the_first_page_run_and_print_what_it_says(tmp_path: Path, smollm2: str) -> None:
+    first = PAGE.read_text(encoding="utf-8").partition("\n## Your own questions")[0]
+    steps = commands(first)
+    assert len(steps) > 2
+    for step, output in zip(steps, run(steps, tmp_path), strict=True):
+        assert not step.stable or close(step.output, output), (step.shown, output)
+
+
 def test_every_command_of_the_tutorial_runs_and_prints_what_the_page_says(
     tmp_path: Path, smollm2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """secl: stated confidence that means what it says, learned without labels while the model works.
 
-Everything public is here. Names that need a network (`LocalModel`) load PyTorch when they are first used.
+What most programs need is here, and the rest in the modules (docs/extending.md). Names that need a network
+(`LocalModel`) load PyTorch when they are first used.
 
 >>> import secl
 >>> model = secl.ScriptedModel()        # a stand-in for secl.LocalModel.load("smollm2")
@@ -16,181 +17,70 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from secl.backends.local.model import LocalModel
-    from secl.calibrator import Calibrator
-    from secl.cost import Meter
-    from secl.data.benchmarks import load as load_benchmark
-    from secl.data.question_files import (
-        QuestionFile,
-        QuestionRow,
-        questions_from,
-        read_questions,
-        read_rows,
-        rows_from,
-    )
-    from secl.data.streams import load_stream
-    from secl.errors import ModelError, QuestionError, SeclError
-    from secl.evaluation.measures import measure
-    from secl.evaluation.summary import summarise
-    from secl.evaluation.trust import Verdict, assess
-    from secl.evidence import CandidateEvidence, Evidence, Labelled, LetterOrder, Likelihood, Posterior, PTrue
-    from secl.gates import Always, EntropyShift, Never, PageHinkley, replay
-    from secl.given import GivenAnswer
-    from secl.grading import grade, regrade
-    from secl.labels import Label, LabelRule
-    from secl.model import Model, ModelAnswer, Rating
-    from secl.notebook import Records, ask_all
-    from secl.posterior.rule import PosteriorRule
-    from secl.question import Question, References, Turn
-    from secl.records import Decision, Ledger, Record, Reply, Update
-    from secl.runs.runner import resume as resume_run
-    from secl.runs.runner import start as start_run
-    from secl.runs.settings import RunSettings
-    from secl.runs.store import Store
-    from secl.server.online.factory import open_service, serving_settings
-    from secl.settings import AdapterSettings, LabelSettings, LoopSettings, PosteriorSettings
-    from secl.signals import NormalisedPTrue, RawPTrue
-    from secl.testing import ScriptedModel
-    from secl.writing import Piece, Token, Writing, Written
+    from secl.backends.local.model import LocalModel as LocalModel
+    from secl.calibrator import Calibrator as Calibrator
+    from secl.data.question_files import questions_from as questions_from
+    from secl.data.question_files import read_questions as read_questions
+    from secl.data.question_files import read_rows as read_rows
+    from secl.data.question_files import rows_from as rows_from
+    from secl.data.streams import load_stream as load_stream
+    from secl.errors import QuestionError as QuestionError
+    from secl.errors import SeclError as SeclError
+    from secl.evaluation.summary import summarise as summarise
+    from secl.evaluation.trust import assess as assess
+    from secl.gates import EntropyShift as EntropyShift
+    from secl.gates import PageHinkley as PageHinkley
+    from secl.given import GivenAnswer as GivenAnswer
+    from secl.model import Model as Model
+    from secl.notebook import Records as Records
+    from secl.notebook import ask_all as ask_all
+    from secl.question import Question as Question
+    from secl.question import References as References
+    from secl.question import Turn as Turn
+    from secl.records import Record as Record
+    from secl.runs import runner as _runner
+    from secl.runs.settings import RunSettings as RunSettings
+    from secl.runs.store import Store as Store
+    from secl.settings import AdapterSettings as AdapterSettings
+    from secl.settings import LoopSettings as LoopSettings
+    from secl.testing import ScriptedModel as ScriptedModel
+
+    resume_run, start_run = _runner.resume, _runner.start
 
 _HOMES = {
     "AdapterSettings": "secl.settings",
-    "Always": "secl.gates",
     "Calibrator": "secl.calibrator",
-    "CandidateEvidence": "secl.evidence",
-    "Decision": "secl.records",
     "EntropyShift": "secl.gates",
-    "Evidence": "secl.evidence",
     "GivenAnswer": "secl.given",
-    "Label": "secl.labels",
-    "LabelRule": "secl.labels",
-    "LabelSettings": "secl.settings",
-    "Labelled": "secl.evidence",
-    "Ledger": "secl.records",
-    "LetterOrder": "secl.evidence",
-    "Likelihood": "secl.evidence",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings",
-    "Meter": "secl.cost",
     "Model": "secl.model",
-    "ModelAnswer": "secl.model",
-    "ModelError": "secl.errors",
-    "Never": "secl.gates",
-    "NormalisedPTrue": "secl.signals",
-    "PTrue": "secl.evidence",
     "PageHinkley": "secl.gates",
-    "Piece": "secl.writing",
-    "Posterior": "secl.evidence",
-    "PosteriorRule": "secl.posterior.rule",
-    "PosteriorSettings": "secl.settings",
     "Question": "secl.question",
     "QuestionError": "secl.errors",
-    "QuestionFile": "secl.data.question_files",
-    "QuestionRow": "secl.data.question_files",
-    "Rating": "secl.model",
-    "RawPTrue": "secl.signals",
     "Record": "secl.records",
     "Records": "secl.notebook",
     "References": "secl.question",
-    "Reply": "secl.records",
     "RunSettings": "secl.runs.settings",
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
-    "Token": "secl.writing",
     "Turn": "secl.question",
-    "Update": "secl.records",
-    "Verdict": "secl.evaluation.trust",
-    "Writing": "secl.writing",
-    "Written": "secl.writing",
     "ask_all": "secl.notebook",
     "assess": "secl.evaluation.trust",
-    "grade": "secl.grading",
-    "load_benchmark": "secl.data.benchmarks:load",
     "load_stream": "secl.data.streams",
-    "measure": "secl.evaluation.measures",
-    "open_service": "secl.server.online.factory",
     "questions_from": "secl.data.question_files",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",
-    "regrade": "secl.grading",
-    "replay": "secl.gates",
     "resume_run": "secl.runs.runner:resume",
     "rows_from": "secl.data.question_files",
-    "serving_settings": "secl.server.online.factory",
     "start_run": "secl.runs.runner:start",
     "summarise": "secl.evaluation.summary",
 }
+"""Where each public name lives; what is not here is imported from its module."""
 
 __version__ = "0.1.0"
-__all__ = [
-    "AdapterSettings",
-    "Always",
-    "Calibrator",
-    "CandidateEvidence",
-    "Decision",
-    "EntropyShift",
-    "Evidence",
-    "GivenAnswer",
-    "Label",
-    "LabelRule",
-    "LabelSettings",
-    "Labelled",
-    "Ledger",
-    "LetterOrder",
-    "Likelihood",
-    "LocalModel",
-    "LoopSettings",
-    "Meter",
-    "Model",
-    "ModelAnswer",
-    "ModelError",
-    "Never",
-    "NormalisedPTrue",
-    "PTrue",
-    "PageHinkley",
-    "Piece",
-    "Posterior",
-    "PosteriorRule",
-    "PosteriorSettings",
-    "Question",
-    "QuestionError",
-    "QuestionFile",
-    "QuestionRow",
-    "Rating",
-    "RawPTrue",
-    "Record",
-    "Records",
-    "References",
-    "Reply",
-    "RunSettings",
-    "ScriptedModel",
-    "SeclError",
-    "Store",
-    "Token",
-    "Turn",
-    "Update",
-    "Verdict",
-    "Writing",
-    "Written",
-    "ask_all",
-    "assess",
-    "grade",
-    "load_benchmark",
-    "load_stream",
-    "measure",
-    "open_service",
-    "questions_from",
-    "read_questions",
-    "read_rows",
-    "regrade",
-    "replay",
-    "resume_run",
-    "rows_from",
-    "serving_settings",
-    "start_run",
-    "summarise",
-]
+__all__ = [*_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

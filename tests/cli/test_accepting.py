@@ -47,15 +47,6 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
     assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated:stated_hard").out
 
 
-@pytest.mark.usefixtures("_scripted")
-def test_without_a_threshold_nothing_is_marked(shell: Shell, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    ended = shell("run", "--benchmarks", "capitals:3", "--method", "stated", "--out", run)
-    assert "Accepted" not in ended.out
-    rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
-    assert {row["abstained"] for row in rows} == {""}
-
-
 def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
     settings = RunSettings.of({"benchmarks": ["capitals:6"], "method": "stated", "accept": 0.8})
 
@@ -77,16 +68,6 @@ def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
     text = accepted_sentence(resumed.records)
     assert text is not None
     assert text.startswith("Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)")
-
-
-def test_an_answer_at_the_threshold_is_accepted_and_one_that_could_not_be_read_is_not() -> None:
-    (record,) = answered([0.75], [True])
-    at = record.confidence
-    assert replace(record, accept=at).abstained is False
-    assert replace(record, accept=at + 1e-12).abstained is True
-    unread = replace(record, reply=replace(record.reply, answer=None), accept=0.0)
-    assert unread.abstained is True
-    assert record.abstained is None
 
 
 def test_the_count_says_how_many_of_either_kind_are_right() -> None:

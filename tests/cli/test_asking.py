@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from secl.reports.console import listing
 from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.heavy
@@ -48,15 +47,6 @@ def test_a_mistyped_flag_is_no_question_and_nothing_is_no_question(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert "has no text" in shell("ask", "-").err
     assert "--install-completion" in shell("--help").out
-
-
-def test_names_in_a_listing_are_not_broken_where_it_is_narrow() -> None:
-    from rich.console import Console
-
-    screen = Console(file=io.StringIO(), width=60)
-    rows = [("a-very-long-name-of-a-model-that-one-wants-to-copy", "words " * 12)]
-    screen.print(listing(("name", "what"), rows))
-    assert rows[0][0] in screen.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_asking_imports_nothing_that_it_does_not_need(tiny_llama: Path) -> None:

@@ -124,10 +124,6 @@ def test_usage_errors_end_with_the_same_code(shell: Shell, tmp_path: Path, argum
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_command_ends_with_the_same_code(shell: Shell) -> None:
-    assert shell("train").code == 2
-
-
 def test_a_question_asked_by_hand_is_refused_by_name(refused: Any) -> None:
     refused(("ask", "Why?", "--option", "so"), "'Why?'", "single option")
     refused(("ask", " "), "no text")
@@ -136,20 +132,12 @@ def test_a_question_asked_by_hand_is_refused_by_name(refused: Any) -> None:
     refused(("ask", "Why?", *many), "27 options")
 
 
-def test_a_question_that_is_too_long_for_the_model_is_refused(refused: Any, tiny_llama: Path) -> None:
-    refused(("ask", "why " * 3000 + "?", "--model", tiny_llama), "tokens", "2048", "shorten it")
-
-
 def test_a_question_that_is_too_long_is_found_before_the_run_begins(
     refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path
 ) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "a?"}) + "\n" + json.dumps({"question": "why " * 3000}))
     refused(run_of(tiny_llama, "--questions", path), "tokens", "2048")
-
-
-def test_a_question_with_half_a_character_is_refused(refused: Any, tiny_llama: Path) -> None:
-    refused(("ask", "caf\udce9?", "--model", tiny_llama), "caf")
 
 
 def test_a_place_that_is_taken_is_refused(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
@@ -193,12 +181,3 @@ def test_a_run_that_is_damaged_is_refused(refused: Any, tmp_path: Path, command:
             db.execute("UPDATE records SET body = '{' WHERE position = 1")
         db.close()
         refused((*command, folder), path, "damaged")
-
-
-def test_an_export_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    Store.create(folder, {"total": 0}).close()
-    refused(("export", folder, "--format", "xls"), "'xls'", "jsonl, csv, parquet")
-    refused(("export", folder, "--format", "parquet", "--out", "-"), "parquet", "--out")
-    refused(("export", folder, "--out", tmp_path / "no" / "x.jsonl"), tmp_path / "no" / "x.jsonl", "No such file")
-    refused(("export", folder, "--out", folder), folder, "belongs to a run")

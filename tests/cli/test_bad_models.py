@@ -12,11 +12,7 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-import transformers
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models, pre_tokenizers
-
-from tests.tiny import TEMPLATE, tiny_folder, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -33,36 +29,6 @@ def nonsense_gguf(path: Path) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return path
-
-
-def with_tokenizer(folder: Path, tokenizer: Any) -> Path:
-    """A tiny model with another tokenizer."""
-    tiny_folder(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        (folder / name).unlink(missing_ok=True)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def words_only() -> Any:
-    """A tokenizer that knows letters and words but no digits."""
-    words = ["[UNK]", "<|start|>", "<|end|>", "True", "False", *"ABCDEFGH"]
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    wrapped = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", bos_token="<|start|>", eos_token="<|end|>"
-    )
-    wrapped.chat_template = TEMPLATE
-    return wrapped
-
-
-def silent() -> Any:
-    """The tiny tokenizer without its chat template."""
-    copy = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tiny_tokenizer().backend_tokenizer, bos_token="<|start|>", eos_token="<|end|>"
-    )
-    copy.chat_template = None
-    return copy
 
 
 def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_path: Path) -> None:
@@ -134,11 +100,6 @@ def test_a_cache_that_cannot_be_written_is_refused(
     refused(run_of(nonsense_gguf(tmp_path / "a.gguf"), *STREAM), tmp_path / "file")
 
 
-def test_a_model_that_cannot_be_asked_is_refused(refused: Any, run_of: Any, tmp_path: Path) -> None:
-    refused(run_of(with_tokenizer(tmp_path / "silent", silent()), *STREAM), "no chat template", "instruction-tuned")
-    refused(run_of(with_tokenizer(tmp_path / "digitless", words_only()), *STREAM), "no single token for each digit")
-
-
 def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
     code = "import sys; from secl.cli import main; sys.argv[0] = 'secl'; main()"
     ended = subprocess.run(
@@ -152,17 +113,3 @@ def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1
     assert "secl: the model 'nobody/nothing' cannot be loaded" in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--set", "adapter.layers=9"), ("'9'", "4 layers")),
-        (("--set", "adapter.layers=top"), ("'top'", "last:4")),
-        (("--set", "adapter.modules=x_proj"), ("x_proj",)),
-    ],
-)
-def test_what_does_not_fit_the_model_is_refused(
-    refused: Any, run_of: Any, tiny_llama: Path, arguments: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    refused(run_of(tiny_llama, *STREAM, *arguments), *words)

@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.evaluation.adaptation_check import measure_gap
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs import runner
-from secl.runs.folder import FILE
-from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings import LoopSettings
@@ -120,17 +117,6 @@ def test_all_of_a_check_is_tables_with_the_verdict_and_the_recommendation_last(
     assert ended.out.rindex("cross-fitted, it") > last > ended.out.rindex("Mean confidence")
 
 
-def test_the_json_is_what_the_records_say(shell: Shell, use: Any, mine: Path, tmp_path: Path) -> None:
-    use(Knowing())
-    found = check(shell, "--questions", mine, "--out", tmp_path / "run", "--seed", 5)
-    with Store(tmp_path / "run") as store:
-        gap = measure_gap(list(store.records()), 1.0, seed=5)
-        assert Manifest.of(store).settings.method == "norm_p_true"
-    assert (found["n"], found["tau"], found["best"], found["model"]) == (80, 1.0, gap.best, "smollm2")
-    assert found["folds"] == list(gap.folds)
-    assert found["fitted"]["ece"]["difference"] == gap.fitted["ece"].difference
-
-
 def test_a_finished_check_is_reused_without_its_model_and_with_another_tau(
     shell: Shell, use: Any, mine: Path, tmp_path: Path
 ) -> None:
@@ -180,19 +166,6 @@ def test_a_check_refuses_what_it_cannot_use(refused: Any, use: Any, mine: Path, 
     refused(("check", "--questions", mine, "--out", tmp_path), tmp_path, "not empty")
 
 
-def test_a_check_refuses_a_run_that_does_not_fit(
-    refused: Any, shell: Shell, use: Any, mine: Path, tmp_path: Path
-) -> None:
-    use(Knowing())
-    check(shell, "--questions", mine, "--out", tmp_path / "run")
-    refused(("check", "--out", tmp_path / "run", "--seed", 9), "seed: 42 there, 9 here")
-    ask_file(mine, toy_stream(70))
-    refused(("check", "--out", tmp_path / "run", "--questions", mine), "questions have changed")
-    for method in ("secl", "stated", "label_free"):
-        folder = scripted_run(tmp_path / method, method=method)
-        refused(("check", "--out", folder), folder, f"the method '{method}'")
-
-
 def test_without_right_answers_the_posterior_is_recommended(shell: Shell, use: Any, tmp_path: Path) -> None:
     use(Knowing())
     bare = ask_file(tmp_path / "bare.jsonl", [replace(question, reference=None) for question in toy_stream(60)])
@@ -219,12 +192,6 @@ def test_a_check_recommends_a_method_and_says_why(shell: Shell, use: Any, mine: 
     assert {"stated", "letter_probability", "norm_p_true", "posterior", "posterior_best"} == set(found["rows"])
     assert found["views"]["compared"] == found["views"]["questions"]
     assert 0 <= found["views"]["reliability"] <= 1
-
-
-def test_few_questions_end_in_cannot_tell(shell: Shell, use: Any, tmp_path: Path) -> None:
-    use(Knowing())
-    found = check(shell, "--questions", ask_file(tmp_path / "few.jsonl", toy_stream(7)))
-    assert (found["verdict"], found["n"], found["fitted"]) == ("cannot tell", 7, {})
 
 
 def scripted_run(
@@ -280,14 +247,6 @@ def test_two_runs_are_compared_by_what_their_methods_are_for(shell: Shell, pair:
     assert list(found["domains"]) == ["toy0", "toy1"]
 
 
-def test_one_run_is_compared_before_and_after(shell: Shell, pair: tuple[Path, Path]) -> None:
-    found = compare(shell, pair[0], pair[0], "--estimator", "stated:secl")
-    assert found["measures"]["mean_confidence"]["a"] == pytest.approx(0.9)
-    assert found["measures"]["ece"]["difference"] < 0
-    alike = compare(shell, *pair, "--estimator", "stated")["measures"]["ece"]
-    assert (alike["difference"], alike["interval"]) == (0.0, [0.0, 0.0])
-
-
 def test_a_comparison_on_the_screen_names_both_and_marks_differences(
     shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,18 +280,6 @@ def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Pa
     assert found["notes"] == ["The models are not the same one: their weights or files differ."]
 
 
-def test_unfinished_runs_are_compared_so_far(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
-    half = scripted_run(tmp_path / "half", asked=25)
-    said = shell("compare", half, pair[1]).out
-    assert "Unfinished: these are the 25 questions that both runs have answered so far." in said
-    assert compare(shell, half, pair[1])["unfinished"] is True
-
-
-def test_baselines_are_compared_by_what_is_stated(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
-    folder = scripted_run(tmp_path / "baselines", method="baselines")
-    assert compare(shell, folder, pair[0])["a"]["estimator"] == "stated"
-
-
 def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path, Path], tmp_path: Path) -> None:
     other = scripted_run(tmp_path / "other", questions=toy_stream(63)[3:])
     empty = scripted_run(tmp_path / "empty", asked=0)
@@ -347,14 +294,3 @@ def test_a_comparison_refuses_what_it_cannot_use(refused: Any, pair: tuple[Path,
     refused(("compare", pair[0], empty), empty, "no questions answered yet")
     refused(("compare", bare, bare, "--estimator", "stated:secl"), "none of the 5 questions")
     refused(("compare", pair[0], tmp_path / "missing"), tmp_path / "missing", "not a run folder")
-
-
-@pytest.mark.slow
-def test_the_embedded_model_is_checked(
-    shell: Shell, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SECL_CACHE")  # converting the model takes longer than asking it
-    found = check(shell, "--model", smollm2, "--benchmarks", "science", "--per-domain", 24, "--out", tmp_path / "run")
-    assert (found["n"], found["unlabelled"]) == (24, 0)
-    assert (tmp_path / "run" / FILE).is_file()
-    assert 0 < found["fitted"]["ece"]["b"] < 1

@@ -41,18 +41,12 @@ COMMANDS = (
 
 def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> None:
     names = {path.name for path in run.iterdir()}
-    tables = {"summary.json", "summary.md", "summary.tex", "summary.csv", "questions.csv", "questions.md"}
-    pictures = {
-        f"{name}.{kind}" for name in ("reliability", "timeline", "scores", "risk", "cost") for kind in ("png", "svg")
-    }
-    assert names == {FILE, "lock", "adapter", "report.html", *tables, *pictures}
+    assert names == {FILE, "lock", "adapter", "summary.json", "report.html", "reliability.png", "timeline.png"}
     said = (place / "said").read_text()
-    assert said.splitlines()[-1] == f"run folder: {run}"
-    assert str(run / "report.html") in said
+    assert said.splitlines()[-1] == f"page: {run / 'report.html'}"
     assert "by inspection: LoRA on q_proj, v_proj of layers last:1, tau 1 by default; fast path" in said
     for name in ("Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"):
         assert name in said
-        assert f"| {name} " in (run / "summary.md").read_text()
 
 
 def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: list[Record]) -> None:
@@ -76,10 +70,6 @@ def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: 
     assert summary["cost_paper"] == pytest.approx((15 * trained + 18 - trained) / 18)
     tokens = sum(record.ledger.total for record in records)
     assert summary["cost_measured"] == pytest.approx(tokens / sum(record.plain_tokens for record in records))
-
-
-def test_the_summary_names_the_model(run: Path, tiny_llama: Path) -> None:
-    assert json.loads((run / "summary.json").read_text())["model"] == str(tiny_llama)
 
 
 def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_confidence(
@@ -106,12 +96,12 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
 
 
 def test_a_report_can_be_made_again(shell: Shell, run: Path, drawn: None) -> None:
-    before = (run / "summary.json").read_text(), (run / "summary.md").read_text()
-    for name in ("summary.json", "summary.md", "reliability.png", "timeline.png"):
+    before = (run / "summary.json").read_text()
+    for name in ("summary.json", "reliability.png", "timeline.png"):
         (run / name).unlink()
     ended = shell("report", run)
     assert (ended.code, ended.err) == (0, "")
-    assert ((run / "summary.json").read_text(), (run / "summary.md").read_text()) == before
+    assert (run / "summary.json").read_text() == before
     assert (run / "timeline.png").read_bytes()[:8] == PNG
     assert "unfinished" not in ended.out
 
@@ -126,15 +116,6 @@ def cut(run: Path, place: Path, left: int) -> Path:
             db.execute(f"DELETE FROM {table} WHERE position >= ?", (left,))
     db.close()
     return folder
-
-
-def test_a_report_of_an_unfinished_run_is_made_and_says_so(shell: Shell, run: Path, tmp_path: Path) -> None:
-    folder = cut(run, tmp_path, 10)
-    ended = shell("report", folder, "--full")
-    assert ended.code == 0
-    assert "10 of 18 questions: the run is unfinished." in ended.out
-    summary = json.loads((folder / "summary.json").read_text())
-    assert (summary["complete"], summary["questions"]) == (False, 10)
 
 
 def test_a_report_of_nothing_says_how_to_go_on(shell: Shell, run: Path, tmp_path: Path) -> None:
@@ -177,15 +158,6 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
     assert shown == {"A. [red]Rome", "B. [/b]", "C. Bern"}
 
 
-def test_asking_for_one_of_two_equal_options_has_no_posterior_and_says_why(shell: Shell, tiny_llama: Path) -> None:
-    said = ask(shell, "Capital of Italy?", "--model", tiny_llama, *flags(["Rome", "Rome"])).out
-    assert "posterior          none: there are no two different candidates to compare" in said
-
-
-def test_asking_without_options_shows_an_answer_and_its_confidence(shell: Shell, tiny_llama: Path) -> None:
-    assert "stated confidence" in ask(shell, "Who wrote Hamlet?", "--model", tiny_llama).out
-
-
 def test_asking_with_the_adapter_of_a_run_shows_what_it_has_learned(
     shell: Shell, run: Path, records: list[Record]
 ) -> None:
@@ -208,15 +180,6 @@ def test_models_and_benchmarks_are_listed(shell: Shell) -> None:
     for name, benchmark in BENCHMARKS.items():
         row = f"{name} +{benchmark.form} +{benchmark.split} +{benchmark.licence} +{benchmark.description}"
         assert re.search(rf"^{row}", benchmarks.out, re.MULTILINE)
-
-
-def test_nothing_of_the_lists_is_cut_in_a_terminal_of_80_columns(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    models, benchmarks = shell("models").out, shell("benchmarks").out
-    assert "…" not in models + benchmarks
-    for name, preset in PRESETS.items():
-        assert re.search(rf"^{re.escape(name)} ", models, re.MULTILINE)
-        assert preset.layers in models
 
 
 def test_the_demo_continues_an_unfinished_run(shell: Shell, run: Path, tmp_path: Path, tiny_llama: Path) -> None:

@@ -6,15 +6,11 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import peft
 import pyarrow.parquet
 import pytest
-import transformers
 
 from secl.records import Record
 from secl.runs.encoding import from_plain, to_row
@@ -77,39 +73,6 @@ def test_the_adapter_of_a_run_is_its_last_version_and_every_kept_one_can_be_writ
         assert ((folder / FILES[1]).read_bytes() == b"earlier weights") == (version == 1)
     for file in FILES:
         assert (folder / file).read_bytes() == (run / "adapter" / file).read_bytes()
-
-
-def test_peft_loads_an_exported_version_with_the_configuration_of_the_run(
-    shell: Shell, run: Path, tiny_llama: Path, tmp_path: Path
-) -> None:
-    with Store(run) as store:
-        first = store.versions()[0]
-    assert shell("export", run, "--adapter", first).out.strip() == str(run / f"adapter-{first}")
-    folder = (run / f"adapter-{first}").rename(tmp_path / "adapter")
-    base = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama)
-    wrapped: Any = peft.PeftModel.from_pretrained(base, str(folder))
-    config = wrapped.peft_config["default"]
-    assert (config.r, config.lora_alpha, config.layers_to_transform) == (8, 16.0, [3])
-    assert config.target_modules == {"q_proj", "v_proj"}
-    learned = [value for name, value in wrapped.named_parameters() if "lora_B" in name]
-    assert len(learned) == 2
-    assert all(value.abs().max() > 0 for value in learned)
-
-
-def test_an_adapter_is_exported_without_loading_torch(run: Path, tmp_path: Path) -> None:
-    code = """
-import sys
-from pathlib import Path
-from secl.runs.adapters import write_version
-from secl.runs.store import Store
-with Store(Path(sys.argv[1])) as store:
-    write_version(store, store.versions()[0], Path(sys.argv[2]))
-assert not {"torch", "peft", "safetensors"} & set(sys.modules)
-"""
-    command = [sys.executable, "-c", code, str(run), str(tmp_path / "adapter")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "adapter").iterdir()) == sorted(FILES)
 
 
 def test_an_adapter_that_cannot_be_exported_is_refused_by_name(refused: Any, run: Path, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -79,34 +77,12 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     assert shell("run", "--resume", tmp_path / "two").code == 0
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ("reference", "columns is 'reference'; it must be a list of pairs such as question=prompt"),
-        ("refrence=gold", "columns maps 'refrence', which is none of question"),
-        ("reference=gold", "has no column 'gold'"),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(
-    refused: Any, run_of: Any, tmp_path: Path, columns: str, words: str
-) -> None:
-    file = jsonl(tmp_path / "q.jsonl", GOOD)
-    refused(run_of("no such model", "--questions", file, "--columns", columns), words)
-
-
 def test_ask_takes_a_passage_and_a_system_text(shell: Shell, tiny_llama: Path, refused: Any) -> None:
     question = ("ask", "Why?", "--option", "x", "--option", "y", "--model", tiny_llama)
     plain, given = shell(*question), shell(*question, "--context", "It rains.\nA lot.", "--system", "Be brief.")
     assert (plain.code, given.code) == (0, 0)
     assert plain.out != given.out
     refused((*question, "--context", "word " * 3000), "takes", "more than the 2048 that the model can read")
-
-
-def test_a_check_names_what_it_skips(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
-    file = jsonl(tmp_path / "q.jsonl", GOOD, "{oops")
-    ended = shell("check", "--model", tiny_llama, "--questions", file, "--skip-bad")
-    assert ended.code == 0
-    assert f"skipped: {file}, line 2 is broken JSON" in ended.err
 
 
 def test_a_recipe_names_columns_in_a_table_or_a_list() -> None:

@@ -97,14 +97,6 @@ def test_the_report_and_the_export_follow(say: Any, shell: Shell, reviewed: Path
     assert shell("report", reviewed).code == 0
 
 
-def test_one_domain_alone(say: Any, reviewed: Path) -> None:
-    ended = say("y y y y y y", reviewed, "--domain", "quiz/science")
-    assert "1 of 6 " in ended.out
-    with Store(reviewed) as store:
-        assert {label.domain for label in store.labels()} == {"quiz/science"}
-    assert "every answer that fits has a label already" in say("", reviewed, "--domain", "quiz/science").out
-
-
 def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_path: Path) -> None:
     refused(("label", tmp_path / "nosuch"), "is not a run folder")
     refused(("label", reviewed, "--undo", 99), "no record 99", "12")

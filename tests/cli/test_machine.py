@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from secl.cli import machine
 from secl.cli.machine import DEFAULTS, WAITING, cpu_quota
 
 PRINT = """
@@ -65,12 +64,3 @@ def test_the_quota_of_a_container_or_a_unit_is_the_least_around_it(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cpu.max").write_text(f"{limit}\n")
     assert cpu_quota(tmp_path) == quota
-
-
-def test_no_more_threads_are_started_than_the_quota_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "cpu_quota", lambda: 1.5)
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    for own, threads in (({}, "2"), ({machine.THREADS: "5"}, "5")):
-        monkeypatch.setattr(os, "environ", dict(own))
-        machine.set_defaults()
-        assert os.environ == {**DEFAULTS, machine.THREADS: threads}

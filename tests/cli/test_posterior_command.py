@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,13 +12,11 @@ import pytest
 
 import secl.cli.run as demo
 from secl.evidence import CandidateEvidence, Likelihood
-from secl.grading import grade
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.effect import ROWS
 from secl.reports.formatting import number
 from secl.runs import runner
-from secl.runs.encoding import from_plain
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.cli.conftest import Shell
@@ -86,32 +82,6 @@ def test_flags_reach_the_posterior(done: Any) -> None:
     assert summary["best_changed"] == sum(record.best_answer != record.reply.answer for record in records) > 0
 
 
-def test_the_summary_has_the_posterior_of_own_and_of_best_answers(done: Any) -> None:
-    records, summary, _ = done()
-    own, best = (summary["estimators"][name] for name in ("posterior", "posterior_best"))
-    assert own["accuracy"] == sum(record.correct for record in records) / 60
-    assert best["accuracy"] == sum(bool(grade(r.question, r.best_answer)) for r in records) / 60 > own["accuracy"]
-    assert summary["answered_best"] == 0
-
-
-def test_an_export_has_the_posterior_of_own_and_best_answers(done: Any, shell: Shell, tmp_path: Path) -> None:
-    records, *_ = done("--answer", "best")
-    rows = list(csv.DictReader(io.StringIO(shell("export", tmp_path / "out", "--format", "csv", "--out", "-").out)))
-    for row, record in zip(rows, records, strict=True):
-        posterior = record.posterior
-        assert float(row["posterior"]) == posterior.confidence
-        assert float(row["posterior_best"]) == max(posterior.probabilities)
-        assert row["best_answer"] == record.best_answer
-        assert (row["answer"], float(row["confidence"])) == (record.best_answer, record.confidence)
-        assert row["correct"] == str(record.best_answer == record.question.reference)
-        assert (row["own_answer"], row["own_correct"]) == (record.reply.answer, str(record.correct))
-        assert float(row["stated_confidence"]) == record.reply.confidence
-    assert any(row["answer"] != row["own_answer"] for row in rows)
-    lines = [json.loads(line) for line in shell("export", tmp_path / "out", "--out", "-").out.splitlines()]
-    assert [(line["answer"], line["confidence"]) for line in lines] == [(r.best_answer, r.confidence) for r in records]
-    assert [from_plain(line) for line in lines] == records
-
-
 def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:
     flags = ("--method", "secl", "--set", "loop.evidence_on=always", "--set", "evidence.extra_evidence=candidates")
     assert shell("run", "--questions", mine, "--out", tmp_path / "out", *flags).code == 0
@@ -138,23 +108,6 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
     assert f"are right {100 * rows['posterior_best']['accuracy']:.0f}% of the time" in " ".join(lines)
     pictures = [Path(word) for line in lines if line.startswith("pictures: ") for word in line.split() if "/" in word]
     assert [path.exists() for path in pictures] == [True, True]
-
-
-def test_a_sweep_varies_the_posterior(shell: Shell, mine: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "sweep.toml"
-    recipe.write_text(
-        f'method = "posterior"\nanswer = "best"\nquestions = "{mine}"\n'
-        '[grid]\nviews = [["letters"], ["letters", "likelihood"]]\n'
-    )
-    ended = shell("sweep", recipe, "--out", tmp_path / "sweep")
-    assert (ended.code, ended.err) == (0, "")
-    views = []
-    for folder in sorted(path for path in (tmp_path / "sweep").iterdir() if path.is_dir()):
-        with Store(folder) as store:
-            posterior = list(store.records())[-1].posterior
-            assert posterior is not None
-            views.append([view for view, _ in posterior.weights])
-    assert sorted(views) == [["letters"], ["letters", "likelihood"]]
 
 
 def test_equal_options_are_a_warning_and_equally_probable(shell: Shell, tmp_path: Path) -> None:

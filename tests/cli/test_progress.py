@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import time
 
 import pytest
-from rich.console import Console
 
 from secl.cli.progress import LATE, Lines, follow
 
@@ -60,15 +58,3 @@ def test_nothing_is_written_of_what_is_done_at_once_and_the_end_of_what_was_not(
         show(3, 3, "asking")
     assert said.startswith("0 of 3 questions")
     assert capsys.readouterr().err.startswith("3 of 3 questions")
-
-
-def test_a_bar_is_busy_until_something_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Console(file=io.StringIO(), force_terminal=True, width=100, stderr=True)
-    monkeypatch.setattr("secl.cli.progress.console", lambda **_: screen)
-    with follow("asking", 2100) as show:
-        pass
-    assert "asking 2,100 questions" in screen.file.getvalue()  # type: ignore[attr-defined]
-    assert "0/?" in screen.file.getvalue()  # type: ignore[attr-defined]
-    with follow("asking", 2100) as show:
-        show(16, 2100, "watching")
-    assert "  16/2100" in screen.file.getvalue()  # type: ignore[attr-defined]

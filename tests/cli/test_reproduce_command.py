@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl.backends.local.presets import PRESETS
 from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
-from secl.runs.sweep import run_in_sequence
-from secl_paper.paper import read_paper
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
 
@@ -48,35 +44,6 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     again = shell(*command)
     assert (again.code, again.err) == (0, "")
     assert again.out == first.out
-
-
-def test_without_a_terminal_lines_say_how_far_it_is(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("secl.cli.progress.FIRST", 0.0)
-    monkeypatch.setattr("secl.cli.progress.TICK", 0.001)
-    command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", tmp_path / "out")
-    lines = shell(*command).err.splitlines()
-    assert lines[0].startswith("0 of 6 questions, 0:00:0")
-    assert lines[-1].startswith("6 of 6 questions, ")
-    assert shell(*command).err == ""  # nothing is missing, so there is nothing to wait for
-
-
-def test_a_folder_stands_beside_the_column_of_the_model_that_it_is(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
-    alone = shell(*command)
-    assert (alone.code, alone.err) == (0, "")
-    assert "The paper has no column for tiny-llama (" in alone.out
-    assert "diff." not in alone.out
-    monkeypatch.setattr("secl.backends.local.presets.preset_of", lambda config: PRESETS["gemma-2-2b"])
-    beside = shell(*command)
-    assert (beside.code, beside.err) == (0, "")
-    assert "The paper's column is Gemma 2-2B: the model's configuration has the shape of google/gemma" in beside.out
-    (row,) = csv.DictReader((out / "tables" / "tiny-llama" / "gap.csv").read_text().splitlines()[:2])
-    assert row["ece paper"] == str(read_paper().tables["gap"].numbers["gemma-2-2b"]["P(True)"]["ece"])
 
 
 def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp_path: Path) -> None:
@@ -123,37 +90,6 @@ def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llam
     }
     for words in ("formula exp (log)", "p_true vocabulary (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
         assert words in ended.out
-
-
-def test_what_is_missing_is_done_on_ray_with_so_many_workers(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray is pretended; tests/runs/test_ray_sweep.py has the real one, and tables of its runs."""
-    asked = []
-
-    def run_on_ray(jobs: Any, address: str | None, *, workers: int | None, on_progress: Any) -> None:
-        asked.append((len(jobs), address, workers))
-        run_in_sequence(jobs, on_progress)
-
-    monkeypatch.setattr("secl.runs.ray_sweep.run_on_ray", run_on_ray)
-    command = (
-        "reproduce",
-        "kl",
-        "--model",
-        tiny_llama,
-        *QUIZ,
-        "--on",
-        "ray",
-        "--workers",
-        2,
-        "--out",
-        tmp_path / "out",
-    )
-    for _ in range(2):
-        ended = shell(*command)
-        assert (ended.code, ended.err) == (0, "")
-    assert asked == [(3, None, 2)]
-    assert (tmp_path / "out" / "tables" / "tiny-llama" / "kl.csv").is_file()
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
@@ -223,15 +159,3 @@ def test_a_table_with_a_mistake_is_refused_by_name(refused: Any, tmp_path: Path)
     path = tmp_path / "mine.py"
     path.write_text("from secl_paper.layout import Row, Run, Table\nRow('a', Run('b'), 'scel')\n")
     refused(("reproduce", path, "--out", tmp_path / "out"), path, "'scel'", "norm_p_true")
-
-
-def test_another_file_where_a_run_would_be_is_named_and_left_alone(
-    shell: Shell, tiny_llama: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    out.write_text("mine")
-    ended = shell("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
-    assert ended.code == 2
-    assert ended.err.startswith("secl: ")
-    assert ended.err.count("\n") == 1
-    assert out.read_text() == "mine"

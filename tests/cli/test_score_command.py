@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl.cli.report import command
 from secl.runs import loading, runner
-from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -75,21 +71,6 @@ def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: 
 
 
 @pytest.mark.usefixtures("scripted")
-def test_report_export_and_threshold_work_on_a_scored_run(shell: Shell, pairs: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert shell("score", pairs, "--out", run).code == 0
-    page = (run / "report.html").read_text()
-    assert f"secl score {pairs}" in page
-    assert "rated by the model" in page
-    assert shell("export", run, "--format", "csv").code == 0
-    with (run / "records.csv").open() as file:
-        assert [row["answer"] for row in csv.DictReader(file)][:3] == ["B", "C", "Lima"]
-    assert shell("report", run).code == 0
-    assert shell("threshold", run, "--risk", 0.2).code in (0, 1, 3)
-    assert shell("run", "--resume", run).code == 0  # there is nothing left to do
-
-
-@pytest.mark.usefixtures("scripted")
 def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "gpt.jsonl"
     rows: list[dict[str, Any]] = [
@@ -130,40 +111,3 @@ def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, 
     refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
     refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")
-
-
-@pytest.mark.usefixtures("scripted")
-def test_a_report_names_the_command_that_makes_the_same_run_again(shell: Shell, pairs: Path, tmp_path: Path) -> None:
-    flags = (
-        "--grader",
-        "contains",
-        "--order",
-        "shuffled",
-        "--set",
-        "label.labels=2",
-        "--accept",
-        0.5,
-        "--seed",
-        3,
-        "--skip-bad",
-    )
-    assert shell("score", pairs, "--out", tmp_path / "run", *flags).code == 0
-    with Store(tmp_path / "run") as store:
-        manifest, records = Manifest.of(store), list(store.records())
-    words = shlex.split(command(manifest.settings, manifest.mode))
-    assert words[:3] == ["secl", "score", str(pairs)]
-    assert shell(*words[1:-1], tmp_path / "again").code == 0
-    with Store(tmp_path / "again") as store:
-        assert list(store.records()) == records
-        assert Manifest.of(store).settings == manifest.settings
-    assert {record.accept for record in records} == {0.5}
-
-
-@pytest.mark.heavy
-def test_a_real_model_rates_from_the_shell(shell: Shell, pairs: Path, tiny_llama: Path) -> None:
-    ended = shell("score", pairs, "--model", tiny_llama, "--set", "evidence.extra_evidence=p_true", "--json")
-    assert ended.code == 0
-    rows = json.loads(ended.out)["answers"]
-    assert [len(row["candidates"]) for row in rows][:3] == [3, 3, 4]
-    assert all(row["pmi"] is not None for row in rows[:3])
-    assert all(0 < row["confidence"] < 1 for row in rows)

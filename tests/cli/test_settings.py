@@ -36,27 +36,6 @@ def done(shell: Shell, tiny_llama: Path, tmp_path: Path) -> Any:
     return run
 
 
-@pytest.mark.parametrize(
-    "settings", [("--method", "norm_p_true"), ("--gate", "never", "--set", "loop.evidence_on=always")]
-)
-def test_what_never_learns_has_no_row_of_its_own(done: Any, settings: tuple[str, ...]) -> None:
-    _, summary, table = done(*settings)
-    for part in (summary, *summary["domains"].values()):
-        assert {"stated", "p_true", "norm_p_true"} <= set(part["estimators"])
-        assert "secl" not in part["estimators"]
-    assert "SECL" not in table
-    assert "Normalised P(True)" in table
-
-
-def test_a_run_can_learn_from_p_true_itself(done: Any) -> None:
-    records, summary, _ = done(*ALWAYS, "--set", "evidence.signal=p_true")
-    for record in records:
-        assert record.evidence.p_true is not None
-        assert record.signal == record.evidence.p_true.probabilities[0]
-        assert record.outcome == "trained"
-    assert {"p_true", "norm_p_true"} <= set(summary["estimators"])
-
-
 def test_asking_with_an_adapter_uses_the_temperature_and_the_formula_of_its_run(
     done: Any, shell: Shell, tmp_path: Path
 ) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from secl.cli.sweep import foremost
-from secl.methods import METHODS
 from secl.runs import runner
 from secl.runs.runner import SUMMARY
 from secl.runs.store import Store
@@ -144,11 +142,3 @@ def test_a_sweep_without_a_file_or_ray_or_with_a_foreign_folder_is_refused(
     refused(("sweep", recipe, "--out", tmp_path / "out"), str(jobs[1].folder), "not empty")
     shutil.rmtree(jobs[1].folder)
     assert shell("sweep", recipe, "--out", tmp_path / "out", "--dry-run").code == 0
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_a_foremost_confidence(name: str) -> None:
-    reports = METHODS[name].reports
-    everything: dict[str, Any] = {key: {} for key in ("stated", "p_true", "norm_p_true", "secl", *reports)}
-    assert foremost(everything, name) == (reports[-1] if reports else "stated")
-    assert foremost({"stated": {}}, name) == "stated"

@@ -44,24 +44,6 @@ def test_without_labels_it_is_an_estimate(shell: Shell, tmp_path: Path) -> None:
     assert shell("threshold", run, "--risk", 0.01).out.startswith("By the confidences alone no answer is sure enough")
 
 
-def test_too_few_labels_say_how_many_more(shell: Shell, tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run", answered([0.9] * 15, [True] * 15))
-    out = shell("threshold", run, "--risk", 0.1).out
-    assert out.startswith("Too few labels to promise at most 10% wrong with 90% certainty: that takes 22 accepted")
-    assert "; ask and grade 7 more questions at least. The lowest" in out
-    assert "that can be promised is 15%, for all answers together" in out
-
-
-def test_a_risk_out_of_reach_comes_with_the_nearest_one(shell: Shell, tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run", answered([0.9] * 100, [True, True, True, False] * 25))
-    out = shell("threshold", run, "--risk", 0.1).out
-    assert "even the most confident answers are wrong more often" in out
-    assert "The lowest share of wrong ones that can be promised is 32%, for all answers together." in out
-    assert "ccept every answer" not in out
-    wrong = run_folder(tmp_path / "wrong", answered([0.9] * 100, [False] * 100))
-    assert "no other risk can be promised either" in shell("threshold", wrong, "--risk", 0.1).out
-
-
 def test_costs_alone_give_the_cheapest_threshold(shell: Shell, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
     assert shell("threshold", run, "--cost-wrong", 10, "--cost-review", 1).out == (

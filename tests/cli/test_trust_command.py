@@ -38,12 +38,10 @@ def rated(make_service: serving.MakeService) -> Path:
 
 def test_a_report_ends_with_the_verdict_and_the_summary_holds_it(shell: Shell, run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
-    said = shell("report", copy, "--full").out
-    lines = [line for line in said.splitlines() if line.startswith("verdict on the ")]
-    assert len(lines) == 1
+    said = " ".join(shell("report", copy).out.split())
     verdict = json.loads((copy / "summary.json").read_text(encoding="utf-8"))["verdict"]
-    assert lines[0].startswith(f"verdict on the {verdict['source']} confidence: {verdict['level']}. ")
-    assert verdict["reasons"][0]["sentence"] in lines[0]
+    assert f"verdict on the {verdict['source']} confidence: {verdict['level']}. " in said
+    assert verdict["reasons"][0]["sentence"] in said
     assert set(verdict["reasons"][0]) == {"code", "severity", "sentence"}
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from secl.data.benchmarks import BENCHMARKS, Benchmark, OfficialBenchmark, QuizBenchmark, load
-from secl.data.quiz import DOMAINS
 from secl.errors import DataError, ParameterError
 from secl.grading import grade
-from secl.question import FORMS, References
+from secl.question import References
 
 
 @pytest.fixture(params=BENCHMARKS.values(), ids=list(BENCHMARKS))
@@ -27,13 +26,6 @@ def data(benchmark_entry: Benchmark, request: pytest.FixtureRequest) -> Path | N
         return None
     folder: Path = request.getfixturevalue("official_data")
     return folder
-
-
-def test_an_entry_says_what_it_is(benchmark_entry: Benchmark) -> None:
-    assert BENCHMARKS[benchmark_entry.name] is benchmark_entry
-    assert benchmark_entry.form in FORMS
-    assert "\n" not in benchmark_entry.description
-    assert all((benchmark_entry.description, benchmark_entry.split, benchmark_entry.licence))
 
 
 def test_its_questions_have_its_form_different_ids_and_references_that_are_right(
@@ -58,16 +50,6 @@ def test_the_first_questions_do_not_depend_on_how_many_are_loaded(
     assert len(questions) == (benchmark_entry.default_count or available)
     with pytest.raises(DataError, match=f"^{benchmark_entry.name} has {available} questions but {available + 1} were"):
         load(benchmark_entry.name, available + 1, data=data)
-
-
-@pytest.mark.parametrize("count", [0, -3])
-def test_fewer_than_one_question_is_refused(benchmark_entry: Benchmark, count: int) -> None:
-    with pytest.raises(ParameterError, match=rf"^the number of questions n is {count}; ask for at least 1\.$"):
-        load(benchmark_entry.name, count)
-
-
-def test_every_domain_of_the_quiz_is_a_benchmark() -> None:
-    assert {entry.name for entry in BENCHMARKS.values() if isinstance(entry, QuizBenchmark)} == set(DOMAINS)
 
 
 def test_an_unknown_benchmark_lists_the_known_ones() -> None:

@@ -15,8 +15,6 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
 from secl.errors import DataError
-from secl.grading import grade
-from secl.question import References
 
 GSM8K: list[dict[str, Any]] = [
     {"question": "Ann has 2 pens and buys 3. How many?", "answer": "2+3=<<2+3=5>>5\n#### 5"},
@@ -143,12 +141,6 @@ def test_the_folder_and_the_hub_give_equal_questions(name: str, folder: Path, hu
     assert {question.form for question in from_folder} == {BENCHMARKS[name].form}
 
 
-def test_gsm8k_asks_for_the_final_number(folder: Path) -> None:
-    questions = load("gsm8k", 3, data=folder)
-    assert [question.reference for question in questions] == ["5", "1234", "-7"]
-    assert [question.id for question in questions] == ["gsm8k-0000", "gsm8k-0001", "gsm8k-0002"]
-
-
 def test_mmlu_goes_round_robin_over_its_subjects_in_sorted_order(folder: Path) -> None:
     questions = load("mmlu", 4, data=folder)
     assert [question.id for question in questions] == [
@@ -173,60 +165,12 @@ def test_a_sample_is_drawn_by_the_seed_and_keeps_what_a_question_is(folder: Path
     ]
 
 
-def test_a_sample_of_mmlu_is_drawn_in_each_subject_and_taken_in_turn(folder: Path) -> None:
-    path = folder / "mmlu" / "test" / "anatomy_test.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([f"Question {number}?", "a", "b", "c", "d", "A"] for number in range(40))
-    drawn = [load("mmlu", 3, data=folder, seed=seed, sampled=True) for seed in range(8)]
-    for questions in drawn:
-        assert [question.id.rpartition("-")[0] for question in questions] == [
-            "mmlu-abstract_algebra",
-            "mmlu-anatomy",
-            "mmlu-virology",
-        ]
-    assert len({questions[1].id for questions in drawn}) > 4
-    assert {questions[1].text for questions in drawn} == {
-        f"Question {int(questions[1].id[-4:])}?" for questions in drawn
-    }
-
-
-def test_equal_options_are_asked_and_both_are_right(folder: Path) -> None:
-    path = folder / "mmlu" / "test" / "anatomy_test.csv"
-    path.write_text("How many?,687,687 ,1493,1695,A\n", encoding="utf-8")
-    question = load("mmlu", 2, data=folder)[1]
-    assert question.options == ("687", "687", "1493", "1695")
-    assert [grade(question, letter) for letter in "ABCD"] == [True, True, False, False]
-
-
-def test_arc_labels_that_are_digits_become_letters(folder: Path) -> None:
-    questions = load("arc", None, data=folder)
-    assert [(question.id, question.reference) for question in questions] == [("arc-X_1", "A"), ("arc-X_2", "B")]
-    assert len(questions[1].options) == 5
-
-
 def test_truthfulqa_options_are_shuffled_by_the_seed_and_not_by_how_many_are_asked_for(folder: Path) -> None:
     questions = load("truthfulqa", 30, data=folder, seed=1)
     assert questions[:5] == load("truthfulqa", 5, data=folder, seed=1)
     assert questions != load("truthfulqa", 30, data=folder, seed=2)
     assert {question.option(str(question.reference)) for question in questions} == {"right"}
     assert {question.reference for question in questions} == set("ABCD")
-
-
-def test_truthfulqa_generation_puts_the_best_answer_first(folder: Path) -> None:
-    (question,) = load("truthfulqa_gen", None, data=folder)
-    assert question.reference == References(("Nobody knows", "It is open"), ("From Rome", "From Pisa"))
-    assert question.id == "truthfulqa_gen-0000"
-
-
-def test_the_environment_variable_names_the_folder_when_no_argument_does(
-    folder: Path, hub: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECL_DATA", str(folder))
-    assert len(load("gsm8k", None)) == 3
-    assert hub == []
-    monkeypatch.setenv("SECL_DATA", "")
-    load("gsm8k", None)
-    assert hub == [HUB["gsm8k"]]
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -338,14 +282,6 @@ def test_a_missing_or_broken_file_is_named_with_its_line(
     breaking(folder)
     with pytest.raises(DataError, match=message):
         load(name, None, data=folder)
-
-
-def test_a_missing_data_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere does not exist; check --data or SECL_DATA"):
-        load("gsm8k", 1, data=tmp_path / "nowhere")
-    (tmp_path / "mmlu" / "test").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"holds no file \*_test\.csv"):
-        load("mmlu", 1, data=tmp_path)
 
 
 def test_every_official_benchmark_has_made_up_rows_here() -> None:

@@ -25,11 +25,6 @@ def test_a_forward_stream_is_the_benchmarks_one_after_the_other() -> None:
     assert len({question.id for question in expected}) == 12
 
 
-def test_a_reversed_stream_turns_the_domains_round_but_not_their_questions() -> None:
-    backwards = load_stream(NAMES, 4, order="reversed", seed=3)
-    assert backwards == [question for name in reversed(NAMES) for question in load(name, 4, seed=3)]
-
-
 def test_a_shuffled_stream_mixes_the_domains_by_the_seed() -> None:
     forward = load_stream(NAMES, 10, seed=3)
     shuffled = load_stream(NAMES, 10, order="shuffled", seed=3)
@@ -38,16 +33,6 @@ def test_a_shuffled_stream_mixes_the_domains_by_the_seed() -> None:
     assert sorted(q.id for q in shuffled) == sorted(q.id for q in forward)
     assert arrange(forward, "shuffled", 3) == shuffled
     assert arrange(forward, "shuffled", 4) != shuffled
-
-
-def test_none_per_domain_means_all_of_each() -> None:
-    assert len(load_stream(["capitals"], None)) == len(load("capitals"))
-
-
-def test_what_is_sampled_must_be_in_the_stream() -> None:
-    with pytest.raises(ParameterError, match=r"sampled names 'mmlu', .* \(capitals, science\); leave it out"):
-        load_stream(["capitals:2", "science"], 1, sampled=["mmlu"])
-    assert load_stream(["capitals"], 2, sampled=["capitals"]) == load_stream(["capitals"], 2)  # the seed draws them
 
 
 @given(QUESTIONS, st.integers())
@@ -77,11 +62,6 @@ def test_a_senseless_stream_is_refused_before_anything_is_read(
         load_stream(names, per_domain, order=order)  # type: ignore[arg-type]
 
 
-def test_arranging_refuses_an_unknown_order() -> None:
-    with pytest.raises(ParameterError, match="'random' is unknown"):
-        arrange([], "random")  # type: ignore[arg-type]
-
-
 def test_asking_for_more_than_a_domain_has_says_so() -> None:
     with pytest.raises(DataError, match=r"^misconceptions has"):
         load_stream(["capitals", "misconceptions"], 150)
@@ -109,9 +89,3 @@ def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
     assert len(set(prints)) == len(prints)
     assert fingerprint([base, changed[0]]) != fingerprint([changed[0], base])
     assert all(len(text) == 64 and int(text, 16) >= 0 for text in prints)
-
-
-def test_the_fingerprint_is_the_same_on_every_machine() -> None:
-    """Golden: runs on disk remember it. If this must change, the runs on disk cannot be resumed."""
-    question = Question("Capital of Perú?", ("Lima", "Cusco"), "A", "geo", "geo-1")
-    assert fingerprint([question]) == "15d8f163f4425fe8a556adeb3efbd6bbb9ab9cee94923440212f103a65baa340"

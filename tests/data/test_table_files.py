@@ -132,27 +132,6 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values() -> None:
     assert (one.domain, one.id, two.id) == ("questions", "questions-0001", "questions-0002")
 
 
-NO_TABLES: list[tuple[object, str]] = [
-    ("question", "'question' is no table"),
-    (7, "'7' is no table"),
-    ({"train": [], "test": []}, "a dictionary with the keys 'train', 'test'; give one of its tables"),
-    (pd.DataFrame([["a", "b"]], columns=["question", "question"]), "two columns of one name"),
-]
-
-
-@pytest.mark.parametrize(("rows", "message"), NO_TABLES, ids=[message for _, message in NO_TABLES])
-def test_what_is_no_table_is_refused(rows: object, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        rows_from(rows)
-
-
-def test_a_row_in_memory_that_is_no_dictionary_is_refused_with_its_number() -> None:
-    with pytest.raises(DataError, match=r"mine, row 2 is not an object"):
-        rows_from([{"question": "a"}, "b"], name="mine")
-    with pytest.raises(DataError, match=r"mine holds no question"):
-        rows_from([], name="mine")
-
-
 def written(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -225,24 +204,6 @@ def test_a_missing_package_is_named(
         read_rows(tmp_path / name)
 
 
-OPTIONS: list[tuple[object, object, str | None]] = [
-    ({"B": "y", "A": "x"}, "B", "B"),
-    ({"1": "x", "2": "y", "3": None}, 2, "B"),
-    ({"text": ["x", "y"], "label": ["1", "2"]}, "1", "A"),
-    ('["x|1", "y"]', "X|1", "A"),
-    ('{"A": "x", "B": "y"}', "y", "B"),
-    ("[x] | [y]", "[y]", "B"),
-    (["Yes", "yes"], "yes", "B"),
-]
-
-
-@pytest.mark.parametrize(("options", "reference", "letter"), OPTIONS, ids=[str(options) for options, *_ in OPTIONS])
-def test_options_come_as_lists_texts_and_objects(options: object, reference: object, letter: str | None) -> None:
-    (question,) = questions_from([{"question": "a", "options": options, "reference": reference}])
-    assert question.reference == letter
-    assert len(question.options) == 2
-
-
 def test_an_index_of_the_right_option_counts_from_0_when_it_is_called_one() -> None:
     row = {"question": "a", "choices": ["x", "y"], "answer": 0}
     (question,) = questions_from([row], columns={"reference_index": "answer"})
@@ -262,20 +223,6 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
         read_rows(path, columns={"title": "Frage"})
     with pytest.raises(ParameterError, match=r"columns gives two meanings to 'Frage'"):
         read_rows(path, columns={"question": "Frage", "id": "Frage"})
-
-
-def test_a_header_is_cut_where_its_names_are_known(tmp_path: Path) -> None:
-    path = written(tmp_path / "f.csv", 'question,"a;b;c;d"\nx,y\n')
-    assert read_rows(path).rows[0].question.extra == (("a;b;c;d", "y"),)
-    path = written(tmp_path / "g.csv", "a,b,c;prompt\nx,1,2;y\n")
-    assert read_rows(path).rows[0].question.text == "y"
-
-
-def test_true_and_false_are_answers_and_references_in_words() -> None:
-    rows = [{"question": "a", "reference": True, "answer": False}]
-    rows.append({"question": "b", "options": ["true", "false"], "reference": False})
-    one, two = rows_from(rows).rows
-    assert (one.question.reference, one.answer, two.question.reference) == ("True", "False", "B")
 
 
 def test_a_column_that_was_perhaps_meant_to_be_read_is_named() -> None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from secl.errors import ParameterError
-from secl.evaluation.acceptance import ENOUGH, advise, advise_by_domain, advise_on_cost, answers_of
+from secl.evaluation.acceptance import ENOUGH, advise, advise_on_cost, answers_of
 from secl.labels import Label, LabelRule, LabelSource, label_of
 from secl.records import Record
 from tests.answers import answered
@@ -20,14 +19,6 @@ CORRECT = [True] * 30 + [False] * 30
 def said(record: Record, correct: bool, source: LabelSource) -> Label:
     chance = None if source == "feedback" else 1.0
     return label_of(record, correct, number=record.position + 1, source=source, chance=chance)
-
-
-def test_references_promise_what_they_show() -> None:
-    advice = advise(answers_of(answered(CONFIDENCE, CORRECT)), 0.1)
-    assert advice.basis == "labels"
-    assert advice.threshold is not None
-    assert (advice.threshold.value, advice.threshold.coverage, advice.labels) == (0.7, 0.5, 60)
-    assert (advice.needed, advice.nearest) == (None, None)
 
 
 def test_people_count_before_references_and_volunteers_not_at_all_beside_them() -> None:
@@ -88,15 +79,6 @@ def test_the_threshold_is_one_of_confidences_after_the_labels() -> None:
     assert answers.confidence[0] == next_one
 
 
-def test_without_labels_the_confidences_give_an_estimate() -> None:
-    records = answered([0.95] * 30 + [0.5] * 30, [None] * 60)
-    advice = advise(answers_of(records), 0.1)
-    assert (advice.basis, advice.labels) == ("confidences", 0)
-    assert advice.threshold is not None
-    assert advice.threshold.coverage == 0.5
-    assert advice.needed is not None
-
-
 def test_too_few_labels_say_how_many_it_takes_and_what_they_can_promise() -> None:
     advice = advise(answers_of(answered([0.9] * 15, [True] * 15)), 0.1)
     assert (advice.threshold, advice.fewest) == (None, 22)
@@ -116,16 +98,6 @@ def test_an_answer_that_could_not_be_read_is_never_accepted_and_counts_as_wrong(
     assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 40)
 
 
-def test_each_domain_with_enough_labels_gets_a_threshold_of_its_own() -> None:
-    domains = ["easy"] * 30 + ["hard"] * 30 + ["rare"] * 5
-    answers = answers_of(answered([0.8] * 65, [True] * 30 + [False] * 30 + [True] * 5, domains))
-    parts = advise_by_domain(answers, 0.1)
-    assert list(parts) == ["easy", "hard"]
-    assert parts["easy"].threshold is not None
-    assert parts["hard"].threshold is None
-    assert advise_by_domain(answers_of(answered([0.8] * 65, [None] * 65, domains)), 0.1) == {}
-
-
 def test_costs_come_from_labels_only_where_there_are_enough() -> None:
     partly = [*CORRECT[:-11], *[None] * 11]
     few, many = answers_of(answered(CONFIDENCE, partly)), answers_of(answered(CONFIDENCE, CORRECT))
@@ -143,13 +115,6 @@ def test_what_a_graded_run_costs_is_counted_from_its_grades_however_few() -> Non
     cost = advise_on_cost(answers_of(answered([0.3] * 28, [True] * 15 + [False] * 13)), 10, 1)
     assert cost.basis == "labels"
     assert cost.accept_all == pytest.approx(10 * 13 / 28)
-
-
-def test_nothing_asked_gives_no_advice() -> None:
-    with pytest.raises(ParameterError, match="no answers"):
-        advise(answers_of([]), 0.1)
-    with pytest.raises(ParameterError, match="no answers"):
-        advise_on_cost(answers_of([]), 1, 1)
 
 
 def test_a_review_beside_feedback_of_another_chance_can_promise() -> None:

@@ -13,29 +13,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from secl.calibrator import Calibrator
 from secl.errors import DataError, ParameterError
 from secl.evaluation.adaptation_check import (
     FOLDS,
     MIN_GAIN,
-    MIN_QUESTIONS,
     TAUS,
     Gap,
-    cross_fitted,
     decide,
     measure_gap,
-    questions_needed,
 )
 from secl.evidence import Evidence, PTrue
-from secl.gates import Never
 from secl.metrics.bootstrap import Interval
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
-from secl.reports.adaptation_report import fold_taus, gap_json, gap_table, notes, sentence, sweep_table
+from secl.reports.adaptation_report import gap_json, gap_table, notes, sentence, sweep_table
 from secl.reports.table import Table, to_rich
-from secl.settings import LoopSettings
-from secl.testing import ScriptedModel, toy_stream
 from tests.reports.conftest import MakeRecord, record, reply
 
 Generator = np.random.Generator
@@ -105,16 +98,6 @@ def test_an_honest_model_with_a_blind_signal_should_not_adapt() -> None:
     assert any("may cost ranking" in note for note in notes(gap))
 
 
-def test_a_few_questions_cannot_tell() -> None:
-    few = measure_gap(simulated(MIN_QUESTIONS - 1, overconfident, 1), 1.0)
-    assert (few.verdict, few.folds, few.fitted, few.needed) == ("cannot tell", (), {}, None)
-    assert few.used["ece"].difference < 0
-    some = measure_gap(simulated(30, lambda g, s: (s * 0.8 + 0.15, g.random() < s), 3), 0.5)
-    assert some.verdict == "cannot tell"
-    assert some.needed is not None
-    assert some.needed > 30
-
-
 def test_without_a_gap_adapting_is_rarely_advised() -> None:
     verdicts = Counter(measure_gap(simulated(60, even, seed), 1.0, resamples=200).verdict for seed in range(30))
     assert verdicts["adapt"] <= 1
@@ -138,20 +121,6 @@ def test_a_constant_at_the_base_rate_does_not_beat_a_confidence_that_knows_somet
     assert gap.fitted["ece"].b < gap.fitted["ece"].a
     assert gap.verdict == "do not adapt"
     assert (gap.best, set(gap.folds)) == (0.7, {0.7})  # of a tie the one in use
-
-
-def test_every_fold_is_scored_with_the_tau_that_is_best_on_the_others() -> None:
-    generator = np.random.default_rng(4)
-    signals, correct = generator.random((3, 43)), (generator.random(43) < 0.5).astype(float)
-    taus = (0.5, 1.0, 2.0)
-    folds, values = cross_fitted(signals, correct, taus, 1.0, seed=9)
-    fold = np.random.default_rng(9).permutation(43) % FOLDS
-    assert sorted(Counter(fold.tolist()).values()) == [8, 8, 9, 9, 9]
-    for k in range(FOLDS):
-        others = [i for i in range(43) if fold[i] != k]
-        scores = {tau: sum((row[i] - correct[i]) ** 2 for i in others) for tau, row in zip(taus, signals, strict=True)}
-        assert folds[k] == min(scores, key=scores.__getitem__)
-        assert all(values[i] == signals[taus.index(folds[k])][i] for i in range(43) if fold[i] == k)
 
 
 def test_a_fold_s_own_grades_do_not_choose_its_tau() -> None:
@@ -211,17 +180,6 @@ def test_no_reference_at_all_is_refused(make_record: MakeRecord) -> None:
         measure_gap(simulated(3, even, 0), -1.0)
 
 
-@pytest.mark.parametrize(("right", "word"), [(True, "right"), (False, "wrong")])
-def test_one_class_has_no_verdict_and_no_auroc(right: bool, word: str) -> None:
-    gap = measure_gap(simulated(60, lambda g, s: (0.9, right), 8), 1.0)
-    assert (gap.verdict, gap.fitted) == ("cannot tell", {})
-    assert sentence(gap).startswith(f"cannot tell: {60 * right} of 60 usable answers are right; a verdict needs")
-    assert any(note.startswith(f"All answers are {word}: AUROC is undefined (–)") for note in notes(gap))  # noqa: RUF001
-    assert gap_json(gap)["sweep"][0]["auroc"] is None
-    rows = [line for line in screen(gap_table(gap)).splitlines() if line.startswith("AUROC")]
-    assert [row.split()[1:] for row in rows] == [["–"] * 4]  # noqa: RUF001
-
-
 def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     """What is stated is 0.9, and a constant near the base rate has a lower ECE and Brier score for sure."""
     flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
@@ -260,31 +218,6 @@ def test_the_verdict_follows_from_the_intervals(
     assert decide({"ece": difference(*ece), "brier": difference(*brier)}) == verdict
 
 
-def test_the_questions_needed_grow_with_the_square_of_what_is_missing() -> None:
-    def needed(ece: tuple[float, float], brier: tuple[float, float] = (-1.0, 1.0), n: int = 100) -> int | None:
-        return questions_needed({"ece": difference(*ece), "brier": difference(*brier)}, n)
-
-    assert needed((-0.2, 0.0)) == 100
-    assert needed((-0.3, 0.1)) == 400
-    assert needed((-0.1, 0.08)) == 8100  # a gain of 0.01 is nearest to both borders
-    assert needed((-0.03, 0.05)) == 180  # to exclude a gain of 0.02
-    assert needed((-0.3, -0.1), (-0.03, 0.01)) == 400  # only Brier is open
-    assert needed((-0.3, -0.1), (-0.01, 0.01)) is None
-    assert needed((-0.25, 0.05), n=101) == 230  # 227.25, two digits
-
-
-def test_the_sentence_names_the_verdict_the_taus_and_the_numbers() -> None:
-    for rule, seed in ((overconfident, 1), (honest, 1), (even, 3)):
-        gap = measure_gap(simulated(80, rule, seed), 1.0, resamples=200)
-        text = sentence(gap)
-        assert text.startswith(f"{gap.verdict}: ")
-        assert text.endswith(".")
-        assert f"tau {gap.best:g} (1 is in use)" in text
-        assert fold_taus(gap) in text
-        assert ("about" in text or "hardly" in text) == (gap.verdict == "cannot tell")
-    assert "19 usable questions are too few" in sentence(measure_gap(simulated(19, even, 0), 1.0))
-
-
 def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
     """All P(True) are equal, and so is what is stated: 0.9 where 0.25 would be right."""
     flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
@@ -292,16 +225,6 @@ def test_a_signal_that_only_knows_the_base_rate_is_called_that() -> None:
     gap = measure_gap([dataclasses.replace(plain, evidence=flat) for plain in records], 1.0)
     assert gap.verdict == "adapt"
     assert any("no better than chance (AUROC 0.500)" in note for note in notes(gap))
-
-
-def test_notes_say_when_the_tau_in_use_is_not_the_one_to_use() -> None:
-    gap = measure_gap(simulated(200, overconfident, 1), 1.0)
-    assert notes(gap) == []
-    assert notes(dataclasses.replace(gap, best=0.05)) == [
-        "The best tau lies at the end of the sweep (0.05); a better one may lie beyond it."
-    ]
-    unshown = dataclasses.replace(gap, used=gap.used | {"ece": difference(-0.1, 0.1)}, best=0.5)
-    assert notes(unshown) == ["At tau 1, which is in use, no gain is shown: use --set evidence.tau=0.5."]
 
 
 def test_the_tables_fit_80_columns_and_mark_the_taus() -> None:
@@ -329,15 +252,3 @@ def test_the_json_has_every_number_and_is_strict() -> None:
     assert plain["used"]["brier"]["b"] == gap.used["brier"].b
     assert [row["tau"] for row in plain["sweep"]] == [row.tau for row in gap.sweep]
     assert {field.name for field in dataclasses.fields(gap)} | {"notes", "sentence"} == plain.keys()
-
-
-def test_records_of_the_loop_can_be_checked() -> None:
-    loop = Calibrator(
-        ScriptedModel(stated=0.9, accuracy=0.3),
-        gate=Never(),
-        loop=LoopSettings(evidence_on="always"),
-        evidence=("p_true",),
-    )
-    gap = measure_gap(list(loop.run(toy_stream(60))), 1.0)
-    assert gap.verdict == "adapt"
-    assert gap.fitted["ece"].a == pytest.approx(0.9 - gap.used["accuracy"].a)

@@ -28,12 +28,6 @@ def test_the_constant_is_the_mean_of_what_was_stated_before_and_sees_no_label(ma
     assert not ESTIMATORS["constant"].needs_labels
 
 
-def test_the_constant_does_not_depend_on_what_comes_later(make_stream: Callable[[int], list[Record]]) -> None:
-    records = make_stream(40)
-    whole, part = (ESTIMATORS["constant"].estimate(each).estimates for each in (records, records[:25]))
-    assert whole[:25] == part
-
-
 def test_the_constant_with_labels_is_the_share_right_in_the_other_folds(make_record: MakeRecord) -> None:
     grades = [place % 4 == 0 for place in range(40)]
     records = [make_record(place, frozen_digit=place % 10, frozen_correct=grade) for place, grade in enumerate(grades)]
@@ -59,11 +53,3 @@ def test_every_run_has_the_constants_beside_the_maps_of_the_stated_confidence(ma
         assert summary.estimators[name].cost_measured == 1.0
     assert summary.estimators["constant_labelled"].brier == pytest.approx(0.25, abs=0.03)
     assert "constant_labelled" not in summarise(records[:4], intervals=False).estimators
-
-
-def test_platt_scaling_that_became_a_step_is_called_that(make_record: MakeRecord) -> None:
-    records = [make_record(place, frozen_digit=place % 2 + 2, frozen_correct=place % 2 == 1) for place in range(20)]
-    fitted = str(ESTIMATORS["stated_platt"].estimate(records).fitted)
-    assert fitted.startswith("a rising step at 0.30, range ")  # between the centres 0.25 and 0.35 of the bins
-    wrong_way = [make_record(place, frozen_digit=place % 2 + 2, frozen_correct=place % 2 == 0) for place in range(20)]
-    assert str(ESTIMATORS["stated_platt"].estimate(wrong_way).fitted).startswith("a falling step at 0.30")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import math
 from collections.abc import Sequence
 
@@ -14,13 +13,12 @@ from rich.console import Console
 from secl.errors import RunError
 from secl.evaluation.compare import Side, compare, comparison_json
 from secl.evaluation.estimators import ESTIMATORS
-from secl.metrics.bootstrap import MEASURES, Interval
+from secl.metrics.bootstrap import Interval
 from secl.metrics.calibration import ece_floor
 from secl.metrics.paired_bootstrap import Difference, paired_differences
 from secl.question import Question
 from secl.records import Record
-from secl.reports.comparison_report import TITLES, comparison_table, difference_table, remarks
-from secl.reports.formatting import terminal_text
+from secl.reports.comparison_report import TITLES, comparison_table, remarks
 from secl.reports.table import Table, to_rich
 from tests.reports.conftest import MakeRecord
 
@@ -156,16 +154,6 @@ def test_one_class_is_shown_with_a_dash_and_said(make_record: MakeRecord) -> Non
     }
 
 
-def test_the_json_is_strict_and_complete(runs: tuple[list[Record], list[Record]]) -> None:
-    comparison = compare(side(runs[0]), side(runs[1]))
-    plain = json.loads(json.dumps(comparison_json(comparison), allow_nan=False))
-    assert list(plain["measures"]) == list(MEASURES)
-    for name, each in plain["measures"].items():
-        assert each["difference"] == pytest.approx(each["b"] - each["a"])
-        assert each["interval"] == [comparison.measures[name].interval.low, comparison.measures[name].interval.high]
-    assert plain["domains"]["late"]["n"] == 20
-
-
 def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list[Record], list[Record]]) -> None:
     text = screen(comparison_table(compare(side(runs[0]), side(runs[1]))))
     assert max(map(len, text.splitlines())) <= 80
@@ -176,41 +164,3 @@ def test_the_table_fits_80_columns_and_marks_what_excludes_zero(runs: tuple[list
     assert rows["ECE"].rstrip().endswith("*")
     assert not rows["Accuracy"].rstrip().endswith("*")
     assert {"early (40)", "late (20)"} <= rows.keys()
-
-
-def test_a_long_name_wraps_and_numbers_do_not() -> None:
-    far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
-    text = screen(difference_table(("A", "B"), {"a [red]section": {"a/very/long/domain/" * 8: far}}, "note"))
-    assert max(map(len, text.splitlines())) <= 80
-    assert "-0.111 to +0.777" in text
-    assert "a [red]section" in text
-
-
-@pytest.mark.parametrize("width", [80, 60, 52])
-def test_a_narrow_terminal_loses_no_name_and_no_number(width: int) -> None:
-    far = Difference(0.123, 0.456, Interval(-0.111, 0.777))
-    text = screen(difference_table(("Stated", "Signal"), {"": dict.fromkeys(TITLES.values(), far)}, "note"), width)
-    assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text
-    first = " ".join(line[:10].strip() for line in text.splitlines())
-    assert all(label.split()[0] in first for label in TITLES.values())
-    assert all(text.count(value) == len(TITLES) for value in ("0.123", "0.456", "+0.333", "-0.111 to", "+0.777"))
-
-
-def test_control_characters_of_the_data_do_not_reach_the_terminal(make_record: MakeRecord) -> None:
-    assert terminal_text("a\x1b[31m\u202e\ud800\nb – 日本 [x]") == "a\\x1b[31m\\u202e\\ud800\\nb – 日本 [x]"  # noqa: RUF001
-    records = [make_record(i, domain=f"\x1b[2J\x07{i % 2}") for i in range(8)]
-    text = screen(comparison_table(compare(side(records, "stated"), side(records, "secl"))))
-    assert "\x1b" not in text
-    assert "\x07" not in text
-    assert "\\x1b[2J\\x071 (4)" in text
-
-
-def test_a_handful_of_questions_has_no_interval_and_no_star(make_record: MakeRecord) -> None:
-    records = [
-        make_record(i, digit=5, frozen_digit=9, correct=i % 2 == 0, frozen_correct=i % 2 == 0) for i in range(19)
-    ]
-    comparison = compare(side(records, "stated"), side(records, "secl"))
-    row = next(line for line in screen(comparison_table(comparison)).splitlines() if line.startswith("ECE"))
-    assert row.split()[-1] == "–"  # noqa: RUF001
-    assert comparison_json(comparison)["measures"]["ece"]["interval"] is None

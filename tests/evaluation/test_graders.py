@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.evaluation.graders import compare_graders
-from secl.evaluation.summary import summarise
 from secl.question import Question, References
 from secl.records import Record
 from secl.testing import ScriptedModel
@@ -45,20 +43,3 @@ def test_official_rules_patterns_and_labels_are_not_disputed() -> None:
         RECORDS[0].with_label(True),
     ]
     assert compare_graders(official) is None
-
-
-def test_few_disputes_do_not_matter() -> None:
-    found = compare_graders([RECORDS[0], *[RECORDS[2]] * 39])
-    assert found is not None
-    assert len(found.disputed) == 1
-    assert not found.matters
-
-
-def test_the_summary_keeps_the_comparison_as_json() -> None:
-    plain = summarise(RECORDS, intervals=False).to_json()
-    assert json.loads(json.dumps(plain["graders"])) == {
-        "answers": 4,
-        "used": ["auto"],
-        "right": {"exact": 0.25, "contains": 0.75, "auto": 0.5},
-        "disputed": [0, 1],
-    }

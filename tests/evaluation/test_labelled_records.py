@@ -9,13 +9,10 @@ from statistics import fmean
 import pytest
 
 from secl.evaluation.summary import summarise
-from secl.grading import reported_correct
 from secl.labels import label_of
-from secl.question import Question
 from secl.runs.encoding import to_plain, to_row
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
-from tests.evaluation.test_trust import choice, with_posterior
 from tests.reports.conftest import MakeRecord
 
 
@@ -25,14 +22,6 @@ def test_a_label_is_the_grade_of_every_reply_that_gave_the_answer(make_record: M
     assert (same.label, same.correct, same.frozen_correct) == (False, False, False)
     other = replace(record, frozen=replace(record.frozen, answer="X")).with_label(True)
     assert (other.correct, other.frozen_correct) == (True, None)
-
-
-def test_a_label_on_the_best_answer_says_nothing_of_the_models_own(make_record: MakeRecord) -> None:
-    record = replace(with_posterior(choice(make_record(0), "B"), 0.7, own=1), answers_best=True, frozen_correct=None)
-    for correct in (True, False):
-        said = record.with_label(correct)
-        assert (said.answer, said.correct, reported_correct(said)) == ("A", None, correct)
-        assert summarise([said]).estimators["posterior_best"].accuracy == correct
 
 
 def test_confidences_that_labels_have_moved_have_a_row_of_their_own(make_record: MakeRecord, tmp_path: Path) -> None:
@@ -48,11 +37,6 @@ def test_confidences_that_labels_have_moved_have_a_row_of_their_own(make_record:
     assert shown.mean_confidence == pytest.approx(fmean(each.confidence for each in current))
     assert shown.brier < stated.brier
     assert not {"posterior_with_labels"} & {*rows}
-
-
-def test_a_label_comes_before_a_reference(make_record: MakeRecord) -> None:
-    record = replace(make_record(0, correct=False), question=Question("So?", reference="Z"))
-    assert reported_correct(record.with_label(True)) is True
 
 
 def test_labels_in_a_store_make_its_records_graded_and_leave_what_is_stored(

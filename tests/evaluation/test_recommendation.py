@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +9,11 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.evaluation.recommendation import recommend
-from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, PTrue
+from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
 from secl.gates import Never
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table, views_lines
+from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 
@@ -45,18 +44,6 @@ class Texts(ScriptedModel):
 
 class Blind(Texts):
     knows = 0.0
-
-
-class Verdicts(Blind):
-    """Only P(True) knows, and the stated confidence is a constant."""
-
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue:
-        right = reply.answer == question.reference
-        return PTrue(
-            candidates=tuple(f"option {i}" for i in range(3)),
-            probabilities=(0.9 if right else 0.1, 0.2, 0.2),
-            distractor_source="options",
-        )
 
 
 def asked(model: ScriptedModel, count: int = 80) -> list[Record]:
@@ -96,12 +83,6 @@ def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure()
     )
 
 
-def test_a_dearer_method_must_be_better_than_the_cheaper_ones() -> None:
-    found = recommend(asked(Verdicts(stated=0.95)))
-    assert (found.method, found.flags) == ("norm_p_true", ())
-    assert recommendation(found).startswith("recommended: --method norm_p_true, because its Brier score is")
-
-
 def test_what_is_stated_stays_where_nothing_is_better() -> None:
     found = recommend(asked(Blind(stated=0.55)))
     assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
@@ -121,12 +102,6 @@ def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_i
     assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
     (note,) = scores_table(found).notes
     assert "by the model's own account" in note
-
-
-def test_what_letters_and_texts_show_is_said_in_sentences() -> None:
-    letters, both = views_lines(recommend(unlabelled(asked(Blind()))).views)
-    assert re.match(r"The letters (do not )?follow the options when these change places \(reliability 0", letters)
-    assert "Letters and texts prefer the same candidate in" in both
 
 
 def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() -> None:

@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures, measure
 from secl.evaluation.series import Estimator, Series
@@ -67,29 +66,12 @@ def test_measures_have_the_floor_the_domains_and_the_thresholds_beside_them() ->
     assert [measures.coverage_at_5, measures.coverage_at_10, measures.coverage_at_20] == coverages
 
 
-def test_a_run_ranks_inside_its_domains(make_stream: Callable[[int], list[Record]]) -> None:
-    records = make_stream(80)
-    summary = summarise(records, LEARNED, intervals=False)
-    graded = [record for record in records if record.correct is not None]
-    domains = [record.question.domain for record in graded]
-    stated = [record.reply.confidence for record in graded]
-    expected = auroc_within(stated, [bool(record.correct) for record in graded], domains)
-    assert summary.estimators["secl"].auroc_within == expected
-    for part in summary.domains.values():
-        assert part.estimators["secl"].auroc_within == part.estimators["secl"].auroc
-
-
 def test_the_measures_of_nothing_are_undefined_and_not_zero() -> None:
     measures = measure([], [])
     assert measures.n == 0
     assert all(math.isnan(getattr(measures, name)) for name in MEASURES)
     assert measures.intervals is not None
     assert all(math.isnan(getattr(measures.intervals, name).high) for name in MEASURES)
-
-
-def test_measure_refuses_negative_resamples() -> None:
-    with pytest.raises(ParameterError, match="number of resamples"):
-        measure([0.5], [1], resamples=-1)
 
 
 def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: MakeRecord) -> None:
@@ -116,20 +98,6 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: Make
     assert summary.estimators["secl"].ece == pytest.approx(0.55)
     assert summary.estimators["stated"].brier == pytest.approx((0.95**2 + 0.15**2) / 2)
     assert summary.unlabelled == 1
-
-
-def test_confidences_that_were_never_computed_are_left_out(make_record: MakeRecord) -> None:
-    summary = summarise([make_record()])
-    assert "p_true" not in summary.estimators
-    assert "norm_p_true" not in summary.estimators
-    assert summary.estimators["secl"].n == 1
-
-
-def test_confidences_that_are_not_wanted_are_left_out_everywhere(make_stream: Callable[[int], list[Record]]) -> None:
-    summary = summarise(make_stream(40), {name: LEARNED[name] for name in ("stated", "p_true")})
-    for part in (summary, *summary.domains.values()):
-        assert "stated" in part.estimators
-        assert not {"norm_p_true", "secl"} & set(part.estimators)
 
 
 def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
@@ -213,26 +181,6 @@ def test_a_summary_is_strict_json_with_null_for_what_is_undefined(make_record: M
     assert json.loads(text) == whole.to_json()
     with pytest.raises(ValueError, match="JSON"):
         summary_json({"ece": math.nan})
-
-
-def test_intervals_can_be_left_out(make_record: MakeRecord) -> None:
-    assert summarise([make_record()], intervals=False).estimators["secl"].intervals is None
-
-
-def test_a_run_without_records_has_a_summary() -> None:
-    summary = summarise([])
-    assert summary.questions == 0
-    assert math.isnan(summary.trained_share)
-    plain = summary.to_json()
-    assert plain["trained_share"] is plain["cost_paper"] is plain["cost_measured"] is None
-    assert summary.domains == {}
-    assert "secl" not in summary.estimators
-
-
-def test_measures_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        measure([0.5], [1], resamples=0).n = 2  # type: ignore[misc]
-    assert Measures.__slots__
 
 
 def test_the_order_of_constants_is_not_measured() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,9 +65,3 @@ def test_agreement_is_the_share_of_equal_first_places(asked: Any) -> None:
     records = [asked(i, eye[i], eye[i], eye[i] if i < 3 else eye[0]) for i in range(4)]
     checks = check_views(records)
     assert (checks.agreement, checks.chance) == (0.75, 0.25)
-
-
-def test_without_candidates_nothing_is_compared(make_record: Any) -> None:
-    checks = check_views([make_record(0)])
-    assert (checks.questions, checks.compared) == (1, 0)
-    assert math.isnan(checks.agreement)

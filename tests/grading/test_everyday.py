@@ -36,12 +36,6 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
     assert grade(asked, answer) in (True, False)
 
 
-def test_of_a_long_answer_the_beginning_and_the_end_are_read() -> None:
-    asked = Question("What is it?", reference="Paris")
-    assert grade(asked, "so " * 9000 + "it is Paris.") is True
-    assert grade(asked, "so " * 9000 + "it is Paris. " + "so " * 9000) is False
-
-
 @pytest.mark.parametrize(
     ("grader", "reference", "answer", "right"),
     [
@@ -58,13 +52,6 @@ def test_of_a_long_answer_the_beginning_and_the_end_are_read() -> None:
 )
 def test_a_named_grader_does_what_it_says(grader: str, reference: str, answer: str, right: bool) -> None:
     assert grade(Question("What?", reference=reference, grader=grader), answer) is right
-
-
-def test_any_of_several_right_answers_will_do_whatever_the_grader() -> None:
-    for grader in ("", "auto", "exact", "contains", "regex"):
-        question = Question("Who?", reference=References(("Mark Twain", "Samuel Clemens"), ()), grader=grader)
-        assert grade(question, "Samuel Clemens") is True
-        assert grade(question, "Jules Verne") is False
 
 
 def test_numbers_options_and_wrong_answers_bring_their_official_rule_with_them() -> None:

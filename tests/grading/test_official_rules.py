@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -13,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from secl.errors import QuestionError
-from secl.grading import grade, grade_by_references, normalise_text, parse_number, same_text, write_number
+from secl.grading import grade, grade_by_references, parse_number, same_text, write_number
 from secl.question import Question, References
 
 
@@ -64,24 +62,9 @@ def test_a_number_is_read_the_gsm8k_way(text: str, number: int | Fraction | None
     assert parse_number(text) == number
 
 
-@given(st.integers(-(10**9), 10**9))
-def test_a_whole_number_is_read_with_and_without_commas(value: int) -> None:
-    assert parse_number(f"{value:,}") == parse_number(str(value)) == parse_number(f"So #### {value}") == value
-
-
-@given(st.decimals(-(10**6), 10**6, allow_nan=False, places=3))
-def test_a_decimal_number_is_read_exactly(value: object) -> None:
-    assert parse_number(f"It costs {value} in all.") == Fraction(str(value))
-
-
 @given(st.text())
 def test_no_text_makes_the_number_reader_fail(text: str) -> None:
     assert parse_number(text) is None or isinstance(parse_number(text), Fraction)
-
-
-def test_an_absurdly_long_number_is_no_answer() -> None:
-    assert parse_number("9" * 5000) is None
-    assert parse_number("1/" + "9" * 5000) is not None
 
 
 @pytest.mark.parametrize(
@@ -150,17 +133,6 @@ def test_two_short_texts_are_compared_by_what_they_say(one: str, other: str, sam
     assert same_text(other, one) is same
 
 
-@given(st.text())
-def test_normalising_twice_changes_nothing(text: str) -> None:
-    once = normalise_text(text)
-    assert normalise_text(once) == once
-
-
-@given(st.text().filter(str.strip))
-def test_normalising_never_leaves_nothing_of_a_text(text: str) -> None:
-    assert normalise_text(text)
-
-
 VOCABULARY = ("the", "cat", "sat", "on", "a", "mat", "and", "dogs", "ran", "home", "no", "comment")
 WORDS = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8)
 
@@ -187,14 +159,6 @@ def test_references_are_graded_by_the_difference_of_the_best_rouge_1(
     assert graded is (best_right > best_wrong)
 
 
-def test_the_rouge_rule_does_not_stem() -> None:
-    assert not grade_by_references("melon", References(("melons",), ("tree",)))
-
-
-def test_a_tie_of_overlaps_is_wrong() -> None:
-    assert not grade_by_references("red car", References(("red house",), ("blue car",)))
-
-
 def test_no_comment_counts_as_a_right_answer() -> None:
     assert grade_by_references("I have no comment.", References(("It is red.",), ("It is blue.",)))
 
@@ -204,16 +168,6 @@ def test_without_wrong_answers_one_right_answer_must_be_matched() -> None:
     assert grade_by_references("the U.S.A.", aliases)
     assert not grade_by_references("States", aliases)
     assert not grade_by_references("I have no comment.", aliases)
-
-
-def test_the_rouge_library_is_imported_only_when_it_is_needed() -> None:
-    code = "import sys, secl.data.streams, secl.data.question_files; sys.exit('rouge_score' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@given(st.fractions() | st.builds(Fraction, st.integers(-(10**60), 10**60), st.sampled_from([1, 2, 5**40, 10**50])))
-def test_a_number_is_written_exactly(value: Fraction) -> None:
-    assert Fraction(write_number(value)) == value
 
 
 def test_a_whole_number_beyond_the_digits_of_a_decimal_context_keeps_them_all() -> None:

@@ -107,14 +107,6 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
-def test_the_evidence_of_one_label_is_the_integral_over_the_prior() -> None:
-    one = [label(1, True, 0.5)]
-    generator = np.random.default_rng(0)
-    prior = Prior(0.4, 0.8, 0.5, 2.0)
-    z = generator.normal(0, 0.8, 400_000) + generator.normal(0, 0.5, 400_000)
-    assert math.exp(fit(one, prior, 1.0).evidence) == pytest.approx(np.mean(1 / (1 + np.exp(-z))), abs=0.02)
-
-
 def test_wrong_answers_of_confident_questions_take_confidences_down_and_more_of_them_make_the_band_narrow() -> None:
     rule = LabelRule()
     state, last = rule.start(), rule.rate(rule.start(), "d", 0.8)
@@ -129,22 +121,6 @@ def test_wrong_answers_of_confident_questions_take_confidences_down_and_more_of_
     assert last.confidence == pytest.approx(0.25, abs=0.06)
     assert (last.labels, last.of_domain, last.until) == (30, 30, 30)
     assert state.sound < 0.01
-
-
-def test_labels_that_agree_with_the_confidences_leave_them_and_speak_for_the_narrow_prior() -> None:
-    rule = LabelRule()
-    state = rule.add(rule.start(), [label(number, number % 5 != 0) for number in range(1, 61)])
-    assert state.sound > 0.6
-    assert rule.rate(state, "d", 0.8).confidence == pytest.approx(0.8, abs=0.02)
-
-
-def test_another_domain_moves_along_but_less() -> None:
-    rule = WIDE_ONLY
-    state = rule.add(rule.start(), [label(number, False) for number in range(1, 21)])
-    own, other = rule.rate(state, "d", 0.8), rule.rate(state, "e", 0.8)
-    assert own.confidence < other.confidence < 0.8
-    assert other.high - other.low > own.high - own.low
-    assert (own.of_domain, other.of_domain) == (20, 0)
 
 
 def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
@@ -219,15 +195,6 @@ def test_a_chance_that_is_none_is_refused(chance: float) -> None:
         label(1, True, chance=chance)
 
 
-def test_the_extremes_stay_finite() -> None:
-    rule = LabelRule()
-    state = rule.add(rule.start(), [label(n, n % 2 == 0, float(n % 2)) for n in range(1, 21)])
-    for confidence in (0.0, 1.0, 1e-300):
-        rated = rule.rate(state, "d", confidence)
-        assert 0.0 < rated.low <= rated.high < 1.0
-        assert 0.0 < rated.confidence < 1.0
-
-
 def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
     """Simulated models whose parameters come from the prior: 90 % of the bands hold the truth, give or take 6 %."""
     generator = np.random.default_rng(3)
@@ -245,14 +212,6 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
         truth = 1 / (1 + math.exp(-(slope * log_odds(0.7) + shift + own)))
         held.append(rated.low <= truth <= rated.high)
     assert 0.84 <= np.mean(held) <= 0.96
-
-
-@pytest.mark.parametrize("correct", [True, False])
-def test_labels_that_are_all_equal_move_the_confidences_and_leave_room_for_the_other_answer(correct: bool) -> None:
-    rule = LabelRule()
-    rated = rule.rate(rule.add(rule.start(), [label(n, correct, 0.6) for n in range(1, 41)]), "d", 0.6)
-    assert (rated.confidence > 0.85) if correct else (rated.confidence < 0.15)
-    assert 0.0 < rated.low < rated.confidence < rated.high < 1.0
 
 
 def test_positions_and_queues_are_drawn_by_the_seed() -> None:

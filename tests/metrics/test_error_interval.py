@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.errors import ParameterError
 from secl.metrics.calibration import ada_ece, ece, ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 
@@ -46,20 +43,3 @@ def test_an_error_that_chance_may_have_made_can_be_none() -> None:
     grades = draw.random(300) < confidences
     assert ece(confidences, grades) <= ece_floor(confidences).upper
     assert ece_interval(confidences, grades).low == 0.0
-
-
-def test_one_bin_has_the_interval_of_a_share() -> None:
-    interval = ece_interval([0.55] * 400, [1] * 300 + [0] * 100, draws=4000)
-    standard_error = math.sqrt(0.75 * 0.25 / 400)
-    assert interval.low == pytest.approx(0.2 - 1.96 * standard_error, abs=0.01)
-    assert interval.high == pytest.approx(0.2 + 1.96 * standard_error, abs=0.01)
-
-
-def test_the_same_seed_gives_the_same_interval_and_no_answers_give_none() -> None:
-    answers = [0.3, 0.8, 0.6, 0.9], [0, 1, 1, 0]
-    assert ece_interval(*answers, seed=4) == ece_interval(*answers, seed=4)
-    assert math.isnan(ece_interval([], []).low)
-    with pytest.raises(ParameterError, match="level"):
-        ece_interval(*answers, level=1.0)
-    with pytest.raises(ParameterError, match="draws"):
-        ada_ece_interval(*answers, draws=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -15,10 +14,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
-from secl import recalibration
 from secl.errors import ParameterError
-from secl.metrics.calibration import ece
-from secl.metrics.discrimination import auroc
 from secl.recalibration import (
     EPSILON,
     T_MAX,
@@ -103,35 +99,6 @@ def test_a_fitted_temperature_is_the_best_of_a_grid_and_scipys_minimum(data: tup
     assert fitted.t == pytest.approx(math.exp(theirs), rel=1e-6)
 
 
-def test_a_fitted_temperature_of_an_overconfident_predictor_is_recovered() -> None:
-    confidence, correct = overconfident(20_000)
-    fitted = fit_temperature(confidence, correct).t
-    generator = np.random.default_rng(1)
-    rows = generator.integers(20_000, size=(60, 20_000))
-    spread = float(np.std([fit_temperature(confidence[row], correct[row]).t for row in rows]))
-    assert spread < 0.1
-    assert abs(fitted - 3.0) < 3.0 * spread
-
-
-def test_the_maps_are_those_of_the_paper() -> None:
-    confidence = np.array([[0.1, 0.6], [0.75, 0.9]])
-    np.testing.assert_allclose(Temperature(17.6)(confidence), expit(logit(confidence) / 17.6), rtol=1e-12)
-    np.testing.assert_allclose(Platt(3.0, -1.0)(confidence), 1.0 / (1.0 + np.exp(1.0 - 3.0 * confidence)), rtol=1e-12)
-    np.testing.assert_allclose(Temperature(1.0)(confidence), confidence, rtol=1e-12)
-    assert Temperature(1.0)([0.0, 1.0]) == pytest.approx([EPSILON, 1.0 - EPSILON])
-    assert float(Temperature(2.0)(0.9)) == pytest.approx(0.75)
-
-
-@pytest.mark.parametrize("kind", FITS)
-def test_within_a_fold_a_map_leaves_auroc_as_it_is(kind: Kind) -> None:
-    confidence, correct = overconfident(300, 2)
-    fitted = cross_validated(confidence, correct, kind)
-    mapped = np.array(fitted.confidence)
-    for _, fold in KFold(n_splits=5, shuffle=True, random_state=0).split(confidence):
-        assert auroc(mapped[fold], correct[fold]) == pytest.approx(auroc(confidence[fold], correct[fold]), abs=1e-12)
-    assert ece(mapped, correct) < ece(confidence, correct)
-
-
 @pytest.mark.parametrize("kind", FITS)
 def test_a_grade_does_not_touch_the_mapped_confidence_of_its_own_fold(kind: Kind) -> None:
     confidence, correct = overconfident(50)
@@ -141,13 +108,6 @@ def test_a_grade_does_not_touch_the_mapped_confidence_of_its_own_fold(kind: Kind
     mapped, other = (np.array(cross_validated(confidence, grades, kind).confidence) for grades in (correct, flipped))
     assert np.array_equal(mapped[fold], other[fold])
     assert not np.array_equal(mapped, other)
-
-
-def test_the_same_seed_gives_the_same_folds_and_another_gives_others() -> None:
-    data = overconfident(80)
-    first, again, other = (cross_validated(*data, "platt", seed=seed) for seed in (3, 3, 4))
-    assert first == again
-    assert first.confidence != other.confidence
 
 
 @settings(max_examples=150, deadline=None)
@@ -164,37 +124,6 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
         assert mapped.max() <= 1.0
 
 
-@settings(max_examples=50, deadline=None)
-@given(PAIRS)
-def test_no_other_map_of_the_kind_fits_better(pairs: list[tuple[float, float]]) -> None:
-    confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
-    temperature, platt = fit_temperature(confidence, target), fit_platt(confidence, target)
-
-    logits = logit(np.clip(confidence, EPSILON, 1.0 - EPSILON))
-    least = cross_entropy(logits / temperature.t, target)
-    assert all(least <= cross_entropy(logits / t, target) + 1e-9 for t in np.geomspace(T_MIN, T_MAX, 41))
-    steps = [(a, b) for a in (-0.1, 0.0, 0.1) for b in (-0.1, 0.0, 0.1)]
-    least = cross_entropy(platt.a * confidence + platt.b, target)
-    # The slack is what the clipping of a single class and the ridge on a steep slope may cost.
-    assert all(least <= cross_entropy((platt.a + a) * confidence + platt.b + b, target) + 1e-4 for a, b in steps)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "correct", "expected"),
-    [
-        ([0.6, 0.9], [1, 1], T_MIN),  # sharper is always better
-        ([0.9, 0.6], [0, 0], T_MAX),  # flatter is always better
-        ([0.9, 0.1], [1, 0], T_MIN),  # separated at 0.5
-        ([0.5, 0.5, 0.5], [1, 0, 1], 1.0),  # nothing to tell temperatures apart
-        ([1.0, 1.0, 0.0], [1, 1, 0], T_MIN),
-    ],
-)
-def test_a_temperature_without_a_best_value_lies_on_its_bound(
-    confidence: list[float], correct: list[int], expected: float
-) -> None:
-    assert fit_temperature(confidence, correct) == Temperature(expected)
-
-
 def test_a_platt_map_without_a_best_value_is_the_base_rate_or_a_finite_step() -> None:
     assert fit_platt([0.2, 0.9], [1, 1]) == Platt(0.0, float(logit(1.0 - EPSILON)))
     assert fit_platt([0.2], [0])([0.0, 1.0]) == pytest.approx([EPSILON, EPSILON])
@@ -208,16 +137,6 @@ def test_a_platt_map_without_a_best_value_is_the_base_rate_or_a_finite_step() ->
     assert touching([0.1, 0.5, 0.9]) == pytest.approx([0.0, 0.5, 1.0], abs=1e-4)
     close = np.repeat([0.5, 0.5 + 1e-9], 50)
     assert fit_platt(close, close > 0.5)(close).tolist() == pytest.approx([0.5] * 100, abs=1e-3)
-
-
-def test_cross_validation_takes_one_question_a_fold_and_a_single_class() -> None:
-    assert all(0.9 < c <= 1.0 for c in cross_validated([0.6, 0.7, 0.8, 0.9, 1.0], [1] * 5, "platt").confidence)
-
-
-def test_a_map_fitted_to_nothing_is_undefined() -> None:
-    assert math.isnan(fit_temperature([], []).t)
-    assert np.isnan(fit_platt([], [])([0.2, 0.9])).all()
-    assert math.isnan(Temperature(math.nan)(0.5))
 
 
 @settings(max_examples=40, deadline=None)
@@ -247,44 +166,6 @@ def test_a_later_signal_never_changes_an_earlier_confidence(
     before = label_free(confidence, [s for _, s in stream], kind, least=2)
     mapped = label_free(confidence, changed, kind, least=2)
     assert np.array_equal(before[: position + 1], mapped[: position + 1])
-
-
-@pytest.mark.parametrize("kind", FITS)
-def test_a_stream_is_left_alone_until_enough_questions_are_scored(kind: Kind) -> None:
-    confidence, target = soft(60)
-    signal = np.where(np.arange(60) % 2 == 0, target, math.nan)  # the tenth signal comes with question 18
-    mapped = label_free(confidence, signal, kind)
-    assert np.array_equal(mapped[:19], confidence[:19])
-    assert not np.isclose(mapped[19:], confidence[19:]).any()
-    assert np.array_equal(label_free(confidence, np.full(60, math.nan), kind), confidence)
-    assert np.array_equal(label_free(confidence, target, kind, least=60), confidence)
-    assert label_free([], [], kind).shape == (0,)
-
-
-@pytest.mark.parametrize("kind", FITS)
-def test_a_signal_that_is_the_truth_calibrates_the_stream(kind: Kind) -> None:
-    confidence, correct = overconfident(1000, 6)
-    signal = np.where(np.arange(1000) % 4 == 0, correct, math.nan)
-    mapped = label_free(confidence, signal, kind)
-    assert ece(mapped[100:], correct[100:]) < ece(confidence[100:], correct[100:]) / 2.0
-
-
-def test_the_fits_of_a_long_stream_grow_with_its_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-
-    def fit(confidence: np.ndarray, _target: np.ndarray) -> Temperature:
-        sizes.append(confidence.size)
-        return Temperature(float(confidence.size))
-
-    monkeypatch.setattr(recalibration, "FITS", {"temperature": fit})
-    confidence = np.full(20_000, 0.9)
-    mapped = label_free(confidence, confidence, "temperature")
-    assert sizes[:991] == list(range(10, 1001))  # every signal of a short stream has its fit
-    assert len(sizes) < 1200
-    assert all(later <= 1.02 * earlier for earlier, later in itertools.pairwise(sizes[990:]))
-    for position in (5000, 19_999):  # by the latest map that was fitted to what came before
-        latest = max(size for size in sizes if size <= position)
-        assert mapped[position] == Temperature(float(latest))(0.9)
 
 
 @pytest.mark.parametrize(

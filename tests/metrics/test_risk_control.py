@@ -16,12 +16,9 @@ from secl.metrics.risk_control import (
     fewest_labels,
     guaranteed,
     labels_needed,
-    nearest_risk,
     risk_bound,
     risk_coverage,
-    separating,
 )
-from secl.metrics.selective import coverage_at_risk
 
 NAN = math.nan
 
@@ -60,43 +57,12 @@ def test_the_curve_of_six_answers_is_as_counted_by_hand() -> None:
     assert (curve.total, curve.answers) == (3, 6)
 
 
-def test_with_all_labels_the_share_of_wrong_ones_gives_the_coverage_at_risk() -> None:
-    confidence = np.random.default_rng(0).integers(0, 20, 200) / 20
-    correct = np.random.default_rng(1).random(200) < confidence
-    curve = risk_coverage(confidence, correct)
-    for risk in (0.05, 0.1, 0.3):
-        found = estimated(curve, risk, from_labels=True)
-        assert (found.coverage if found else 0.0) == coverage_at_risk(confidence, correct, risk)
-
-
-def test_right_answers_alone_are_all_accepted_as_soon_as_there_are_enough() -> None:
-    confidence = np.linspace(0.2, 0.9, 22)
-    found = guaranteed(risk_coverage(confidence, np.ones(22)), 0.1, 0.9)
-    assert found is not None
-    assert (found.value, found.coverage, found.labels, found.wrong) == (0.0, 1.0, 22, 0)
-    assert guaranteed(risk_coverage(confidence[1:], np.ones(21)), 0.1, 0.9) is None
-
-
-def test_wrong_answers_alone_promise_nothing() -> None:
-    curve = risk_coverage(np.linspace(0.2, 0.9, 80), np.zeros(80))
-    assert guaranteed(curve, 0.5, 0.9) is None
-    assert nearest_risk(curve, 0.9) is None
-    assert labels_needed(curve, 0.5, 0.9) is None
-    assert estimated(curve, 0.3, from_labels=True) is None
-
-
 def test_the_walk_ends_at_the_first_threshold_that_fails() -> None:
     # 100 right ones, then 100 wrong ones, then 2,000 right ones: below the wrong ones all is well again, but too late.
     correct = np.concatenate([np.ones(100), np.zeros(100), np.ones(2000)])
     found = guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9)
     assert found is not None
     assert 100 <= found.labels < 120
-
-
-def test_an_answer_more_is_accepted_with_its_equals_or_not_at_all() -> None:
-    found = guaranteed(risk_coverage([0.9] * 40 + [0.5] * 40, [1] * 40 + [0] * 40), 0.1, 0.9)
-    assert found is not None
-    assert (found.value, found.labels) == (0.7, 40)
 
 
 def test_labels_needed_are_enough_if_the_next_ones_are_like_those() -> None:
@@ -109,15 +75,6 @@ def test_labels_needed_are_enough_if_the_next_ones_are_like_those() -> None:
     found = guaranteed(risk_coverage(confidence, correct), 0.1, 0.9)
     assert found is not None
     assert found.labels == 22
-
-
-def test_without_labels_the_confidences_say_how_many_it_takes() -> None:
-    curve = risk_coverage([0.999] * 10, [NAN] * 10)
-    assert guaranteed(curve, 0.1, 0.9) is None
-    needed = labels_needed(curve, 0.1, 0.9)
-    assert needed is not None
-    assert fewest_labels(1, 0.1, 0.9) == needed  # one in a thousand is wrong, so one is allowed for
-    assert labels_needed(risk_coverage([0.5] * 10, [NAN] * 10), 0.1, 0.9) is None
 
 
 def test_the_estimate_is_the_mean_of_what_the_confidences_leave() -> None:
@@ -160,12 +117,6 @@ def test_odd_lists_are_refused() -> None:
     for confidence, correct in [*odd, ([0.5], [math.inf])]:
         with pytest.raises(ParameterError):
             risk_coverage(confidence, correct)
-
-
-def test_neighbours_among_floats_are_kept_apart() -> None:
-    above = math.nextafter(0.3, 1)
-    assert separating(above, 0.3) == above
-    assert 0.3 < separating(0.3000001, 0.3) <= 0.3000001
 
 
 Right = Callable[[np.ndarray], np.ndarray]

@@ -15,7 +15,6 @@ from secl.errors import ParameterError
 from secl.metrics.selective import coverage_at_risk, prr
 
 Pairs = list[tuple[float, bool]]
-PAIRS = st.lists(st.tuples(st.integers(0, 10).map(lambda k: k / 10), st.booleans()), min_size=1, max_size=40)
 FEW = st.lists(st.tuples(st.integers(0, 2).map(lambda k: k / 2), st.booleans()), min_size=1, max_size=6)
 
 
@@ -60,36 +59,6 @@ def test_prr_is_the_gain_over_chance_relative_to_the_oracle(pairs: Pairs, max_re
     ours = over_orders(pairs, lambda grades: mean_accuracy(grades, least))
     oracle, chance = mean_accuracy(sorted(correct, reverse=True), least), np.mean(correct)
     assert actual == pytest.approx((ours - chance) / (oracle - chance))
-
-
-@given(PAIRS)
-def test_only_the_order_of_the_confidences_counts(pairs: Pairs) -> None:
-    confidence, correct = columns(pairs)
-    mapped = [c**2 / 3 + 0.1 for c in confidence]
-    shuffled = columns(pairs[::-1])
-    for measure in (
-        prr,
-        lambda c, y: prr(c, y, 0.5),
-        lambda c, y: coverage_at_risk(c, y, 0.2),
-    ):
-        expected = measure(confidence, correct)
-        assert measure(mapped, correct) == pytest.approx(expected, nan_ok=True)
-        assert measure(*shuffled) == pytest.approx(expected, nan_ok=True)
-
-
-@pytest.mark.parametrize("share", [1.0, 0.5, 0.3])
-def test_a_perfect_order_has_prr_1_a_constant_0_and_the_reverse_less(share: float) -> None:
-    correct = [True] * 13 + [False] * 7
-    confidence = [1 - k / 20 for k in range(20)]
-    assert prr(confidence, correct, share) == pytest.approx(1.0)
-    assert prr([0.4] * 20, correct, share) == pytest.approx(0.0, abs=1e-12)
-    assert prr(confidence[::-1], correct, share) < 0.0
-
-
-def test_a_random_order_has_prr_0_in_the_mean() -> None:
-    generator = np.random.default_rng(0)
-    values = [prr(generator.random(60), generator.random(60) < 0.6, 0.5) for _ in range(400)]
-    assert np.mean(values) == pytest.approx(0.0, abs=4 * float(np.std(values)) / 20)
 
 
 def test_coverage_takes_a_tie_as_a_whole_and_the_largest_share_that_fits() -> None:

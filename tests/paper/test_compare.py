@@ -14,7 +14,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from secl.evaluation.labelled import LABELLED
 from secl.gates import Always, Never
 from secl.records import Record
-from secl_paper.compare import FinishedRun, Line, compare, untrained
+from secl_paper.compare import FinishedRun, Line, compare
 from secl_paper.layout import COLUMNS, ESTIMATORS, ISOLATED, Row, Run, Table
 from secl_paper.notes import remarks
 from tests.paper.conftest import make_run
@@ -54,13 +54,6 @@ def test_a_row_has_the_numbers_of_independent_libraries_overall_and_in_each_doma
         assert overall[f"brier_{domain}"] == line.ours["brier"]
 
 
-def test_columns_can_be_repeated_for_each_domain(learned: FinishedRun) -> None:
-    columns, (line,) = compare(table(Row("SECL", RUN, "secl"), by="domain"), {RUN: learned}, {})
-    assert list(columns) == ["ece_toy0", "ece_toy1", "auroc_toy0", "auroc_toy1"]
-    assert columns["ece_toy0"].heading == "ECE toy0"
-    assert all(line.ours[name] is not None for name in columns)
-
-
 def test_counts_and_costs_follow_the_papers_formula(learned: FinishedRun) -> None:
     records = [replace(record, update=None, outcome="idle") for record in learned.records[:30]]
     ours = numbers(replace(learned, records=[*records, *learned.records[30:]]), "secl")
@@ -68,11 +61,6 @@ def test_counts_and_costs_follow_the_papers_formula(learned: FinishedRun) -> Non
     assert {name: ours[name] for name in expected} == expected
     assert (ours["secl_cost"], ours["p_true_cost"], ours["cost"]) == (10 * 15 + 30, 6 * 40, (10 * 15 + 30) / 40)
     assert (ours["first_layer"], ours["last_layer"]) == (24, 27)
-
-
-@pytest.mark.parametrize(("estimator", "passes"), [("stated", 1), ("p_true", 2), ("norm_p_true", 6), ("dinco", 10)])
-def test_a_baseline_costs_what_the_paper_says(baseline: FinishedRun, estimator: str, passes: int) -> None:
-    assert numbers(baseline, estimator)["cost"] == passes
 
 
 def test_tau_and_formula_of_a_row_go_before_those_of_its_run(baseline: FinishedRun) -> None:
@@ -109,17 +97,6 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
     assert {column.form for column in columns.values()} == {".4f"}
 
 
-def test_one_undefined_run_leaves_the_mean_undefined() -> None:
-    runs = {Run("a"): make_run(Never()), Run("b"): make_run(Never())}
-    last = list(runs)[-1]
-    right = [replace(record, correct=True, frozen_correct=True) for record in runs[last].records]
-    runs[last] = replace(runs[last], records=right)
-    _, (line,) = compare(table(Row("x", tuple(runs), "stated"), by="run"), runs, {})
-    assert line.ours["auroc_b"] is None
-    assert "auroc_mean" not in line.ours
-    assert line.ours["ece_mean"] is not None
-
-
 def test_recalibration_shows_its_temperature_and_the_range_that_it_leaves(baseline: FinishedRun) -> None:
     ours = numbers(baseline, "stated_temperature")
     temperature, low, high = ours["temperature"], ours["low"], ours["high"]
@@ -133,36 +110,10 @@ def test_recalibration_shows_its_temperature_and_the_range_that_it_leaves(baseli
     assert [plain["low"], plain["high"]] == [pytest.approx(0.85)] * 2
 
 
-def test_intervals_are_there_only_where_the_paper_has_no_table(baseline: FinishedRun) -> None:
-    stated = table(Row("x", RUN, "stated"))
-    assert compare(stated, {RUN: baseline}, {})[1][0].intervals == {}
-    (line,) = compare(stated, {RUN: baseline}, None)[1]
-    low, high = line.intervals["ece"]
-    assert low <= (line.ours["ece"] or 0) <= high
-
-
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
     for estimator in {*ESTIMATORS} - {*LABELLED}:
         ours = numbers(learned, estimator)
         assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
-
-
-def test_rows_that_never_learned_are_distinguished_from_those_that_had_no_chance(
-    learned: FinishedRun, baseline: FinishedRun
-) -> None:
-    stopped = [replace(record, update=None, outcome="agreed") for record in learned.records]
-    runs = {
-        Run("on"): learned,
-        Run("closed"): replace(baseline, learns=True),
-        Run("stopped"): replace(learned, records=stopped),
-        Run("base"): baseline,
-    }
-    rows = [Row(run.name, run, "secl") for run in runs]
-    never = untrained(table(*rows, Row("stated", rows[1].run, "stated")), runs)
-    assert never == {"closed": False, "stopped": True}
-    notes = remarks([], {}, never)
-    assert notes[0].startswith("Nothing was trained in closed, because the gate never opened")
-    assert notes[1].startswith("Nothing was trained in stopped, because the bin gate")
 
 
 def test_remarks_name_the_rows_with_another_n_and_say_what_a_dash_is() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from secl.reports.formatting import UNDEFINED
@@ -72,25 +69,6 @@ def test_latex_has_the_same_number_of_fields_on_every_row_and_escapes_names() ->
     assert text.startswith("% Two rows.\n")
 
 
-@given(st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))
-def test_the_difference_is_ours_minus_the_papers_where_both_are_defined(
-    paper: float | None, ours: float | None
-) -> None:
-    line = Line("x", {} if paper is None else {"ece": paper}, {"ece": ours})
-    expected = None if paper is None or ours is None else ours - paper
-    table = FilledTable("x", "X", {"ece": COLUMNS["ece"]}, (line,), printed=True, notes=())
-    (row,) = csv.DictReader(io.StringIO(csv_text(table)))
-    assert row["ece difference"] == ("" if expected is None else repr(expected))
-
-
-def test_a_difference_that_rounds_to_zero_has_no_minus() -> None:
-    lines = (Line("x", {"ece": 0.05, "trained_share": 0.5}, {"ece": 0.0499, "trained_share": 0.4999}, {}),)
-    text = markdown(replace(TABLE, lines=lines))
-    assert "+0.000" in text
-    assert "+0.0%" in text
-    assert "-0" not in text
-
-
 @pytest.mark.parametrize("width", [50, 80, 100, 160])
 @pytest.mark.parametrize("table", [TABLE, OURS], ids=["paper", "ours"])
 def test_nothing_is_cut_on_screens_of_any_width(table: FilledTable, width: int) -> None:
@@ -106,10 +84,6 @@ def test_nothing_is_cut_on_screens_of_any_width(table: FilledTable, width: int) 
         assert all(word in text for word in table.columns[name].heading.split())
     if table is OURS:
         assert f"(0.050{UNDEFINED}0.200)" in text
-
-
-def test_a_wide_screen_holds_a_table_in_one_piece() -> None:
-    assert (len(list(screen_tables(TABLE, 160))), len(list(screen_tables(TABLE, 40)))) == (1, 3)
 
 
 def test_a_table_is_written_in_three_forms_and_the_index_names_each_table_once(tmp_path: Path) -> None:

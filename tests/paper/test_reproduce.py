@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,8 +12,7 @@ import transformers
 
 from secl.backends.local.adapter import parse_layers
 from secl.backends.local.presets import PRESETS
-from secl.data.benchmarks import load
-from secl.errors import DataError, ModelError, ParameterError
+from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import PAPER, method
 from secl.runs.loading import load_questions
@@ -25,15 +22,14 @@ from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, question_counts
 from secl.testing import ScriptedModel
 from secl_paper import lora_sizes, reproduce
-from secl_paper.compare import FinishedRun, columns_of
-from secl_paper.differences import differences
+from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table
 from secl_paper.paper import read_paper
 from secl_paper.recognition import counterpart
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.runs import benchmarks_of, settings_of
 from secl_paper.setup import STREAM, PaperModel, Setup
-from secl_paper.tables import BASELINES, LABEL_FREE, LONG, SECL, TABLES
+from secl_paper.tables import BASELINES, LABEL_FREE, SECL, TABLES
 
 pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
 
@@ -118,10 +114,6 @@ def test_every_table_has_only_rows_that_the_paper_has() -> None:
                 assert names(row)[0] in expected, (table.key, row.name)
 
 
-def test_tables_are_in_the_papers_order_and_ours_come_last() -> None:
-    assert [table.key for table in TABLES] == [*read_paper().tables, "methods", "pareto", "scores"]
-
-
 def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     (methods,) = find(["methods"])
     with_labels = {"stated_with_labels", "posterior_with_labels"}  # of runs that people labelled
@@ -157,55 +149,10 @@ def test_settings_go_only_where_they_belong() -> None:
     assert changed(LABEL_FREE, setup) == {**common, "method": "label_free"}
 
 
-@pytest.mark.parametrize(
-    ("model", "layers", "expected"),
-    [
-        ("llama-3.2-3b", "middle:4", "12-15"),
-        ("llama-3.2-3b", "last:4", None),
-        ("llama-3.2-3b", "last:8", "last:8"),
-        ("gemma-2-2b", "last:8", None),
-        ("gemma-2-2b", "last:4", "last:4"),
-        ("smollm2", "middle:4", "13-16"),
-        ("smollm2", "26-29", None),
-    ],
-)
-def test_layers_are_named_for_the_model_and_left_out_where_they_are_its_own(
-    model: str, layers: str, expected: str | None
-) -> None:
-    assert settings_of(Run("x", {"layers": layers}), Setup.of({"model": model}))["layers"] == expected
-
-
 @pytest.mark.parametrize("layers", ["middle:0", "middle:99", "last:99", "upper"])
 def test_layers_that_a_model_does_not_have_are_refused(layers: str) -> None:
     with pytest.raises(ParameterError, match="layers"):
         lora_sizes.concrete_layers("smollm2", layers)
-
-
-def test_the_middle_of_a_model_that_no_preset_knows_is_read_off_its_configuration(tiny_llama: Path) -> None:
-    assert lora_sizes.concrete_layers(str(tiny_llama), "middle:2") == "1-2"
-    assert lora_sizes.concrete_layers(str(tiny_llama), "last:1") is None
-
-
-def test_sizes_are_the_published_ones_and_those_of_a_loaded_model(
-    monkeypatch: pytest.MonkeyPatch, tiny_llama: Path
-) -> None:
-    from secl.backends.local.model import LocalModel
-    from secl.settings import AdapterSettings
-
-    loaded = LocalModel.load(str(tiny_llama), adapter=AdapterSettings(layers="last:2"))
-    found = lora_sizes.lora_sizes(str(tiny_llama), layers="last:2")
-    assert found.adapter_parameters == loaded.adapter.size
-    base = [
-        p for p in loaded.adapter.peft.parameters() if id(p) not in set(map(id, loaded.adapter.parameters.values()))
-    ]
-    assert found.model_parameters == sum(parameter.numel() for parameter in base)
-    assert found.adapted_layers == 2
-    monkeypatch.setattr(lora_sizes, "_config", lambda _name: PUBLISHED_LLAMA)
-    published = lora_sizes.lora_sizes("llama-3.2-3b")
-    paper = read_paper().tables["lora"].numbers["llama-3.2-3b"]["LoRA"]
-    assert published.adapter_parameters == paper["adapter_parameters"] == 327_680
-    assert published.adapted_layers == paper["adapted_layers"]
-    assert published.model_parameters == pytest.approx(paper["model_parameters"], rel=0.002)
 
 
 @pytest.mark.parametrize(
@@ -222,18 +169,6 @@ def test_a_stream_is_lengthened_and_opened_but_never_beyond_a_benchmarks_questio
     stream: tuple[str, ...], run: Run, expected: tuple[str, ...]
 ) -> None:
     assert benchmarks_of(run, Setup.of({"benchmarks": stream, "per_domain": 8})) == expected
-
-
-def test_twice_the_papers_stream_ends_where_truthfulqa_ends(official_data: Path) -> None:
-    setup = Setup.of({"data": str(official_data)})
-    assert LONG.scale == 2
-    assert benchmarks_of(Run("x", scale=2, open_ended=True), setup) == (
-        "gsm8k:1000",
-        "mmlu:1000",
-        "arc:1000",
-        "truthfulqa_gen:817",
-    )
-    assert len(load("truthfulqa_gen", data=official_data)) == 817
 
 
 def test_all_tables_together_need_each_run_once(tmp_path: Path) -> None:
@@ -282,17 +217,6 @@ def test_a_second_time_nothing_runs_and_the_same_is_written(performed: Performed
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_the_papers_column_and_ours_of_a_model_of_the_paper_agree_on_its_adapter(
-    performed: Performed, tmp_path: Path
-) -> None:
-    reproduction = Reproduction.plan(find(["lora"]), Setup.of(LLAMA), tmp_path)
-    (table,) = reproduction.fill()
-    assert performed == []
-    (row,) = csv.DictReader((tmp_path / "tables" / "llama-3.2-3b" / "lora.csv").read_text().splitlines())
-    assert (row["adapter_parameters difference"], row["adapted_layers difference"]) == ("0", "0")
-    assert all(line.ours[column] is not None for line in table.lines for column in table.columns)
-
-
 def notes_of(setup: Setup, folder: Path, *names: str) -> dict[str, str]:
     """What stands under tables."""
     tables = Reproduction.plan(find(names), setup, folder).fill()
@@ -320,16 +244,6 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(performed
     assert "open-ended" not in notes["extended"]
     assert "No benchmark of this stream has an open-ended form" in notes["generation"]
     assert "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)." in notes["generation"]
-
-
-def test_the_papers_own_setup_differs_in_nothing_but_the_judge_of_dinco(performed: Performed, tmp_path: Path) -> None:
-    notes = notes_of(Setup.of({**LLAMA, **SHORT, "nli": "some/judge"}), tmp_path, "main", "hyperparameters")
-    assert performed
-    for text in notes.values():
-        assert "not the paper's, with its own" not in text
-        assert "Given, but" not in text
-    assert "judged by the NLI model some/judge; the paper does not name its own." in notes["main"]
-    assert "DINCO" not in notes["hyperparameters"]
 
 
 def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
@@ -365,15 +279,6 @@ def test_every_setting_that_is_not_the_papers_is_named_with_the_papers_value(
     }
     assert "Given, but" not in notes["main"]
     assert "set by the table itself: alpha 0.3 not in alpha 0.2, alpha 0.5, delta 0.15" in notes["hyperparameters"]
-
-
-def test_what_the_network_computed_in_stands_under_a_table(tmp_path: Path, learned: FinishedRun) -> None:
-    setup, (table,) = Setup.of(LLAMA), find(["reliability"])
-    jobs = Reproduction.plan([table], setup, tmp_path).jobs
-    run = replace(learned, environment={"dtype": "bfloat16", "device": "NVIDIA A100", "threads": 8})
-    settings = {each: jobs[each].settings for each in table.runs}
-    notes = differences(table, setup, counterpart("llama-3.2-3b"), settings, dict.fromkeys(table.runs, run))
-    assert notes[-1] == "The network computed in bfloat16 on NVIDIA A100; the paper does not say in what."
 
 
 VARIED: dict[str, Any] = {
@@ -431,11 +336,6 @@ def test_the_whole_paper_is_26_runs_and_two_more_for_our_own_table(official_data
     assert len(Reproduction.plan(papers, setup, tmp_path).runs) == 26
 
 
-def test_a_run_that_never_trained_is_named_under_its_table(performed: Performed, tmp_path: Path) -> None:
-    (table,) = Reproduction.plan(find(["main"]), Setup.of(SHORT), tmp_path).fill()
-    assert any(note.startswith("Nothing was trained in SECL, because the gate never opened") for note in table.notes)
-
-
 @pytest.mark.parametrize(
     ("model", "against", "expected", "why"),
     [
@@ -452,16 +352,6 @@ def test_the_papers_column_is_of_the_model_asked_for_or_the_same(
     found = counterpart(model, against)
     assert found.name == expected
     assert found.why.startswith(why)
-
-
-def test_a_folder_is_recognised_by_its_configuration_without_weights(tmp_path: Path, tiny_llama: Path) -> None:
-    PUBLISHED_LLAMA.save_pretrained(tmp_path / "mine")
-    found = counterpart(str(tmp_path / "mine"))
-    assert found.name == "llama-3.2-3b"
-    assert found.why == "the model's configuration has the shape of meta-llama/Llama-3.2-3B-Instruct"
-    assert counterpart(str(tiny_llama)).name is None
-    with pytest.raises(ModelError, match="nowhere"):
-        counterpart(str(tmp_path / "nowhere"))
 
 
 def test_a_model_that_the_paper_has_no_column_for_is_shown_alone_with_intervals(
@@ -539,13 +429,6 @@ def test_a_table_of_ones_own_is_like_any_other(performed: Performed, tmp_path: P
     assert table.notes[0].startswith("These numbers are smollm2 with 8 questions per domain of")
 
 
-def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ParameterError, match=r"no table 'mian'; the tables are main, full, .*methods"):
-        find(["mian"])
-    with pytest.raises(DataError, match=r"nowhere\.py"):
-        find(["nowhere.py"])
-
-
 def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"against is 'gpt-2'; it must be one of llama-3\.2-3b, "):
         Setup.of({"against": "gpt-2"})
@@ -573,12 +456,3 @@ def test_every_model_of_the_paper_is_a_preset_and_can_be_compared_with() -> None
     assert set(read_paper().models) <= set(PRESETS)
     assert list(get_args(PaperModel)) == list(read_paper().models)
     assert {name: PRESETS[name].tau for name in read_paper().tau} == read_paper().tau
-
-
-def test_tables_of_one_name_are_refused(tmp_path: Path) -> None:
-    for name, key in (("main.py", "main"), ("one.py", "mine"), ("two.py", "mine")):
-        (tmp_path / name).write_text(MINE.replace("mine", key))
-    with pytest.raises(ParameterError, match="two tables 'main'"):
-        find([str(tmp_path / "main.py")])
-    with pytest.raises(ParameterError, match="two tables 'mine'"):
-        find([str(tmp_path / "one.py"), str(tmp_path / "two.py")])

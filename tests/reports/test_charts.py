@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError
@@ -17,8 +14,8 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import summarise
 from secl.records import Record
 from secl.reports.figures.cost import Point, cost_figure, cost_points
-from secl.reports.figures.drawing import WHITE, write_picture
-from secl.reports.figures.label_placement import anchor, overlap, place
+from secl.reports.figures.drawing import WHITE
+from secl.reports.figures.label_placement import overlap, place
 from secl.reports.figures.scores import SLOTS, score_figure
 
 INSIDE = (0.0, 0.0, 700.0, 400.0)
@@ -38,13 +35,6 @@ def test_right_answers_stand_up_wrong_ones_hang_down_and_empty_slots_have_no_bar
     assert heights[-1] == (-np.histogram(confidence[~correct], SLOTS, (0, 1))[0]).tolist()
     assert axes.get_title() == f"some\n{correct.sum()} right, {(~correct).sum()} wrong"
     assert {bar.get_hatch() for bar in axes.patches if bar.get_height() < 0} == {"/////"}  # type: ignore[attr-defined]
-
-
-def test_distributions_of_one_class_and_of_nothing_are_drawn(tmp_path: Path) -> None:
-    figure = score_figure([("all right", [0.5, 1.0], [True, True]), ("nothing", [], [])])
-    assert "0 right, 0 wrong" in write_picture(figure, tmp_path / "figure")
-    with pytest.raises(ParameterError, match="at least one panel"):
-        score_figure([])
 
 
 def test_a_point_is_a_reading_with_its_costs_and_its_error(make_stream: Callable[[int], list[Record]]) -> None:
@@ -79,13 +69,6 @@ def test_what_needs_right_answers_is_hollow_and_every_name_is_there(make_stream:
         assert (faces[point.cost, point.error] == WHITE) == point.estimator.needs_labels, point
 
 
-def test_several_runs_are_told_apart_by_colour_and_named(tmp_path: Path, make_stream: Any) -> None:
-    summaries = [summarise(make_stream(count), intervals=False) for count in (60, 80)]
-    text = write_picture(cost_figure(cost_points(summaries), ["first $", "second"]), tmp_path / "cost")
-    assert "first $" in text
-    assert "second" in text
-
-
 def test_markers_of_one_confidence_that_lie_together_share_a_name() -> None:
     near = [
         Point("Stated", ESTIMATORS["stated"], 0, 0.30, 1.0, 1.0),
@@ -100,16 +83,6 @@ def test_markers_of_one_confidence_that_lie_together_share_a_name() -> None:
     assert len([line for line in axes.lines if line.get_marker() not in ("|", "None")]) == 4
 
 
-@given(st.lists(st.tuples(st.floats(0, 700), st.floats(0, 400)), min_size=1, max_size=5))
-@settings(max_examples=20, deadline=None)
-def test_every_name_gets_a_box_of_its_size(spots: list[tuple[float, float]]) -> None:
-    sizes = [(40.0 + k, 10.0) for k in range(len(spots))]
-    boxes = place(spots, sizes, INSIDE)
-    for (width, height), box in zip(sizes, boxes, strict=True):
-        assert (box[2] - box[0], box[3] - box[1]) == pytest.approx((width, height))
-    assert boxes == place(spots, sizes, INSIDE)
-
-
 def test_names_of_points_in_a_column_do_not_cover_each_other_or_the_points() -> None:
     spots = [(100.0, 50.0 + 7 * k) for k in range(6)] + [(300.0, 200.0), (300.0, 204.0)]
     boxes = place(spots, [(90.0, 10.0)] * 8, INSIDE)
@@ -117,12 +90,6 @@ def test_names_of_points_in_a_column_do_not_cover_each_other_or_the_points() -> 
         assert overlap(boxes[one], INSIDE) == pytest.approx(900)
         assert all(overlap(boxes[one], (x - 3, y - 3, x + 3, y + 3)) == 0 for x, y in spots)
         assert all(overlap(boxes[one], boxes[other]) == 0 for other in range(one))
-
-
-def test_the_line_to_a_name_ends_at_its_border() -> None:
-    assert anchor((0, 0), (10, 5, 30, 15)) == (10, 10)
-    assert anchor((40, 0), (10, 5, 30, 15)) == (30, 10)
-    assert anchor((20, 50), (10, 5, 30, 15)) == (20, 15)
 
 
 def test_histograms_of_right_and_wrong_answers_have_one_scale() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -27,7 +26,6 @@ from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import MARKS, running_mean, timeline_figure
-from secl.reports.formatting import xml_text
 
 pytestmark = pytest.mark.heavy
 
@@ -73,15 +71,6 @@ def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
     assert np.ptp(whiskers[0]) > 0.7 > 0.3 > np.ptp(whiskers[1])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_the_legend_of_reliability_diagrams_fits_into_the_picture(count: int) -> None:
-    figure = reliability_figure([panel(f"method {k}") for k in range(count)])
-    figure.canvas.draw()
-    (legend,) = figure.legends
-    assert figure.bbox.x0 <= legend.get_window_extent().x0
-    assert legend.get_window_extent().x1 <= figure.bbox.x1
-
-
 def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path) -> None:
     text = write_picture(reliability_figure([panel("costs $5 & 10%_x < y")]), tmp_path / "figure")
     height, width = matplotlib.image.imread(tmp_path / "figure.png").shape[:2]
@@ -95,14 +84,6 @@ def test_empty_and_single_panels_are_drawn(tmp_path: Path) -> None:
     assert "no graded answers" in write_picture(reliability_figure(panels), tmp_path / "figure")
 
 
-@pytest.mark.parametrize("name", ["$broken{", "日本語 🦜", "bell\x07 \ufffe", "a\nb", "<b>&\"'"])
-def test_a_domain_may_be_called_anything(tmp_path: Path, make_record: MakeRecord, name: str) -> None:
-    records = [make_record(index, domain=name) for index in range(12)]
-    text = write_picture(timeline_figure(records), tmp_path / "figure")
-    shown = "".join(ET.fromstring(text).itertext())
-    assert all(part in shown for part in xml_text(name).splitlines())
-
-
 def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: MakeStream) -> None:
     records = make_stream(160)
     top = timeline_figure(records).axes[0]
@@ -114,23 +95,6 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
     assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
-
-
-def test_every_domain_of_a_timeline_has_its_name_however_short_it_is(make_record: MakeRecord) -> None:
-    domains = ["mmlu"] * 190 + ["quiz/misconceptions"] * 4 + ["quiz/arithmetic"] * 6
-    records = [make_record(index, domain=domain) for index, domain in enumerate(domains)]
-    figure = timeline_figure(records)
-    figure.canvas.draw()
-    top = figure.axes[0]
-    assert [text.get_text() for text in top.texts] == ["mmlu", "quiz/misconceptions", "quiz/arithmetic"]
-    boxes = [text.get_window_extent() for text in top.texts]
-    assert all(top.bbox.x0 - 1 <= box.x0 and box.x1 <= top.bbox.x1 + 1 for box in boxes)
-    assert not any(box.overlaps(other) for index, box in enumerate(boxes) for other in boxes[:index])
-
-
-def test_borders_of_domains_look_unlike_the_frozen_model(tmp_path: Path, make_stream: MakeStream) -> None:
-    svg = write_picture(timeline_figure(make_stream(40)), tmp_path / "figure")
-    assert len(set(re.findall(r"stroke-dasharray: ([^;\"]+)", svg))) == 2
 
 
 def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_stream: MakeStream) -> None:
@@ -158,14 +122,6 @@ def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
         write_picture(figure, tmp_path / "figure")
         assert (tmp_path / "figure.png").stat().st_size > 1000
     assert not mixed.axes[0].texts
-
-
-def test_without_an_adapted_model_only_the_frozen_one_is_drawn(make_stream: MakeStream) -> None:
-    records = make_stream(40)
-    for adapted in (True, False):
-        labels = {line.get_label() for axes in timeline_figure(records, adapted=adapted).axes for line in axes.lines}
-        assert ("stated, adapted, mean of 20" in labels) == adapted
-        assert "stated, frozen, mean of 20" in labels
 
 
 def test_the_same_data_gives_the_same_files(tmp_path: Path, make_stream: MakeStream) -> None:

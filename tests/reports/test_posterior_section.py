@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
@@ -19,14 +16,11 @@ from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
 from secl.reports.figures.posterior import groups_of, posterior_figure
-from secl.reports.figures.timeline import timeline_figure
-from secl.reports.folder import write_report
 from secl.reports.headline import verdict
-from secl.reports.page import render
 from secl.reports.posterior_section import posterior_notes
 from secl.reports.run_report import RunReport, best_alternative, panels
-from secl.reports.run_rows import domain_rows, overview
-from secl.reports.wrong_answers import wrong_answers
+from secl.reports.run_rows import domain_table, overview_table
+from secl.reports.sections import sections_of
 
 MakeReport = Callable[..., RunReport]
 
@@ -67,10 +61,16 @@ def answered(make_record: Any) -> Callable[..., Record]:
     return record
 
 
-def test_a_run_without_a_posterior_has_nothing_to_say_and_no_section(make_record: Any, make_report: MakeReport) -> None:
+def test_a_run_without_a_posterior_has_nothing_to_say_and_no_section(
+    answered: Any, make_record: Any, make_report: MakeReport
+) -> None:
+    def titles(records: list[Record]) -> list[str]:
+        return [section.title for section in sections_of(make_report(records))]
+
     records = [make_record(position) for position in range(4)]
     assert posterior_notes(records) == []
-    assert "Posterior" not in render([make_report(records)], [{}], None)
+    assert "Posterior: how probable each candidate is" not in titles(records)
+    assert "Posterior: how probable each candidate is" in titles([answered(0)])
 
 
 def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh(answered: Any) -> None:
@@ -98,12 +98,6 @@ def test_letters_are_called_as_reliable_as_they_are(
     assert said in " ".join(posterior_notes([answered(1, reliability=reliability, questions=questions)]))
 
 
-def test_what_is_unknown_is_left_out(answered: Any) -> None:
-    notes = posterior_notes([answered(0, questions=0, reliability=None)])
-    assert notes[0].startswith("Weights at the end, per nat: ")
-    assert len(notes) == 3
-
-
 def test_questions_without_a_posterior_are_counted(answered: Any, make_record: Any) -> None:
     notes = " ".join(posterior_notes([answered(1), make_record(2), make_record(3)]))
     assert "2 questions had no posterior" in notes
@@ -118,10 +112,11 @@ def test_the_verdict_is_about_the_posterior_and_both_kinds_of_answers(answered: 
         f"; the posterior was off by {row.ece:.3f}, Brier score {row.brier:.3f}. The answers themselves were right 0% "
         "of the time, the posterior's best ones 100%."
     )
-    assert list(panels(own)) == ["stated", "posterior", "posterior_best"]
-    assert overview(own)[3] == "0.0%, best 100.0%"
-    assert overview(own)[6] == "Posterior"
-    assert domain_rows(own)[0]["best_accuracy"] == "best 100.0%"
+    assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
+    ((*_, accuracy, _, _, compared, _, _, _),) = overview_table([own]).sections[""]
+    assert (accuracy.text, accuracy.detail, compared.text) == ("0.0%", "best 100.0%", "Posterior")
+    ((*_, accuracy),) = domain_table(own).sections["Posterior"]
+    assert accuracy.detail == "best 100.0%"
     best = make_report([answered(position, answers_best=True) for position in range(30)], learned=False, keys=KEYS)
     assert best_alternative(best.summary) == best.summary.estimators["posterior_best"]
 
@@ -132,25 +127,6 @@ def test_an_adapted_confidence_stays_what_a_run_that_learns_is_about(answered: A
     assert best_alternative(summary) == summary.estimators["secl"]
     said = verdict(summary)
     assert said.index("after adapting it was off by") < said.index("the posterior was off by")
-
-
-def test_wrong_answers_have_the_posterior_as_their_confidence(answered: Any) -> None:
-    records = [answered(0, (0.2, 0.7, 0.1)), answered(1, (0.5, 0.4, 0.1)), answered(2, own=None)]
-    wrong = wrong_answers(records, adapted=False)
-    assert [(each.position, each.posterior, each.own) for each in wrong] == [
-        (2, "", ""),
-        (1, "0.500", ""),
-        (0, "0.200", ""),
-    ]
-
-
-def test_best_answers_are_graded_and_shown_as_what_was_answered(answered: Any) -> None:
-    records = [
-        answered(0, (0.2, 0.7, 0.1), answers_best=True),
-        answered(1, (0.2, 0.1, 0.7), answers_best=True),
-    ]
-    (wrong,) = wrong_answers(records, adapted=False)
-    assert (wrong.position, wrong.answered, wrong.posterior, wrong.own) == (1, "C. Bern", "0.700", "A. Rome")
 
 
 def test_a_group_has_accuracies_and_mean_confidences(answered: Any, make_record: Any) -> None:
@@ -172,25 +148,3 @@ def test_the_picture_has_a_bar_for_each_kind_of_answer(answered: Any) -> None:
     assert [text.get_text() for text in axes.texts] == ["0.0% right", "50.0% right"]
     with pytest.raises(ParameterError, match="at least one group"):
         posterior_figure({})
-
-
-@pytest.mark.heavy
-def test_a_timeline_has_the_posterior_and_the_best_answers(answered: Any, make_record: Any) -> None:
-    _, middle, bottom = timeline_figure([answered(0), answered(1), make_record(2)], window=20, adapted=False).axes
-    lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in (*middle.lines, *bottom.lines)}
-    assert lines["posterior, mean of 20"] == pytest.approx([0.2, 0.2, 0.2])
-    assert lines["best, mean of 20"] == [1.0, 1.0, 1.0]
-
-
-def test_the_page_has_a_section_with_its_picture(
-    tmp_path: Path, answered: Any, make_report: MakeReport, sketched: None
-) -> None:
-    records = [answered(position, domain="<b>&") for position in range(5)]
-    page = write_report(tmp_path, [make_report(records, learned=False, keys=KEYS)]).read_text(encoding="utf-8")
-    ET.fromstring(page.partition("\n")[2])
-    assert "Posterior: how probable each candidate is" in page
-    assert "the second the posterior of the answers" in page
-    assert "option letters, mean over orders" in page
-    assert "best 100.0%" in page
-    assert (tmp_path / "posterior.svg").is_file()
-    assert "## Posterior: how probable each candidate is" in (tmp_path / "summary.md").read_text(encoding="utf-8")

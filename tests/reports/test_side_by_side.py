@@ -32,7 +32,7 @@ def test_runs_over_the_same_questions_have_paired_differences_and_changed_answer
     one = make_report(stream(make_record, 40, "A", (True, False)), name="one")
     other = make_report(stream(make_record, 40, "AABA", (True, False, False, False)), name="other")
     (pair,) = side_by_side([one, other])
-    assert pair.heading == "A: one, SECL; B: other, SECL"
+    assert pair.heading == "Side by side. A: one, SECL; B: other, SECL"
     assert pair.notes[0] == "Both have answered the same 40 questions."
     assert "10 of 40 answers differ." in pair.notes
     assert pair.differences is not None
@@ -42,7 +42,7 @@ def test_runs_over_the_same_questions_have_paired_differences_and_changed_answer
     first = pair.changed.sections[""][0]
     assert [cell.text for cell in first] == ["question 2", "A. left", "0.850", "B. right", "0.850"]
     assert (first[2].detail, first[4].detail) == ("right", "wrong")
-    assert "## Side by side" in markdown([one, other])
+    assert "## Side by side. A: one" in markdown([one, other])
 
 
 def test_runs_over_different_questions_say_so_and_are_compared_on_what_they_share(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.gates import Always, EntropyShift, Gate, PageHinkley
+from secl.gates import Always, Gate
 from secl.question import Question
 from secl.records import Decision
 from secl.runs.runner import Run
@@ -64,20 +64,6 @@ def test_bursts_that_touch_keep_the_version_on_their_border(tmp_path: Path) -> N
 @pytest.mark.parametrize("stops", [(3, 10), (2, 4, 10), (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)], ids=str)
 def test_the_border_is_kept_also_after_a_resume(tmp_path: Path, stops: tuple[int, ...]) -> None:
     assert kept(tmp_path / "resumed", Touching(), stops) == kept(tmp_path / "whole", Touching(), (10,))
-
-
-def test_a_page_hinkley_gate_that_alarms_right_after_a_burst_keeps_both_ends(tmp_path: Path) -> None:
-    gate = PageHinkley(threshold=0.5, warmup=0, burst=4)
-    versions = kept(tmp_path, gate, (12,))
-    with Store(tmp_path) as store:
-        alarms = [record.position for record in store.records() if record.decision.alarm]
-    assert alarms[1] - alarms[0] == 4
-    assert [position for _, position, _ in versions] == [alarm + 3 for alarm in alarms if alarm + 4 < 12]
-
-
-def test_the_end_of_a_burst_that_a_quiet_question_follows_is_kept_once(tmp_path: Path) -> None:
-    versions = kept(tmp_path, EntropyShift(burst=4, warmup=30), (12,))
-    assert [(number, position) for number, position, _ in versions] == [(4, 3)]
 
 
 def test_one_burst_without_end_keeps_a_version_every_so_many_updates(tmp_path: Path) -> None:

@@ -53,9 +53,3 @@ def test_a_damaged_file_remembers_nothing_and_is_written_anew(cache: Path, text:
     assert remembered("this") is None
     remember("this", asked(FEWEST))
     assert remembered("this") is not None
-
-
-def test_a_cache_that_cannot_be_written_to_remembers_nothing(cache: Path) -> None:
-    cache.write_text("a file where the folder should be")
-    remember("this", asked(FEWEST))
-    assert remembered("this") is None

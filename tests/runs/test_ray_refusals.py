@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +12,7 @@ import pytest
 
 from secl.errors import ParameterError, RunError
 from secl.records import Record
-from secl.runs import ray_sweep
-from secl.runs.ray_sweep import _interrupts, run_on_ray
+from secl.runs.ray_sweep import run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, plan, run_job
 
@@ -55,11 +52,6 @@ def test_a_cluster_that_refuses_is_quoted_in_one_sentence(jobs: list[Job], monke
             run_on_ray(jobs, address)
 
 
-def test_no_workers_are_refused(jobs: list[Job]) -> None:
-    with pytest.raises(ParameterError, match="number of workers must be a whole number of at least 1, not 0"):
-        run_on_ray(jobs, None, workers=0)
-
-
 def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama: Path, tmp_path: Path) -> None:
     def interrupt(answered: int, _total: int, _record: Record | None) -> None:
         if answered:
@@ -70,36 +62,3 @@ def test_a_folder_that_somebody_is_writing_is_refused_before_any_work(tiny_llama
         run_job(job, interrupt)
     with Store(job.folder, writable=True), pytest.raises(RunError, match="in use by another process"):
         run_on_ray([job], None)
-
-
-@pytest.mark.parametrize(
-    ("machines", "threads", "workers", "cpus", "gpus"),
-    [
-        ([{"CPU": 8.0}], 2, None, 2, 0),
-        ([{"CPU": 8.0}, {"CPU": 2.0}], 16, None, 8, 0),
-        ([{"CPU": 2.0}], 2, 2, 1, 0),
-        ([{}], 4, None, 1, 0),
-        ([{"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}], 1, None, 1, 1),
-        ([{"CPU": 8.0, "GPU": 1.0}], 1, 3, 1, 0.3333),
-        ([{"CPU": 8.0, "GPU": 1.0}], 1, 6, 1, 0.1666),
-    ],
-)
-def test_what_is_set_aside_for_a_run_fits_into_a_machine(
-    machines: list[dict[str, float]], threads: int, workers: int | None, cpus: float, gpus: float
-) -> None:
-    total = {"GPU": sum(machine.get("GPU", 0) for machine in machines)}
-    ray = SimpleNamespace(
-        nodes=lambda: [{"Alive": True, "Resources": machine} for machine in machines] + [{"Alive": False}],
-        cluster_resources=lambda: total,
-    )
-    assert ray_sweep._resources(ray, threads, workers) == {"num_cpus": cpus, "num_gpus": gpus}
-
-
-def test_a_ctrl_c_whose_exception_is_lost_is_known_all_the_same() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with _interrupts() as interrupted:
-        assert not interrupted.is_set()
-        with suppress(KeyboardInterrupt):  # as a destructor does
-            signal.raise_signal(signal.SIGINT)
-        assert interrupted.is_set()
-    assert signal.getsignal(signal.SIGINT) is before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -28,8 +27,6 @@ from secl.runs import ray_sweep
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
-from secl_paper.reproduce import Reproduction, find
-from secl_paper.setup import Setup
 from tests.runs.test_sweep import records_of
 from tests.tiny import tiny_folder
 
@@ -118,20 +115,6 @@ def test_two_workers_give_the_records_of_one_run_after_the_other(
     assert ray.is_initialized()
 
 
-@pytest.mark.slow
-def test_the_papers_tables_are_those_of_one_run_after_the_other(ray: Any, models: list[Path], tmp_path: Path) -> None:
-    quiz = {"benchmarks": ("capitals", "science"), "per_domain": 3, "gate": "always", "seed": 1}
-    setup = Setup.of({"model": str(models[0]), **quiz})
-    here, there = (Reproduction.plan(find(["kl"]), setup, tmp_path / name) for name in ("here", "there"))
-    run_on_ray(there.missing, None)
-    assert (len(here.missing), there.missing) == (3, [])
-    written = []
-    for name, reproduction in (("here", here), ("there", there)):
-        list(reproduction.fill())
-        written.append((tmp_path / name / "tables" / "llama" / "kl.csv").read_text())
-    assert written[0] == written[1]
-
-
 def killer(times: int, name: str) -> tuple[Callable[[Job, int, int], None], set[int]]:
     """Kill the worker of a run in the middle, so many times; and the process ids of those that were killed."""
     killed: set[int] = set()
@@ -212,18 +195,6 @@ def without_progress(error: str) -> str:
     return "".join(line for line in lines if not re.fullmatch(r"\d+( of \d+)? questions, .*\n", line))
 
 
-@pytest.fixture
-def grid_file(models: list[Path], tmp_path: Path) -> Path:
-    """The file of `grid(models[:1])`."""
-    path = tmp_path / "sweep.toml"
-    path.write_text(
-        f'model = "{models[0]}"\nbenchmarks = ["capitals:8", "science:8"]\n[[runs]]\n'
-        + "\n".join(f"{key} = {json.dumps(value)}" for key, value in LEARNING.items())
-        + '\n[[runs]]\nmethod = "norm_p_true"\n'
-    )
-    return path
-
-
 @NEEDS_RAY
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path], tmp_path: Path) -> None:
@@ -247,20 +218,6 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
         printed, error = resumed.communicate(timeout=300)
     assert (resumed.returncode, without_progress(error)) == (0, "")
     assert "run folders: " in printed
-
-
-@NEEDS_RAY
-@pytest.mark.slow
-def test_a_cluster_at_an_address_gives_the_same_records_and_is_left_running(
-    models: list[Path], references: list[Job], tmp_path: Path, grid_file: Path
-) -> None:
-    out = tmp_path / "out"
-    with cluster() as (address, environment):
-        with shell_sweep(grid_file, out, address, environment) as process:
-            _, error = process.communicate(timeout=300)
-        assert (process.returncode, without_progress(error)) == (0, "")
-        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))).close()
-    assert_same(grid(models[:1], out), references[:2])
 
 
 @contextmanager

@@ -149,30 +149,6 @@ def assert_same(run: Path, whole: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_uninterrupted_run_learned_in_two_bursts_or_more(case: Case) -> None:
-    with Store(case.whole) as store:
-        records = list(store.records())
-        versions = store.versions()
-    assert len(records) == QUESTIONS
-    assert sum(record.decision.alarm for record in records) >= 2
-    numbers = [record.update.version for record in records if record.update]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 8
-    assert set(versions) <= set(numbers)
-    # Without accumulation over more than a question nothing is left to keep.
-    assert len(versions) >= 2 or "question" in str(case.settings[-1])
-    if "label.labels=9" in case.settings:
-        with Store(case.whole) as store:
-            assert len(store.labels()) == 9
-        known = [record.labelled.labels for record in records if record.labelled]
-        assert (known[0], max(known)) == (0, 9) or known[-1] in (8, 9)
-    if "posterior" in case.settings:
-        posteriors = [record.posterior for record in records if record.posterior is not None]
-        assert len(posteriors) >= QUESTIONS - 2  # an open question may have nothing to compare
-        assert len({posterior.questions for posterior in posteriors}) >= 4
-
-
-@pytest.mark.slow
 def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(case: Case) -> None:
     run = case.folder / "dying"
     chance = random.Random(7)
@@ -269,17 +245,6 @@ def test_a_run_is_not_resumed_with_another_model_of_the_same_name(stream_case: C
     assert f"the model '{stream_case.folder / 'model'}' has changed since" in stream_case.said()
     assert re.search(r"\(fingerprint [0-9a-f]{12} then, [0-9a-f]{12} now\)", stream_case.said())
     path.write_bytes(content)
-
-
-def test_a_run_is_not_resumed_with_another_chat_template(stream_case: Case, begun: Path) -> None:
-    path = stream_case.folder / "model" / "chat_template.jinja"
-    content = path.read_text()
-    copy = stream_case.folder / "templated"
-    shutil.copytree(begun, copy)
-    path.write_text(content.replace("<|start|>", "<|start|>:"))
-    code = finish(stream_case.resume(copy))
-    path.write_text(content)
-    assert code == 2
 
 
 def test_a_run_whose_learner_is_damaged_is_not_resumed(stream_case: Case, begun: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.errors import DataError, ParameterError, QuestionError, RunError
+from secl.errors import DataError, QuestionError
 from secl.given import GivenAnswer
 from secl.question import LETTERS
 from secl.records import Record
@@ -101,13 +101,6 @@ def test_labels_between_two_answers_of_a_window_are_the_same_after_a_resume(pair
     assert any(record.confidence != record.label_free for record in whole)
 
 
-def test_a_changed_answer_is_a_changed_file(pairs: Path, tmp_path: Path) -> None:
-    rate(pairs, tmp_path / "run", 20)
-    write(pairs, answer="A")
-    with pytest.raises(RunError, match="changed"):
-        resume(tmp_path / "run", load=load)
-
-
 def test_a_row_without_an_answer_that_can_be_rated_is_named_or_skipped(tmp_path: Path) -> None:
     for changes, words in (
         ({"answer": None}, "has no 'answer' to rate"),
@@ -142,30 +135,3 @@ def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_writ
     again = resume(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
     assert again.given == run.given
-
-
-def test_domains_can_be_limited_and_their_order_changed(tmp_path: Path) -> None:
-    rows = [
-        {"question": f"{i}?", "answer": str(i), "rivals": "x | y", "domain": "ab"[i % 2], "id": f"{i}"}
-        for i in range(8)
-    ]
-    path = tmp_path / "open.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    settings = score_settings(path, {"per_domain": 2, "order": "reversed"})
-    run = start(settings, tmp_path / "run", load, mode="score")
-    run.store.close()
-    assert [(each.question.id, each.answer, each.rivals) for each in run.given or ()] == [
-        (name, name, ("x", "y")) for name in ("1", "3", "0", "2")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"signal": "p_true"}, "no use for signal"),
-        ({"extra_evidence": ["samples"]}, "gathers no 'samples'"),
-    ],
-)
-def test_what_has_no_use_for_given_answers_is_refused(values: dict[str, object], words: str, pairs: Path) -> None:
-    with pytest.raises(ParameterError, match=words):
-        score_settings(pairs, values)

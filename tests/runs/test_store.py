@@ -124,13 +124,6 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
     assert from_plain(json.loads(json.dumps(to_plain(record)))) == record
 
 
-def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
-    with Store(run_folder) as store:
-        assert store.manifest == {"format": 4, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
-        assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
-        assert list(store.records()) == records
-
-
 def test_a_kept_version_comes_back_and_another_is_refused_with_the_kept_ones(run_folder: Path) -> None:
     with Store(run_folder, writable=True) as store:
         store.keep(Version(9, b"last"))
@@ -139,12 +132,6 @@ def test_a_kept_version_comes_back_and_another_is_refused_with_the_kept_ones(run
         assert (store.weights(2), store.weights(9)) == (b"weights 2", b"last")
         with pytest.raises(RunError, match="does not keep adapter version 3; kept are 2, 4, 9"):
             store.weights(3)
-
-
-def test_a_new_store_has_no_records_no_snapshot_and_no_versions(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "new", {}) as store:
-        assert (list(store.records()), len(store), store.seconds) == ([], 0, 0.0)
-        assert (store.snapshot(), store.versions()) == (None, [])
 
 
 def test_a_reader_sees_whole_questions_while_another_connection_writes(tmp_path: Path, records: list[Record]) -> None:
@@ -156,11 +143,6 @@ def test_a_reader_sees_whole_questions_while_another_connection_writes(tmp_path:
             writer.add(record, 0.1)
             assert [first, *walk][:done] == records[:done]
         assert len(reader) == len(records)
-
-
-def test_a_reader_cannot_write(run_folder: Path, records: list[Record]) -> None:
-    with Store(run_folder) as store, pytest.raises(StorageError, match="readonly"):
-        store.keep(Version(7, b""))
 
 
 def test_a_second_writer_is_refused_until_the_first_lets_go(run_folder: Path) -> None:
@@ -176,13 +158,6 @@ def test_the_same_position_is_never_written_twice(run_folder: Path, records: lis
         assert list(store.records()) == records
 
 
-def test_a_missing_or_foreign_folder_is_no_run_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for folder in (tmp_path / "missing", tmp_path, tmp_path / "file"):
-        with pytest.raises(RunError, match=f"{folder} is not a run folder"):
-            Store(folder)
-
-
 @pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 4\x00garbage", b""], ids=len)
 @pytest.mark.parametrize("writable", [False, True])
 def test_a_file_that_is_no_run_is_refused_by_name(tmp_path: Path, content: bytes, writable: bool) -> None:
@@ -190,15 +165,6 @@ def test_a_file_that_is_no_run_is_refused_by_name(tmp_path: Path, content: bytes
     with pytest.raises(RunError, match=f"{tmp_path / FILE} is damaged or no run"):
         Store(tmp_path, writable=writable)
     assert (tmp_path / FILE).read_bytes() == content
-
-
-def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / FILE)
-    db.execute("CREATE TABLE songs (title TEXT)")
-    db.commit()
-    db.close()
-    with pytest.raises(RunError, match="no such table: manifest"):
-        Store(tmp_path)
 
 
 @pytest.mark.parametrize("number", [3, 5])
@@ -236,12 +202,6 @@ def test_a_damaged_record_is_refused_and_not_skipped(run_folder: Path, body: str
         list(store.records())
 
 
-def test_a_damaged_manifest_is_refused(run_folder: Path) -> None:
-    alter(run_folder, "UPDATE manifest SET value = '{' WHERE key = 'settings'")
-    with pytest.raises(RunError, match="damaged"):
-        Store(run_folder)
-
-
 def test_a_folder_that_holds_something_is_no_place_for_a_new_run(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"exists and is not empty; continue it with --resume {run_folder}, or name"):
         Store.create(run_folder, {})
@@ -251,12 +211,6 @@ def test_a_folder_that_holds_something_is_no_place_for_a_new_run(run_folder: Pat
     for folder in (other, other / "letter.txt"):
         with pytest.raises(RunError, match="exists and is not empty; please name another folder"):
             Store.create(folder, {})
-
-
-def test_what_a_killed_creation_left_behind_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / f"{FILE}.new").write_text("half")
-    Store.create(tmp_path, {}).close()
-    assert not (tmp_path / f"{FILE}.new").exists()
 
 
 def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path, run_folder: Path) -> None:

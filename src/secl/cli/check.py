@@ -128,7 +128,7 @@ def _print_all(gap: Gap | None, found: Recommendation, questions: int) -> None:
     for table in (sweep_table(gap), gap_table(gap)) if gap and gap.n else ():
         screen.print(to_rich(table))
         screen.print()
-    screen.print(to_rich(scores_table(found), SCORES_TITLE, padding=0))
+    screen.print(to_rich(scores_table(found), SCORES_TITLE))
     screen.print()
     for line in views_lines(found.views):
         screen.print(line)

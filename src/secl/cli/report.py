@@ -34,7 +34,9 @@ def report(
     out: Path | None = None,
     full: Full = False,
 ) -> None:
-    """Write one HTML page, tables and pictures of runs, also of unfinished ones, and print the result.
+    """Write a page about runs, also about unfinished ones, and print the result.
+
+    A folder of its own (--out, or of several runs) gets all tables as Markdown, LaTeX and CSV, and all pictures, too.
 
     Args:
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
@@ -116,14 +118,22 @@ def write_and_print(
     stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None, *, full: bool = False
 ) -> None:
     """Print and write the report of open runs (`write`); with `full` all tables, else the result in a few lines."""
+    from secl.reports.sections import pair_sections, sections_of, shared_sections
     from secl.reports.short_report import next_step, print_short
-    from secl.reports.terminal import print_all, print_pairs
+    from secl.reports.terminal import print_sections
 
     reports, page = write(stores, out)
     alone, screen = len(stores) == 1, console()
+    if full and not alone:
+        print_sections(shared_sections(reports), screen)
     for run in reports:
-        (print_all if full else print_short)(run, screen, None if alone else run.name)
-    print_pairs(reports, screen)
+        name = None if alone else run.name
+        if full:
+            print_sections(sections_of(run, several=not alone), screen, name)
+        else:
+            print_short(run, screen, name)
+    if not full:
+        print_sections(pair_sections(reports, changed=False), screen)
     for store, _ in stores:
         if store.pruned:
             screen.print(store.pruned, soft_wrap=True)
@@ -131,13 +141,9 @@ def write_and_print(
         if not run.complete:
             name = "the run" if alone else run.name
             screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
-    folder, own = stores[0][0].folder, alone and out is None
-    if full and alone:
-        screen.print(f"every question: {page.with_name('questions.csv')}", soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
-    if full:
-        screen.print(f"{'run' if own else 'report'} folder: {page.parent}", soft_wrap=True)
-    else:
+    if not full:
+        folder, own = stores[0][0].folder, alone and out is None
         again = f"secl report {shlex.quote(str(folder))} --full" if own else "the same with --full"
         screen.print(f"all tables: {again}", soft_wrap=True)
         if alone:
@@ -159,7 +165,7 @@ def write(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = N
     stay = len(stores) == 1 and out is None
     names = distinct([store.folder for store, _ in stores])
     reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
-    return reports, write_report(stores[0][0].folder if stay else out or REPORT, reports)
+    return reports, write_report(stores[0][0].folder if stay else out or REPORT, reports, of_run=stay)
 
 
 def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:

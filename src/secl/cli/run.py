@@ -21,7 +21,7 @@ Finish = Callable[["Run"], None]
 
 DEMO: dict[str, Any] = {
     "model": "smollm2",
-    "benchmarks": ("capitals:120", "science:120", "misconceptions:60", "arithmetic:12"),
+    "benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
     "evidence_on": "always",
     "extra_evidence": ("candidates",),
 }

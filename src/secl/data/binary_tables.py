@@ -91,7 +91,7 @@ def workbook(path: Path) -> Table:
     for name in names:
         if name is not None and names.count(name) > 1:
             raise DataError(f"{location} has the column {name!r} twice; remove one.")
-    return Table(_sheet_rows(rows[1:], names, path), tuple(name for name in names if name), location, cells=True)
+    return Table(_sheet_rows(rows[1:], names, path), tuple(name for name in names if name), location)
 
 
 def _sheet_rows(rows: list[tuple[int, list[Any]]], names: list[str | None], path: Path) -> Iterator[TableRow]:

@@ -1,4 +1,4 @@
-"""Texts and lists in the cells of tables, so that a spreadsheet shows them and `--questions` reads them back."""
+"""Texts and lists in the cells of tables, so that a spreadsheet shows them and computes none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 def harmless(value: T) -> T | str:
     """A value of a cell that no spreadsheet takes for a formula: an apostrophe before what begins with = + - @, tab or
-    CR. Numbers stay numbers, also those that are texts; `restored` takes the apostrophe away again.
+    CR. Numbers stay numbers, also those that are texts.
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")
     ("'=1+1", '-5', -5, "'- 5 apples", 'a=b')
@@ -23,15 +23,6 @@ def harmless(value: T) -> T | str:
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value.strip()):
         return f"'{value}"
     return value
-
-
-def restored(text: str) -> str:
-    """The text behind `harmless`.
-
-    >>> [restored(harmless(text)) for text in ("=1", "-5", "'=1", "it's")]
-    ['=1', '-5', "'=1", "it's"]
-    """
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def joined(texts: Sequence[str]) -> str:

@@ -11,8 +11,7 @@
     answer, correct  an answer that somebody gave, and whether it is right; `secl score` rates it
     rivals           other answers to an open question, which it is compared with: a list, or "a | b"
 
-Other columns are carried along (`Question.extra`). An empty cell is an absent value. What `secl export` writes of a
-run can be read as well (`secl.data.exported`).
+Other columns are carried along (`Question.extra`). An empty cell is an absent value.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
-from secl.data.exported import from_record, is_export, is_record, without_computed
 from secl.data.question_values import build_question, text, texts, truth
 from secl.data.table_files import open_table, table_of
 from secl.data.table_rows import Table, TableRow
@@ -153,9 +151,7 @@ def questions_from(
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:
     check_mapping(columns)
     named = functools.cache(lambda names, where: meanings(names, columns, where))
-    header, exported = table.header, is_export(table.header or ())
-    if header is not None and exported:
-        header = tuple(without_computed(dict.fromkeys(header), cells=table.cells))
+    header = table.header
     seen = set(header or ())
     if header is not None:
         found = named(header, table.location)
@@ -168,12 +164,9 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
         try:
             if isinstance(raw.values, DataError):
                 raise raw.values
-            values, lettered = raw.values, exported or is_export(raw.values)
-            if lettered:
-                values = without_computed(values, cells=table.cells)
-            seen |= set(values)
-            found = named(header or tuple(values), table.location or raw.location)
-            row = _row(raw, values, found, name, lettered)
+            seen |= set(raw.values)
+            found = named(header or tuple(raw.values), table.location or raw.location)
+            row = _row(raw, raw.values, found, name)
             _check_new(row.question.id, places, raw.location)
         except DataError as problem:
             if not skip_bad:
@@ -189,18 +182,14 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(
-    raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str, lettered: bool
-) -> QuestionRow:
-    if is_record(values):
-        return QuestionRow(*from_record(values, raw.location), raw.line)
+def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str) -> QuestionRow:
     by_meaning = {meaning: values[key] for key, meaning in found.items() if meaning is not None and key in values}
     if "question" not in by_meaning and "question" not in found.values():
         raise DataError(f"{raw.location} has no 'question'; {_how_to_name(found)}.")
     extra = [(key, _plain_text(values[key])) for key, meaning in found.items() if meaning is None and key in values]
     extra = [(key, value) for key, value in extra if value]
     return QuestionRow(
-        build_question(by_meaning, extra, raw.location, name, raw.line, lettered=lettered),
+        build_question(by_meaning, extra, raw.location, name, raw.line),
         text(by_meaning, "answer", raw.location),
         truth(by_meaning, "correct", raw.location),
         raw.line,

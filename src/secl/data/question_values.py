@@ -23,8 +23,6 @@ def build_question(
     location: str,
     name: str,
     number: int,
-    *,
-    lettered: bool = False,
 ) -> Question:
     """The question of a row.
 
@@ -34,7 +32,6 @@ def build_question(
         location: of the row, for messages.
         name: of the file: the domain, and the start of the id, of a question that has none.
         number: of the row.
-        lettered: whether the reference of a question with options is its letter, whatever the options say.
 
     Raises:
         DataError: what the row says is not usable.
@@ -43,7 +40,7 @@ def build_question(
     if question is None:
         raise DataError(f"{location} has no 'question'; give its text.")
     options, labels = _options(values, location)
-    reference, form = _reference(values, options, labels, location, lettered)
+    reference, form = _reference(values, options, labels, location)
     form_name = text(values, "form", location) or ("choice" if options else form)
     _check_form(form_name, reference, location)
     try:
@@ -220,7 +217,7 @@ def _lettered(values: Values, location: str) -> tuple[str, ...]:
 
 
 def _reference(
-    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str, lettered: bool
+    values: Values, options: tuple[str, ...], labels: tuple[str, ...], location: str
 ) -> tuple[str | References | None, Form]:
     """What is right, and the form of an open answer that goes with it."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
@@ -237,8 +234,6 @@ def _reference(
         return _references(value, options, labels, f"{location} has {key!r}")
     reference = text(values, key, location)
     if reference and options:
-        if lettered and reference in LETTERS[: len(options)]:
-            return reference, "short"
         return _letter(reference, options, labels, location), "short"
     return reference, "short"
 

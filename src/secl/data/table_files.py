@@ -141,7 +141,7 @@ def _csv_table(path: Path, delimiter: str) -> Table:
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{location} has the column {name!r} twice; remove one.")
-    return Table(_cells(rows, header, path, delimiter), header, location, cells=True)
+    return Table(_cells(rows, header, path, delimiter), header, location)
 
 
 def _cells(

@@ -35,13 +35,11 @@ class Table:
         rows: in order; empty ones are left out.
         header: the names of all columns where the file declares them, else None.
         location: where it does.
-        cells: whether the values are cells of a spreadsheet, in which texts are written as `secl.data.cells` does.
     """
 
     rows: Iterator[TableRow]
     header: tuple[str, ...] | None = None
     location: str = ""
-    cells: bool = False
 
 
 def clean_row(values: Mapping[Any, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""All measures of one confidence against the grades of its answers: `secl.measure`."""
+"""All measures of one confidence against the grades of its answers."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ from secl.reports.acceptance_report import ASSUMPTION, share, value_and_coverage
 from secl.reports.formatting import UNDEFINED, amount, counted
 from secl.reports.table import Cell, Column, Table
 
-TITLE = "Which answers may be accepted?"
-
 RISKS = (0.05, 0.1, 0.2)
 """Shares of wrong ones that a report has thresholds for."""
 

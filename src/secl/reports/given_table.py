@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from secl.display import excerpt
 from secl.evaluation.measures import measure
 from secl.posterior.views import pmi_of
 from secl.records import Record
+from secl.reports.answers import named
 from secl.reports.formatting import UNDEFINED, counted, number
 from secl.reports.table import Cell, Column, Table
 
@@ -28,8 +30,8 @@ def given_table(records: Sequence[Record]) -> Table:
 def _row(record: Record, graded: bool) -> list[str]:
     p_true = record.evidence.p_true
     return [
-        _short(record.question.text),
-        _short(_named(record)),
+        excerpt(record.question.text, EXCERPT),
+        excerpt(named(record.question, record.reply.answer) or record.reply.text, EXCERPT),
         number(record.confidence, 3),
         number(record.reply.confidence, 3),
         number(p_true.probabilities[0] if p_true else None, 3),
@@ -55,13 +57,3 @@ def given_notes(records: Sequence[Record]) -> list[str]:
             f"ECE {number(measures.ece, 3)}, Brier {number(measures.brier, 3)}, AUROC {number(measures.auroc, 2)}."
         )
     return notes
-
-
-def _named(record: Record) -> str:
-    answer, question = record.reply.answer, record.question
-    return f"{answer}. {question.option(answer)}" if question.options and answer else record.reply.text
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"

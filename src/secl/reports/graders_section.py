@@ -1,15 +1,13 @@
-"""Where graders disagree: a line of the terminal, and a section of the page with the answers that they dispute."""
+"""Where graders disagree: a sentence, and the answers that they dispute."""
 
 from __future__ import annotations
 
+from secl.display import excerpt
 from secl.evaluation.graders import COMPARED, GraderComparison, grade_by
 from secl.reports.answers import AnswerRow
 from secl.reports.formatting import counted
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table
-
-TITLE = "Answers that graders dispute"
-"""Title of the section."""
 
 MOST = 50
 """Disputed answers that are listed."""
@@ -21,10 +19,11 @@ EXCERPT = 160
 def graders_line(comparison: GraderComparison | None) -> str | None:
     """What graders say of the answers, in a sentence; None where they agree but for a few.
 
-    >>> from secl.evaluation.graders import GraderComparison
-    >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
-    >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
-    3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
+        >>> from secl.display import excerpt
+    from secl.evaluation.graders import GraderComparison
+        >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
+        >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
+        3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
     """
     if comparison is None or not comparison.matters:
         return None
@@ -58,9 +57,4 @@ def disputed_table(run: RunReport) -> Table | None:
 def _cells(row: AnswerRow) -> list[Cell]:
     texts = (row.question.text, row.answer or "nothing readable", row.reference)
     grades = ("right" if grade_by(row.record, name) else "wrong" for name in COMPARED)
-    return [*(Cell(_excerpt(text)) for text in texts), *(Cell(word) for word in grades)]
-
-
-def _excerpt(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …"
+    return [*(Cell(excerpt(text, EXCERPT)) for text in texts), *(Cell(word) for word in grades)]

@@ -14,9 +14,6 @@ from secl.records import Record
 from secl.reports.figures.drawing import spread
 from secl.reports.formatting import amount, counted, number, percent
 
-TITLE = "Posterior: how probable each candidate is"
-"""Title of the section."""
-
 SAMPLE = 10_000
 """Questions whose letters and texts are compared, at most: enough for a share, and a matter of seconds."""
 

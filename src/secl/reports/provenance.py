@@ -9,6 +9,7 @@ from typing import Any
 from secl.records import Record
 from secl.reports.formatting import amount, percent
 from secl.reports.run_report import RunReport
+from secl.reports.table import Cell, Column, Table
 from secl.setting_groups import SettingGroups
 
 PURPOSES = {
@@ -24,8 +25,8 @@ PURPOSES = {
 """What people call the entries of a `secl.records.Ledger`."""
 
 
-def provenance(run: RunReport) -> list[tuple[str, str]]:
-    """How the run was made, as terms and values."""
+def provenance_table(run: RunReport) -> Table:
+    """How the run was made: model, stream, settings and environment."""
     manifest, recipe = run.manifest, settings_of(run)
     environment, adapter = manifest.get("environment", {}), manifest.get("adapter") or {}
     settings = ", ".join(f"{key} = {_joined(value)}" for key, value in run.settings.items())
@@ -51,7 +52,8 @@ def provenance(run: RunReport) -> list[tuple[str, str]]:
         "Begun": manifest.get("created"),
         "Time": f"{run.seconds:,.0f} s on the questions, {run.seconds / max(len(run.records), 1):.2f} s each",
     }
-    return [(term, str(value)) for term, value in facts.items() if value not in (None, "")]
+    rows = [[Cell(term), Cell(str(value))] for term, value in facts.items() if value not in (None, "")]
+    return Table([Column("", text=True, wraps=True), Column("of this run", text=True, wraps=True)], {"": rows})
 
 
 def settings_of(run: RunReport) -> dict[str, Any]:
@@ -63,13 +65,20 @@ def _joined(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def ledger(records: Sequence[Record]) -> list[tuple[str, str, str, str]]:
-    """Tokens through the network by purpose: name, in total, per question, and share of all."""
-    by_purpose = dict.fromkeys(PURPOSES, 0.0)
-    for record in records:
-        for purpose in PURPOSES:
-            by_purpose[purpose] += getattr(record.ledger, purpose)
-    total = sum(by_purpose.values())
-    lines = [(PURPOSES[purpose], tokens) for purpose, tokens in by_purpose.items() if tokens] + [("together", total)]
-    questions = max(len(records), 1)
-    return [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None)) for name, n in lines]
+def ledger_table(records: Sequence[Record]) -> Table:
+    """Tokens through the network by purpose: in total, for each question, and as a share of all."""
+    by_purpose = {
+        name: sum(getattr(record.ledger, purpose) for record in records) for purpose, name in PURPOSES.items()
+    }
+    total, questions = sum(by_purpose.values()), max(len(records), 1)
+    lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
+    rows = [
+        [Cell(text) for text in (name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None))]
+        for name, n in lines
+    ]
+    columns = [Column("Tokens through the network for", text=True, wraps=True)]
+    note = (
+        "A token that goes through a part of the layers counts for that part; a backward pass counts twice its forward "
+        "pass."
+    )
+    return Table([*columns, *map(Column, ("in total", "per question", "share"))], {"": rows}, [note])

@@ -1,16 +1,15 @@
-"""The table of all questions: as data for the page's script, as rows for a page without it, as CSV and as Markdown."""
+"""Tables of questions and answers: data for the page's script, its rows without the script, and plain tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 from secl.question import Question
-from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow, neediest
-from secl.reports.formatting import markdown_text, number, one_line, xml_text
-from secl.reports.table import Cell, Column, Table, to_csv
+from secl.reports.answers import NO_SIGN, SIGNS, AnswerRow, named, neediest
+from secl.reports.formatting import number, one_line, xml_text
+from secl.reports.table import Cell, Column, Table
 
 FIRST = 50
 """Rows that the page holds without its script, and rows of one page of the table with it."""
@@ -19,31 +18,10 @@ MOST = 10_000
 """Rows that the page holds with its script, some megabytes; of more questions, those that most need a person."""
 
 LONGEST = 2000
-"""Characters of a question, an option or an answer in the page; the CSV has all."""
+"""Characters of a question, an option or an answer in the page; an export has all."""
 
-FIELDS = (
-    "position",
-    "id",
-    "domain",
-    "question",
-    "context",
-    "options",
-    "answer",
-    "answer_text",
-    "confidence",
-    "low",
-    "high",
-    "source",
-    "labels",
-    "correct",
-    "labelled",
-    "abstained",
-    "reference",
-    "other_answer",
-    "changed_by_adapting",
-    "signs",
-)
-"""Columns of the CSV."""
+MOST_WRONG, EXCERPT = 10, 300
+"""Wrong answers that are shown, and characters of their texts."""
 
 NOTHING = "no readable answer"
 """What stands in the place of an answer that could not be read."""
@@ -60,7 +38,7 @@ def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
 
     Args:
         rows: all answers.
-        prefix: of the names of the files beside the page.
+        prefix: of the table's id on the page, where there are several.
     """
     listed = rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
     shown = page_rows(listed)
@@ -68,7 +46,7 @@ def questions_context(rows: Sequence[AnswerRow], prefix: str) -> dict[str, Any]:
     has = {"g": any(row["g"] for row in shown), "s": len({row.source for row in listed}) > 1}
     has["b"] = any(row["b"] for row in shown)
     data = {"rows": [_compact(row) for row in shown], **common}
-    return {"rows": shown, **common, "questions": len(rows), "files": prefix, "has": has, "data": data}
+    return {"rows": shown, **common, "questions": len(rows), "prefix": prefix, "has": has, "data": data}
 
 
 def page_rows(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
@@ -120,45 +98,6 @@ def script_json(value: Any) -> str:
     return xml_text(text)
 
 
-def questions_csv(rows: Sequence[AnswerRow]) -> str:
-    """Every question as a row of CSV, texts complete."""
-    return to_csv(FIELDS, map(_csv_row, rows))
-
-
-def _csv_row(row: AnswerRow) -> tuple[object, ...]:
-    question, answer = row.question, row.record.answer
-    options = zip(question.letters, question.options, strict=True)
-    return (
-        row.record.position,
-        question.id,
-        question.domain,
-        question.text,
-        question.context or None,
-        "\n".join(f"{letter}. {option}" for letter, option in options),
-        answer,
-        question.option(answer) if answer is not None and answer in question.letters else answer,
-        row.confidence,
-        *(row.band or (None, None)),
-        row.source,
-        row.labels,
-        None if row.correct is None else int(row.correct),
-        int(row.labelled),
-        None if row.record.abstained is None else int(row.record.abstained),
-        row.reference or None,
-        row.another or None,
-        int(row.changed),
-        "; ".join(SIGNS[sign] for sign in row.signs),
-    )
-
-
-def questions_markdown(rows: Sequence[AnswerRow]) -> str:
-    """Every question as a row of a Markdown table, each on one line; not padded, as one long question would pad all."""
-    columns, cells = _columns(rows, domains=len({row.question.domain for row in rows}) > 1)
-    lines = [[column.heading for column in columns], ["---" if column.text else "---:" for column in columns]]
-    texts = ([markdown_text(cell.text) for cell in cells(row)] for row in rows)
-    return "".join(f"| {' | '.join(line)} |\n" for line in chain(lines, texts))
-
-
 def questions_table(
     rows: Sequence[AnswerRow], *, domains: bool = False, signs: bool = False, longest: int | None = None
 ) -> Table:
@@ -170,31 +109,46 @@ def questions_table(
         signs: whether there is one for why a person should look.
         longest: characters of a question or an answer that are shown; None for all.
     """
-    columns, cells = _columns(rows, domains=domains, signs=signs, longest=longest)
-    return Table(columns, {"": [cells(row) for row in rows]})
-
-
-def _columns(
-    rows: Sequence[AnswerRow], *, domains: bool = False, signs: bool = False, longest: int | None = None
-) -> tuple[list[Column], Callable[[AnswerRow], list[Cell]]]:
-    """The columns of `questions_table`, and the cells of a row."""
     graded = any(row.correct is not None for row in rows)
+    thresholds = any(row.record.abstained is not None for row in rows)
     columns = [Column("Question", text=True, wraps=True), Column("Answer", text=True, wraps=True), Column("Confidence")]
     columns += [Column("Grade", text=True)] if graded else []
-    thresholds = any(row.record.abstained is not None for row in rows)
     columns += [Column("Accepted", text=True)] if thresholds else []
     columns += [Column("Domain", text=True, wraps=True)] if domains else []
     columns += [Column("Why", text=True, wraps=True)] if signs else []
 
     def cells(row: AnswerRow) -> list[Cell]:
         texts = (one_line(row.question.text), one_line(row.answer) or NOTHING)
-        found = [*(Cell(_cut(text, longest or len(text))) for text in texts), Cell(number(row.confidence, 3))]
-        found += [Cell(GRADES[row.correct], "labelled" if row.labelled else "")] if graded else []
-        found += [Cell(ACCEPTED[row.record.abstained])] if thresholds else []
-        found += [Cell(row.question.domain)] if domains else []
-        return [*found, *([Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN)] if signs else [])]
+        shown = [*(Cell(_cut(text, longest or len(text))) for text in texts), Cell(number(row.confidence, 3))]
+        shown += [Cell(GRADES[row.correct], "labelled" if row.labelled else "")] if graded else []
+        shown += [Cell(ACCEPTED[row.record.abstained])] if thresholds else []
+        shown += [Cell(row.question.domain)] if domains else []
+        return [*shown, *([Cell(", ".join(SIGNS[sign] for sign in row.signs) or NO_SIGN)] if signs else [])]
 
-    return columns, cells
+    return Table(columns, {"": [cells(row) for row in rows]})
+
+
+def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:
+    """The wrong answers with the highest confidence, the highest first; None without any."""
+    wrong = sorted((row for row in rows if row.correct is False), key=lambda row: -row.confidence)[:MOST_WRONG]
+    if not wrong:
+        return None
+    columns = [Column(each, text=True, wraps=True) for each in ("Question", "Answered", "Right")]
+    columns += [Column("Confidence"), Column("Stated (frozen)")]
+    return Table(columns, {"": [_wrong(row) for row in wrong]})
+
+
+def _wrong(row: AnswerRow) -> list[Cell]:
+    question, another = row.question, f"other: {_cut(row.another, EXCERPT)}" if row.another else ""
+    options = "; ".join(named(question, letter) for letter in question.letters)
+    answer = one_line(row.answer) or f"{NOTHING}: {row.record.reply.text.strip()!r}"
+    return [
+        Cell(_cut(one_line(question.text), EXCERPT), _cut(one_line(options), EXCERPT)),
+        Cell(_cut(answer, EXCERPT), another),
+        Cell(_cut(row.reference, EXCERPT)),
+        Cell(number(row.confidence, 3)),
+        Cell(number(row.record.frozen.confidence, 3)),
+    ]
 
 
 def _named(question: Question, answer: object) -> str:

@@ -99,17 +99,24 @@ class RunReport:
         return len(self.records) >= self.total
 
 
-def panels(run: RunReport) -> dict[str, Panel]:
-    """The graded confidences of a run by the name of their estimator, "before", "after" and the posterior first."""
+def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
+    """The graded confidences of a run: those that matter, and the others.
+
+    The first are the stated one, what the run reports or what comes closest to it, and the posterior of own and of best
+    answers, as far as there are any.
+    """
     after = best_alternative(run.summary)
-    first = ("stated", after.estimator.name if after else None, "posterior", "posterior_best")
-    order = sorted(run.summary.estimators, key=lambda name: first.index(name) if name in first else len(first))
-    graded: dict[str, Panel] = {}
-    for name in order:
-        confidences, grades = run.evaluation.series[name].graded()
-        if grades.size:
-            graded[name] = (run.summary.estimators[name].estimator.title, confidences, grades)
-    return graded
+    names = ("stated", after.estimator.name if after else "", "posterior", "posterior_best")
+    first = [name for name in dict.fromkeys(names) if name in run.summary.estimators]
+    others = [name for name in run.summary.estimators if name not in first]
+    main, rest = ([_panel(run, name) for name in part] for part in (first, others))
+    return [panel for panel in main if panel], [panel for panel in rest if panel]
+
+
+def _panel(run: RunReport, name: str) -> Panel | None:
+    """A confidence with its grades; None if none of its answers is graded."""
+    confidences, grades = run.evaluation.series[name].graded()
+    return (run.summary.estimators[name].estimator.title, confidences, grades) if grades.size else None
 
 
 FEWEST_GRADED, MOST_DOMAINS = 50, 8

@@ -6,17 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from secl.display import excerpt
 from secl.errors import RunError
 from secl.evaluation.compare import Key, Side, compare, shared_questions
 from secl.reports.answers import named
 from secl.reports.comparison_report import comparison_table, remarks
-from secl.reports.formatting import UNDEFINED, amount, counted, number, one_line
+from secl.reports.formatting import UNDEFINED, amount, counted, number
 from secl.reports.question_table import GRADES
 from secl.reports.run_report import RunReport, reported
 from secl.reports.table import Cell, Column, Table
-
-TITLE = "Side by side"
-"""Title of the section."""
 
 MOST_CHANGED = 20
 """Changed questions that are shown."""
@@ -55,7 +53,7 @@ def side_by_side(runs: Sequence[RunReport]) -> list[Pair]:
 
 def _pair(one: RunReport, other: RunReport) -> Pair:
     a, b = _side(one), _side(other)
-    heading = f"A: {one.name}, {a.estimator.title}; B: {other.name}, {b.estimator.title}"
+    heading = f"Side by side. A: {one.name}, {a.estimator.title}; B: {other.name}, {b.estimator.title}"
     shared = shared_questions(a, b)
     notes = _of_questions(one, other, len(shared))
     if not shared:
@@ -102,7 +100,10 @@ def _changed(a: Side, b: Side, keys: Sequence[Key]) -> Table:
         cells += [Cell(_short(named(other.question, b.estimator.answer(other)))), Cell(number(after, 3), GRADES[now])]
         rows.append((was == now, cells))
     rows.sort(key=lambda pair: pair[0])
-    columns = [Column("Question", text=True, wraps=True), Column("A answers", text=True, wraps=True)]
+    columns = [
+        Column("Questions with another answer", text=True, wraps=True),
+        Column("A answers", text=True, wraps=True),
+    ]
     columns += [Column("A"), Column("B answers", text=True, wraps=True), Column("B")]
     more = len(rows) - MOST_CHANGED
     notes = [f"{counted(more, 'question')} more with another answer."] if more > 0 else []
@@ -121,5 +122,4 @@ def _estimates(side: Side) -> dict[int, tuple[float | None, bool | None]]:
 
 
 def _short(text: str) -> str:
-    text = one_line(text)
-    return (text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …") or UNDEFINED
+    return excerpt(text, EXCERPT) or UNDEFINED

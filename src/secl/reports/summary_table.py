@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 
 from secl.evaluation.baselines import FOLDS
@@ -14,11 +14,8 @@ from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.table import Cell, Column, Table, to_csv
 
-COLUMNS = ("Confidence", "Brier", "ECE", "ECE floor", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
+COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings, in order; costs are in forward passes per question, by the paper's ledger and as measured."""
-
-RANKING = "Ranking and selective prediction"
-"""Title of the second table."""
 
 RANKING_COLUMNS = {
     "AUROC": "auroc",
@@ -54,12 +51,8 @@ def starred_in(summary: Summary) -> bool:
     return any(row.estimator.title.endswith("*") for row in summary.estimators.values())
 
 
-def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ("brier",)) -> Table:
-    """The table of one summary, or of several with a section for each; what is undefined is a dash.
-
-    Args:
-        summaries: by the name of their run.
-        intervals_of: measures whose 95% intervals are shown.
+def summary_table(summaries: Mapping[str, Summary]) -> Table:
+    """The table of summaries by the name of their run, of several with a section each; what is undefined is a dash.
 
     >>> from secl.evaluation.summary import summarise
     >>> summary_table({"run": summarise([])}).sections
@@ -67,8 +60,7 @@ def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
     """
     several = len(summaries) > 1
     sections = {
-        run if several else "": [_row(row, intervals_of) for row in summary.estimators.values()]
-        for run, summary in summaries.items()
+        run if several else "": [_row(row) for row in summary.estimators.values()] for run, summary in summaries.items()
     }
     captions = [f"{run}: {caption(summary)}" if several else caption(summary) for run, summary in summaries.items()]
     notes = dict.fromkeys(note for summary in summaries.values() for note in footnotes(summary))
@@ -76,7 +68,7 @@ def summary_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
     return Table(columns, sections, (*captions, *notes))
 
 
-def ranking_table(summaries: Mapping[str, Summary], intervals_of: Collection[str] = ()) -> Table:
+def ranking_table(summaries: Mapping[str, Summary]) -> Table:
     """The second table: how well each confidence ranks, and what a threshold on it buys; arguments as above.
 
     >>> from secl.evaluation.summary import summarise
@@ -90,7 +82,7 @@ def ranking_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
         return (
             Cell(row.estimator.title),
             *(
-                Cell(show(getattr(row, name)), _interval(row, name, intervals_of))
+                Cell(show(getattr(row, name)), _interval(row, name) if name == "auroc" else "")
                 for name, show in zip(RANKING_COLUMNS.values(), shares, strict=True)
             ),
         )
@@ -104,13 +96,9 @@ def ranking_table(summaries: Mapping[str, Summary], intervals_of: Collection[str
     return Table(columns, sections, (RANKING_NOTE, f"{FOOTNOTE}.") if starred else (RANKING_NOTE,))
 
 
-def _interval(row: EstimatorSummary, measure: str, intervals_of: Collection[str]) -> str:
-    """The interval of a measure in a row; empty if it is not wanted or there is none."""
-    if row.intervals is None or measure not in intervals_of or measure not in MEASURES:
-        return ""
-    if measure == "accuracy":
-        return span(row.intervals.accuracy, lambda value: f"{100 * value:.0f}")
-    return span(getattr(row.intervals, measure))
+def _interval(row: EstimatorSummary, measure: str) -> str:
+    """The 95% interval of a measure in a row; empty if there is none."""
+    return span(getattr(row.intervals, measure)) if row.intervals else ""
 
 
 def _three_digits(value: float) -> str:
@@ -124,17 +112,13 @@ def floor_side(row: EstimatorSummary) -> str:
     return f"{'within' if row.ece_within_floor else 'above'} {row.ece_floor_95:.3f}"
 
 
-def _row(row: EstimatorSummary, intervals_of: Collection[str]) -> tuple[Cell, ...]:
-    def measured(name: str) -> Cell:
-        return Cell(number(getattr(row, name), 3), _interval(row, name, intervals_of))
-
+def _row(row: EstimatorSummary) -> tuple[Cell, ...]:
     return (
         Cell(row.estimator.title, row.fitted or ""),
-        measured("brier"),
-        measured("ece"),
-        Cell(number(row.ece_floor, 3), floor_side(row)),
-        measured("auroc"),
-        Cell(percent(row.accuracy), _interval(row, "accuracy", intervals_of)),
+        Cell(number(row.brier, 3), _interval(row, "brier")),
+        Cell(number(row.ece, 3), floor_side(row)),
+        Cell(number(row.auroc, 3)),
+        Cell(percent(row.accuracy)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),
         Cell(number(row.cost_measured, 1)),
@@ -183,8 +167,8 @@ def caption(summary: Summary) -> str:
     """
     text = counts_caption(summary)
     text += (
-        " ECE has ten equal-width bins [lo, hi); its floor is the ECE that chance alone gives a perfectly calibrated "
-        "confidence, in the mean, and whether the ECE lies within or above 95% of that"
+        " ECE has ten equal-width bins [lo, hi); within or above: whether chance alone gives a perfectly calibrated "
+        "confidence so much in 5% of cases"
     )
     if any(row.intervals for row in summary.estimators.values()):
         text += "; ranges are 95% intervals over questions"

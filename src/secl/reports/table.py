@@ -45,6 +45,9 @@ class Cell:
     detail: str = ""
 
 
+MOST_PADDED = 7
+"""Columns that have a blank behind them in a terminal; more would not fit into 80 characters."""
+
 Row = Sequence[Cell]
 """As many cells as there are columns."""
 
@@ -64,18 +67,18 @@ class Table:
     notes: Sequence[str] = ()
 
 
-def to_rich(table: Table, title: str | None = None, *, padding: int = 1) -> RichTable:
+def to_rich(table: Table, title: str | None = None) -> RichTable:
     """The table for a terminal: details below their cells, words of a heading on lines of their own, notes below.
 
     Args:
         table: its texts may hold anything; control characters are written out.
         title: above the table.
-        padding: blanks behind every column.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    padding = 0 if len(table.columns) > MOST_PADDED else 1
     rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
     rich.title, rich.title_justify = None if title is None else Text(terminal_text(title)), "left"
     rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"

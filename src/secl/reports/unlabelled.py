@@ -16,9 +16,6 @@ from secl.reports.formatting import RANGE, amount, counted, number, percent
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table
 
-TITLE = "Without right answers: what the confidences say"
-"""Title of the section."""
-
 NEEDY = 10
 """Answers that are shown as those that most need a person."""
 

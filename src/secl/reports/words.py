@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from secl.reports.run_report import RunReport
+from secl.reports.table import Cell, Column, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ WORDS = (
 """In the order in which the page has them."""
 
 
-def words_of(runs: Sequence[RunReport]) -> list[tuple[str, str]]:
+def words_table(runs: Sequence[RunReport]) -> Table:
     """The words that the page of some runs has, with their meanings."""
-    return [(word.text, word.meaning) for word in WORDS if any(map(word.used, runs))]
+    rows = [[Cell(word.text), Cell(word.meaning)] for word in WORDS if any(map(word.used, runs))]
+    return Table([Column("Word", text=True, wraps=True), Column("Meaning", text=True, wraps=True)], {"": rows})

@@ -6,14 +6,14 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
 from secl.data.cells import harmless, joined
-from secl.data.exported import extra_columns
+from secl.data.columns import plain
 from secl.errors import ParameterError, StorageError
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
@@ -25,12 +25,15 @@ BINARY = ("parquet", "xlsx")
 ROWS = 5000
 """Rows of a parquet file that are in memory as Python objects at once."""
 
+PREFIX = "extra_"
+"""Before the name of an extra column that is called like one of an export."""
+
 LONGEST_CELL = 32_767
 """Characters in a cell of a workbook."""
 
 
 def write(store: Store, format: str, out: Path | None = None) -> Path | None:
-    """Write the records of a run; `secl run --questions` reads every format.
+    """Write the records of a run.
 
     Args:
         store: an open run.
@@ -89,14 +92,27 @@ def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
     first = next(store.records(), None)
     if first is None:
         return [], iter(())
-    extras = extra_columns(store.extra_names())
+    own = to_row(first)
+    extras = _extra_columns(store.extra_names(), own)
 
     def rows() -> Iterator[list[object]]:
         for record in current_records(store):
             extra = dict(record.question.extra)
             yield [*to_row(record).values(), *(extra.get(name) for name in extras)]
 
-    return [*to_row(first), *extras.values()], rows()
+    return [*own, *extras.values()], rows()
+
+
+def _extra_columns(extras: Iterable[str], own: Iterable[str]) -> dict[str, str]:
+    """The column of each extra column of the questions: its own name, with `PREFIX` where an export has one like it."""
+    taken, found = {*map(plain, own)}, dict[str, str]()
+    for name in dict.fromkeys(extras):
+        column = name
+        while plain(column) in taken:
+            column = PREFIX + column
+        taken.add(plain(column))
+        found[name] = column
+    return found
 
 
 def _cell(value: object) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import textwrap
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +45,13 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def write_picture(figure: Figure, stem: str | Path) -> str:
+def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
     """Write a figure as STEM.png (150 dots per inch) and STEM.svg (text stays text).
 
     Args:
         figure: as drawn.
         stem: path without suffix; its folder must exist.
+        keep: names of the files that are wanted; None for both.
 
     Returns:
         the SVG.
@@ -59,18 +61,23 @@ def write_picture(figure: Figure, stem: str | Path) -> str:
     """
     import matplotlib
 
+    def wanted(suffix: str) -> bool:
+        return keep is None or f"{Path(stem).name}{suffix}" in keep
+
     image, text = io.BytesIO(), io.StringIO()
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
-        figure.savefig(image, dpi=DOTS, format="png")
+        if wanted(".png"):
+            figure.savefig(image, dpi=DOTS, format="png")
         figure.set_layout_engine("none")  # where things stand is known now
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
         path = Path(f"{stem}{suffix}")
         try:
-            path.write_bytes(content)
+            if wanted(suffix):
+                path.write_bytes(content)
         except OSError as error:
             raise StorageError(f"The figure {path} cannot be written: {error.strerror or error}.") from error
     return svg

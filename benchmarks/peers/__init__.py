@@ -1,1 +1,0 @@
-"""Other libraries that compute P(True), in environments of their own; no part of the project depends on them."""

@@ -14,7 +14,6 @@ from huggingface_hub.utils._http import default_client_factory, hf_raise_for_sta
 from secl.backends.local.guard import as_model_error
 from secl.backends.local.loading import load
 from secl.errors import ModelError
-from secl_paper.recognition import counterpart
 
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
@@ -72,12 +71,6 @@ def test_what_the_hub_refuses_is_one_sentence(
     with pytest.raises(ModelError) as refused:
         load(name)
     assert str(refused.value) == f"the model {name!r} cannot be loaded: {words}"
-
-
-def test_a_gated_configuration_is_refused_in_the_same_words(answer_with: Callable[[Answer], None]) -> None:
-    answer_with(gated)
-    with pytest.raises(ModelError, match=r"gated; accept the licence at https://huggingface\.co/someone/tuned, run hf"):
-        counterpart("someone/tuned")
 
 
 def raised(code: str) -> HfHubHTTPError:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from secl.backends.generation import Draft, TextRules
-from secl.backends.local.adapter import Adapter
 from secl.backends.token_ids import TokenIds
 from secl.writing import Piece, Writing
+
+if TYPE_CHECKING:
+    from secl.backends.local.adapter import Adapter  # an endpoint does without torch
 
 TokenSequence = Sequence[int]
 

@@ -88,15 +88,6 @@ def kept(
     return records, snapshots
 
 
-def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) -> None:
-    questions = quiz("capitals", 8, 3)
-    settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
-    mixed = Calibrator(make_model(), **settings)
-    records = [mixed.ask(questions[0]), *mixed.run(questions[1:4]), mixed.ask(questions[4])]
-    records += mixed.run(questions[5:])
-    agree(records, list(Calibrator(make_model(), **settings).run(iter(questions))))
-
-
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
     """The untouched adapter stands for an adapted model that goes on where the frozen one stopped."""
     model = make_model()

@@ -12,32 +12,19 @@ import torch
 from secl.backends.token_ids import TokenIds, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
-from secl.gates import Always, Never
+from secl.gates import Always
 from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.records import Record
 from secl.settings import LoopSettings, PromptSettings
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
+from tests.tiny import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
 
 def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
     return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_shadow_is_what_an_untouched_model_states(
-    family: str, make_model: MakeModel, questions: list[Question]
-) -> None:
-    taught = run(make_model(family, learning_rate=0.05), questions)
-    untouched = run(make_model(family), questions, gate=Never())
-    assert any(abs(record.reply.confidence - record.frozen.confidence) > 1e-3 for record in taught)
-    for record, plain in zip(taught, untouched, strict=True):
-        assert record.frozen.answer == plain.reply.answer
-        assert record.frozen.confidence == pytest.approx(plain.reply.confidence, abs=1e-5)
-        assert plain.reply == plain.frozen
 
 
 def test_two_runs_agree_to_the_last_digit(make_model: MakeModel, questions: list[Question]) -> None:

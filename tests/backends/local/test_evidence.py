@@ -56,18 +56,6 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, ma
     assert [drawn[letter] / 4000 for letter in "ABC"] == pytest.approx([k / sum(kept) for k in kept], abs=0.03)
 
 
-def test_samples_of_an_open_question_share_the_pass_over_their_prompt(make_model: MakeModel) -> None:
-    model = make_model()
-    prompt = model.prompting.answer(OPEN)
-    drafts = [Draft.answer(prompt, "short", seed=i) for i in range(4)]
-    model.backend.writer.write(drafts)
-    # The last token written is never read again.
-    assert sum(draft.tokens for draft in drafts) == len(prompt) + sum(len(d.written) - 1 for d in drafts)
-    alone = Draft.answer(prompt, "short", seed=2)
-    make_model().backend.writer.write([alone])
-    assert alone.written == drafts[2].written
-
-
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_verification_and_entailment_are_those_of_plain_passes(
     family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
@@ -100,21 +88,6 @@ def test_verification_and_entailment_are_those_of_plain_passes(
         else:
             other = found.answers.index(sample)
             assert agreed == pytest.approx((found.entails[0][other] + found.entails[other][0]) / 2)
-
-
-def test_open_beams_are_different_answers_and_the_greedy_answer_is_always_among_the_candidates(
-    make_model: MakeModel,
-) -> None:
-    model = make_model()
-    reply = model.answer(OPEN).reply
-    found = model.dinco(OPEN, reply, model.sample(OPEN, 10))
-    assert found is not None
-    assert len(set(found.answers)) == len(found.answers) <= 6
-    assert 1 <= found.beams <= 5
-    assert reply.answer in found.answers
-    rated = {0, found.answers.index(str(reply.answer))}
-    assert {i for i, row in enumerate(found.agreement) if row} == rated
-    assert all(len(found.agreement[i]) == 5 for i in rated)
 
 
 def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path: Path) -> None:

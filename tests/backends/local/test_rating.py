@@ -79,23 +79,6 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
         assert rating.ledger.total <= alone.ledger.total + 1e-6
 
 
-def test_given_rivals_are_compared_and_no_list_is_written(
-    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = make_model()
-    monkeypatch.setattr(model.backend, "write", _no_drafts)
-    (rating,) = model.rate_given([GivenAnswer(HAMLET, "Marlowe", ("Kyd", "marlowe.", "Bacon"))], EVERYTHING)
-    p_true, candidates = rating.evidence.p_true, rating.evidence.candidates
-    assert p_true is not None
-    assert candidates is not None
-    assert (p_true.candidates, p_true.distractor_source) == (("Marlowe", "Kyd", "Bacon"), "given:2")
-    assert (candidates.candidates[:-1], candidates.source) == (("Marlowe", "Kyd", "Bacon"), "given:2")
-
-
-def _no_drafts(batches: object) -> None:
-    assert batches == [[]]
-
-
 def test_a_number_that_cannot_be_read_is_rated_as_a_text_and_compared_with_nothing(make_model: MakeModel) -> None:
     question = Question("How many?", form="number", id="n")
     (rating,) = make_model().rate_given([GivenAnswer(question, "who knows")], EVERYTHING)

@@ -132,7 +132,7 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
 
 def count_tokens(model: LocalModel) -> list[float]:
     """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
-    layers = model.backend.network.layout.layers  # type: ignore[attr-defined]
+    layers = model.backend.network.layout.layers  # type: ignore[union-attr]
     counted: list[float] = []
 
     def count(_layer: Any, args: tuple[Any, ...]) -> None:

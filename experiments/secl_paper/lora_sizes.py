@@ -15,9 +15,9 @@ from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.loading import choose_dtype, locate, text_class
+from secl.backends.local.model_parts import text_config
 from secl.backends.local.placement import choose_device
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
-from secl.backends.local.text_model import text_config
 from secl.errors import ParameterError
 
 

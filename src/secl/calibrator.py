@@ -189,9 +189,10 @@ class Calibrator(Shown, Scoring):
             for question in questions:
                 yield self.ask(question)
             return
-        lookahead = Lookahead(self, done)
+        begun = self.start() if done else self.state
+        lookahead = Lookahead(self.model, self.gate, self.plan, begun, learns=self.learns, done=done)
         for index in range(len(done), len(questions)):
-            lookahead.prefetch(questions[index : index + WINDOW])
+            lookahead.prefetch(self.state, questions[index : index + WINDOW])
             record = self.ask(questions[index])
             lookahead.advance(record)
             yield record

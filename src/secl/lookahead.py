@@ -9,15 +9,14 @@ resumed run uses the same windows and gives the same records to the last digit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from secl.evidence_plan import EvidencePlan
 from secl.gates import Gate
+from secl.model import Model
 from secl.question import Question
 from secl.records import Record
-
-if TYPE_CHECKING:
-    from secl.calibrator import Calibrator
-    from secl.stream_state import StreamState
+from secl.stream_state import StreamState
 
 WINDOW = 16
 """Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may
@@ -40,27 +39,38 @@ def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[b
 
 
 class Lookahead:
-    """Prefetches the windows of one stream for a calibrator.
+    """Prefetches the windows of one stream.
 
     Args:
-        calibrator: whose gate says which questions will probably need evidence.
+        model: looks at the questions.
+        gate: says which of them will probably be in a burst.
+        plan: the evidence that is gathered in and outside of bursts.
+        state: of the stream before `done`.
+        learns: whether bursts change the weights.
         done: records of the stream's first questions, when it is resumed in the middle of a window.
     """
 
-    def __init__(self, calibrator: Calibrator, done: Sequence[Record] = ()) -> None:
-        self._calibrator = calibrator
+    def __init__(
+        self,
+        model: Model,
+        gate: Gate,
+        plan: EvidencePlan,
+        state: StreamState,
+        *,
+        learns: bool,
+        done: Sequence[Record] = (),
+    ) -> None:
+        self._model, self._gate, self._plan, self._learns = model, gate, plan, learns
         self._prefetched, self._weights_fixed = False, True
-        state = calibrator.start() if done else calibrator.state
         self._begin_window(state)  # also in the middle of one, where single questions were asked before
         for record in done:
             if state.position % WINDOW == 0:
                 self._begin_window(state)
-            state, _ = state.step(calibrator.gate, record.reply.entropy)
+            state, _ = state.step(gate, record.reply.entropy)
             self.advance(record)
 
-    def prefetch(self, upcoming: Sequence[Question]) -> None:
+    def prefetch(self, state: StreamState, upcoming: Sequence[Question]) -> None:
         """Prefetch for `upcoming`, the next `WINDOW` questions; does nothing in the middle of a window."""
-        state = self._calibrator.state
         if state.position % WINDOW == 0:
             self._begin_window(state)
         elif self._prefetched:
@@ -69,7 +79,7 @@ class Lookahead:
         # After a resume the answered questions of the window go along: the pass must have the shape that it had before.
         window = [*self._answered, *upcoming[: WINDOW - state.position % WINDOW]]
         evidence = self._evidence[: len(window)]
-        self._calibrator.model.prefetch(window, evidence, weights_fixed=self._weights_fixed)
+        self._model.prefetch(window, evidence, weights_fixed=self._weights_fixed)
 
     def advance(self, record: Record) -> None:
         """Note that a question of the window has been answered."""
@@ -78,8 +88,7 @@ class Lookahead:
 
     def _begin_window(self, state: StreamState) -> None:
         """Begin a window and guess what its questions will need; a wrong guess costs only tokens."""
-        loop = self._calibrator
-        bursts = predict_bursts(loop.gate, state.gate, state.entropy, WINDOW)
-        self._evidence = [loop.plan.wanted(in_burst) for in_burst in bursts]
-        self._weights_fixed = not (loop.learns and any(bursts))
+        bursts = predict_bursts(self._gate, state.gate, state.entropy, WINDOW)
+        self._evidence = [self._plan.wanted(in_burst) for in_burst in bursts]
+        self._weights_fixed = not (self._learns and any(bursts))
         self._answered: list[Question] = []

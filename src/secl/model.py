@@ -149,7 +149,7 @@ class Model(Protocol):
         """Write free answers with the untouched weights, as the model would without this library.
 
         Args:
-            question: of the form "text" or "completion".
+            question: of the form "text".
             writing: how. The same question and the same writing give the same texts.
 
         Returns:

@@ -13,9 +13,9 @@ from secl.errors import QuestionError
 LETTERS = ascii_uppercase
 """Names of the options of a multiple-choice question, in order."""
 
-Form = Literal["choice", "number", "short", "sentence", "text", "completion"]
+Form = Literal["choice", "number", "short", "sentence", "text"]
 """What an answer looks like: an option letter, a number after reasoning, a few words, one sentence, whatever the model
-says to a conversation without being told how, or how it continues a bare text."""
+says to a conversation without being told how."""
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
@@ -109,10 +109,6 @@ class Question:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:
             raise QuestionError(f"{name} has the unknown grader {self.grader!r}; they are {', '.join(GRADERS)}.")
-        if self.form == "completion" and (self.system or self.history or self.context):
-            raise QuestionError(
-                f"{name} is a bare text to continue, so nothing can stand before it; put it in the text."
-            )
         if not self.options:
             if self.form == "choice":
                 raise QuestionError(f"{name} is multiple choice but has no options; give at least two.")
@@ -157,7 +153,7 @@ class Question:
     @property
     def free(self) -> bool:
         """Whether the model answers as it likes, without an instruction about the form of its answer."""
-        return self.form in ("text", "completion")
+        return self.form == "text"
 
     def option(self, letter: str) -> str:
         """The text of the option called `letter`."""

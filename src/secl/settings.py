@@ -13,12 +13,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from cyclopts import Parameter
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from secl.errors import ParameterError
 from secl.question import Grader
@@ -108,14 +103,8 @@ class ModelSettings(Settings):
     endpoint: Names = Field((), description="Address of that server; several for vLLM.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(
-        None,
-        description="Spread a large model: auto, or a JSON file.",
-    )
-    quantize: Quantize | None = Field(
-        None,
-        description="8bit or 4bit layers (bitsandbytes).",
-    )
+    device_map: str | None = Field(None, description="Spread a large model: auto, or a JSON file.")
+    quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     max_batch_tokens: Annotated[int | None, UNFLAGGED] = Field(
         None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."
     )
@@ -159,10 +148,7 @@ class StreamSettings(Settings):
     """Which questions to ask, and in which order."""
 
     benchmarks: Names = Field((), description="In order, for example mmlu,arc or capitals:50.")
-    questions: str | None = Field(
-        None,
-        description="A file of your own: CSV, JSONL, Parquet, XLSX, ...",
-    )
+    questions: str | None = Field(None, description="A file of your own: CSV, JSONL, Parquet, XLSX, ...")
     columns: Pairs = Field((), description="Its columns: question=prompt,reference=gold.")
     skip_bad: bool = Field(False, description="Leave out bad questions, and say which.")
     per_domain: int | None = Field(None, ge=1, description="Questions of each benchmark or domain; all.")
@@ -233,8 +219,7 @@ class EvidenceSettings(Settings):
         "log", description="log: softmax(log P / tau); exp: softmax(P / tau)."
     )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
-        "vocabulary",
-        description="vocabulary: P(True), in any spelling; token: True alone.",
+        "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
     )
     orders: Annotated[int, UNFLAGGED] = Field(
         1, ge=0, le=5, description="Candidates: further orders of the options to read letters under."

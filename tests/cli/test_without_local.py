@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from secl.runs.store import Store
-from tests.backends.openai.fake import FakeServer, running
+from tests.backends.endpoint.fake import FakeServer, running
 
 pytestmark = pytest.mark.heavy
 

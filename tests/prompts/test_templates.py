@@ -39,14 +39,6 @@ def test_the_prompts_of_a_form_never_change_by_accident(form: Form, digest: str)
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
 
-def test_a_confidence_prompt_asks_in_these_words() -> None:
-    instruction = templates.confidence_prompt(Question("Which river is longest?"), " the Nile").turns[-1]
-    assert instruction == (
-        "How confident are you that your answer is correct? State it as a single digit from 0 to 9, where 0 means a "
-        "0-10% chance of being correct and 9 means 90-100%.\nReply in exactly this format:\nConfidence: <digit>"
-    )
-
-
 def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
     question = Question("Which river is longest?")
     (turn,) = templates.p_true_prompt(question, "the Nile", "paper").turns
@@ -119,10 +111,6 @@ def test_a_candidate_stands_behind_the_question_without_options_or_behind_none(
     assert templates.candidate_prompt(question, form, alone=True) == Prompt((f"\n{instruction}",), prefill)
 
 
-def test_the_last_candidate_of_an_open_question_is_called() -> None:
-    assert templates.NONE_OF_THESE == "None of these"
-
-
 PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 
 
@@ -183,6 +171,3 @@ def test_a_conversation_stands_before_every_prompt_about_its_question() -> None:
         assert (prompt.system, prompt.history) == ("Be brief.", said)
     assert templates.confidence_prompt(question, "Rome").turns[:2] == ("Italy?", "Rome")
     assert templates.candidate_prompt(question, "sentence", alone=True).history == ()
-    bare = Question("The capital of Italy is", form="completion")
-    assert templates.answer_prompt(bare) == Prompt((), "The capital of Italy is")
-    assert templates.confidence_prompt(bare, "Rome").turns[:2] == ("The capital of Italy is", "Rome")

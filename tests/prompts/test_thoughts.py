@@ -30,7 +30,6 @@ def test_a_text_without_a_thought_stays_as_it_is(text: str) -> None:
         ("<think>\nOkay.\n</think>\n\nIt scatters.\nMore.", "sentence", "It scatters."),
         ("<think>3 and 4\nAnswer: 8\n</think>\nAnswer: 7\n", "number", "7"),
         ("<think>Okay.</think>\n\nParis", "text", "Paris"),
-        ("<think>Okay.</think>", "completion", "<think>Okay.</think>"),
     ],
 )
 def test_no_thought_is_graded(text: str, form: Form, answer: str | None) -> None:

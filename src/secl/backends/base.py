@@ -1,7 +1,7 @@
 """What a backend does for a chat model: it reads token sequences, writes texts and trains the adapter.
 
 `secl.backends.chat_model.ChatModel` decides what to ask, once for all backends. A new one is one class that satisfies
-`TokenBackend`; whatever it cannot do itself (search for beams, train) it leaves to a `LocalBackend` in this process.
+`TokenBackend`; whatever it cannot do itself (search for beams, train) it leaves to a model in this process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from secl.backends.generation import Draft, TextRules
+from secl.backends.token_ids import TokenIds
 from secl.writing import Piece, Writing
 
 if TYPE_CHECKING:
-    from secl.backends.local.adapter import Adapter
-    from secl.backends.local.backend import LocalBackend
-    from secl.backends.token_ids import TokenIds
+    from secl.backends.local.adapter import Adapter  # an endpoint does without torch
 
 TokenSequence = Sequence[int]
 
@@ -204,7 +203,7 @@ class TokenBackend(Protocol[R]):
         limit: most tokens that a prompt with its answer may have.
         writes_apart: whether texts are written elsewhere (`secl.model.Model`).
         adapter: the trained weights.
-        learner: the backend in this process that trains them: this one, or the one behind it.
+        described: where the settings of the model come from, what is adapted and which path passes take, for people.
     """
 
     name: str
@@ -224,7 +223,7 @@ class TokenBackend(Protocol[R]):
     def adapter(self) -> Adapter: ...
 
     @property
-    def learner(self) -> LocalBackend: ...
+    def described(self) -> str: ...
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -270,6 +269,10 @@ class TokenBackend(Protocol[R]):
         """
         ...
 
+    def beams(self, draft: Draft, count: int) -> list[Draft]:
+        """The `count` most probable answers of the frozen model, best first (`secl.backends.local.writer.Writer`)."""
+        ...
+
     def release(self) -> None:
         """Let go of what was kept of drafts to go on from: a window of answers is complete."""
         ...
@@ -293,23 +296,3 @@ class TokenBackend(Protocol[R]):
     def close(self) -> None:
         """End connections and threads."""
         ...
-
-
-def distinct_tokens(sequences: Sequence[TokenSequence]) -> int:
-    """Tokens that go through the network where common beginnings are computed once.
-
-    >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5], [1, 2]])
-    5
-    """
-    ordered = sorted(map(tuple, sequences))
-    shared = sum(common_length(one, other) for one, other in itertools.pairwise(ordered))
-    return sum(map(len, ordered)) - shared
-
-
-def common_length(one: TokenSequence, other: TokenSequence) -> int:
-    """Length of the common beginning.
-
-    >>> common_length([1, 2, 3], [1, 2, 4, 5])
-    2
-    """
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -102,7 +102,7 @@ class ChatModel(Shown, Generic[B]):
     @property
     def described(self) -> str:
         """Where its settings come from, what is adapted, and which path passes take, for people."""
-        return self.backend.learner.described
+        return self.backend.described
 
     @property
     def adapter_config(self) -> dict[str, Any]:
@@ -191,8 +191,7 @@ class ChatModel(Shown, Generic[B]):
                 "the model can read beside the question for its confidence; shorten it, or ask for fewer tokens."
             )
         writing = replace(writing, max_tokens=min(room, writing.max_tokens or room))
-        pieces = self.backend.write_texts(prompt, writing)
-        return pieces if question.form == "completion" else answers_alone(pieces)
+        return answers_alone(self.backend.write_texts(prompt, writing))
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""

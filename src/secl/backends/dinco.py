@@ -24,7 +24,7 @@ class DincoProbe:
     """Gathers the evidence of DINCO from the frozen model.
 
     Args:
-        backend: verifies answers; its learner searches for beams.
+        backend: verifies answers, and searches for beams.
         prompting: builds the token sequences.
         readout: reads P("Yes").
         entailment: compares answers.
@@ -43,7 +43,7 @@ class DincoProbe:
     def beams(self, question: Question) -> list[str]:
         """Up to `BEAMS` different answers to an open question, the most probable first."""
         start = Draft.answer(self.prompting.answer(question), question.form)
-        texts = [self.backend.rules.answer(draft) for draft in self.backend.learner.beams(start, BEAMS)]
+        texts = [self.backend.rules.answer(draft) for draft in self.backend.beams(start, BEAMS)]
         self.meter.spend("comparing", start.tokens)
         answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
         return list(first_by_key(answers, question.form).values())

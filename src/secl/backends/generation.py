@@ -18,7 +18,6 @@ MAX_LIST_TOKENS: dict[Form, int] = {
     "short": 56,
     "sentence": 140,
     "text": 140,
-    "completion": 140,
 }
 
 LISTED = DISTRACTORS + 1

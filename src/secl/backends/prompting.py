@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import jinja2
 
-from secl.backends.base import Bundle, Span, common_length
+from secl.backends.base import Bundle, Span
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
-from secl.backends.token_ids import TokenIds, render
+from secl.backends.token_ids import TokenIds, common_length, render
 from secl.errors import QuestionError, TooLongError
 from secl.evidence import EvidenceKind
 from secl.prompts.parsing import as_written
@@ -17,7 +17,6 @@ from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
     Prompt,
     answer_prompt,
-    asked_prompt,
     candidate_prompt,
     choice_with_confidence,
     confidence_prompt,
@@ -100,7 +99,7 @@ class Prompting:
         The positions are before each token of the answer, before what follows its last token, and before the digit.
         """
         sequence = self.confidence(question, text)
-        prompt = self._render(asked_prompt(question, alongside=self.alongside))
+        prompt = self._render(answer_prompt(question, alongside=self.alongside))
         # The chat template may trim the answer, or cut it into other tokens than those that were generated.
         start = common_length(self.token_ids.encode(prompt), sequence)
         end = max(start, common_length(self.token_ids.encode(prompt + text), sequence))

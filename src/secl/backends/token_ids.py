@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -110,8 +111,6 @@ def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
 
 def render(tokenizer: Any, prompt: Prompt) -> str:
     """The full text of a prompt in the model's chat format, up to where the model goes on."""
-    if not prompt.turns:
-        return _start(tokenizer) + prompt.prefill
     turns = [{"role": turn.role, "content": turn.text} for turn in prompt.history]
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     text = _conversation(tokenizer, turns, prompt.system)
@@ -140,12 +139,6 @@ def _as_answered(tokenizer: Any, text: str, asked: list[dict[str, str]], system:
     later = _conversation(tokenizer, [*asked, {"role": "assistant", "content": _ANY_ANSWER}, *asked[-1:]], system)
     before = later.partition(_ANY_ANSWER)[0]
     return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
-
-
-def _start(tokenizer: Any) -> str:
-    """The token that a bare text begins with, where the tokenizer puts one there."""
-    ids = tokenizer("")["input_ids"]
-    return str(tokenizer.bos_token) if ids and ids[0] == tokenizer.bos_token_id else ""
 
 
 def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> str:
@@ -186,3 +179,23 @@ def _last_tokens(tokenizer: Any, text: str, words: Sequence[str]) -> list[int | 
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]
     return [i if i is None or i not in ids[:rank] else None for rank, i in enumerate(ids)]
+
+
+def distinct_tokens(sequences: Sequence[Sequence[int]]) -> int:
+    """Tokens that go through the network where common beginnings are computed once.
+
+    >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5], [1, 2]])
+    5
+    """
+    ordered = sorted(map(tuple, sequences))
+    shared = sum(common_length(one, other) for one, other in itertools.pairwise(ordered))
+    return sum(map(len, ordered)) - shared
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning.
+
+    >>> common_length([1, 2, 3], [1, 2, 4, 5])
+    2
+    """
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

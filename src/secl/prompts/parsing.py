@@ -24,7 +24,7 @@ def is_complete(text: str, form: Form) -> bool:
     >>> is_complete("Paris\\n", "short"), is_complete("2 + 2 = 4\\nAnswer: 4", "number")
     (True, False)
     """
-    if form in ("text", "completion"):
+    if form == "text":
         return False
     text = without_thought(text)
     if "Confidence:" in text:
@@ -48,8 +48,6 @@ def trim_answer(text: str, form: Form) -> str:
     >>> trim_answer(" Paris\\nConfidence: 9", "short")
     ' Paris'
     """
-    if form == "completion":
-        return text
     text = without_thought(text)
     if form == "text":
         return text
@@ -96,7 +94,7 @@ def is_brief(answer: str, form: Form) -> bool:
     >>> is_brief("Paris is the capital of France.", "text"), is_brief("1. Wash it.\\n2. Dry it.", "text")
     (True, False)
     """
-    if form not in ("text", "completion"):
+    if form != "text":
         return True
     text = answer.strip()
     return "\n" not in text and len(text) <= BRIEF

@@ -32,7 +32,6 @@ MAX_ANSWER_TOKENS: dict[Form, int] = {
     "short": 24,
     "sentence": 48,
     "text": 512,
-    "completion": 256,
 }
 """Token limit of a generated answer where nobody says another; for "number" it includes the reasoning."""
 
@@ -80,7 +79,7 @@ class Prompt:
 
     Attributes:
         turns: contents of the turns, user and assistant alternating, the user first and last.
-        prefill: text that the reply starts with; the model continues from there. Without any turn it is all there is.
+        prefill: text that the reply starts with; the model continues from there.
         system: the system text; "" for the model's own.
         history: turns between the two.
     """
@@ -124,8 +123,6 @@ def answer_prompt(question: Question, *, alongside: bool = False) -> Prompt:
 
     A free answer is never asked for a confidence in the same reply: nothing of ours is said before it.
     """
-    if question.form == "completion":
-        return Prompt((), question.text)
     if alongside and question.form in _ALONGSIDE:
         prefill = "" if question.form == "number" else "Answer:"
         return _prompt(question, f"{_asked(question)}\n{_ALONGSIDE[question.form]}", prefill)
@@ -174,20 +171,11 @@ def choice_with_confidence(letter: str) -> str:
 
 def confidence_prompt(question: Question, text: str, *, alongside: bool = False) -> Prompt:
     """Ask for the confidence digit of an open answer `text`, in a turn behind it or `alongside` in the same reply."""
-    before = asked_prompt(question, alongside=alongside)
+    before = answer_prompt(question, alongside=alongside)
     if alongside and not question.free:
         return replace(before, prefill=f"{before.prefill}{text}\n{CONFIDENCE}")
     turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
     return Prompt(turns, CONFIDENCE, question.system, question.history)
-
-
-def asked_prompt(question: Question, *, alongside: bool = False) -> Prompt:
-    """What stands before an open answer whose confidence is asked for: a bare text to continue is somebody's turn."""
-    return (
-        _prompt(question, question.text)
-        if question.form == "completion"
-        else answer_prompt(question, alongside=alongside)
-    )
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:

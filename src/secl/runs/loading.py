@@ -28,9 +28,9 @@ from secl.setting_groups import merged
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
+    from secl.backends.endpoint.model import EndpointModel
     from secl.backends.local.loading import ModelCache
     from secl.backends.local.model import LocalModel
-    from secl.backends.openai.model import EndpointModel
 
 Load = Callable[[RunSettings], Model]
 """Loads the model that settings name."""
@@ -147,8 +147,8 @@ def load_model(settings: RunSettings) -> Model:
     """
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "vLLM servers answer behind secl serve, or behind a secl.backends.vllm.model.VllmModel; leave --engine and "
-            "--endpoint out, or take --engine openai, which asks one server and learns nothing."
+            "vLLM servers answer behind secl serve, or behind a secl.backends.endpoint.vllm_model.VllmModel; leave "
+            "--engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
         )
     return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings)
 
@@ -161,8 +161,8 @@ def named(settings: RunSettings) -> RunSettings:
     """
     if settings.model.engine != "openai" or settings.model.name:
         return settings
-    from secl.backends.openai.abilities import only_model
-    from secl.backends.openai.client import KEY, Endpoint
+    from secl.backends.endpoint.chat import only_model
+    from secl.backends.endpoint.client import KEY, Endpoint
 
     with closing(Endpoint(settings.model.endpoint[0], key=os.environ.get(KEY))) as endpoint:
         model = settings.model.model_copy(update={"name": only_model(endpoint)})
@@ -171,8 +171,8 @@ def named(settings: RunSettings) -> RunSettings:
 
 def load_endpoint(settings: RunSettings) -> EndpointModel:
     """The model behind a server with OpenAI's API; its key comes from the environment."""
-    from secl.backends.openai.client import KEY
-    from secl.backends.openai.model import EndpointModel
+    from secl.backends.endpoint.client import KEY
+    from secl.backends.endpoint.model import EndpointModel
 
     (url,) = settings.model.endpoint
     return EndpointModel(

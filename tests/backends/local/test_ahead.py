@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from secl.backends.generation import Draft
-from secl.backends.local.fast import batching
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
@@ -76,17 +75,6 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
             assert any(record.reply.version and not record.decision.in_burst for record in windows)
 
 
-def test_a_stream_taken_up_in_the_middle_of_a_window_goes_on_to_the_last_digit(make_model: MakeModel) -> None:
-    questions = mixed_stream()
-    settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
-    whole, snapshots = kept(make_model(learning_rate=2e-3), settings, questions, (5, 16, 21))
-    for cut, snapshot in snapshots.items():
-        fresh = make_model(learning_rate=2e-3)
-        fresh.restore(snapshot)
-        second = Calibrator(fresh, **settings)
-        assert [*whole[:cut], *second.run(questions, whole[:cut])] == whole
-
-
 def kept(
     model: LocalModel, settings: dict[str, Any], questions: list[Question], cuts: tuple[int, ...]
 ) -> tuple[list[Record], dict[int, bytes]]:
@@ -98,28 +86,6 @@ def kept(
         if len(records) in cuts:
             snapshots[len(records)] = model.snapshot()
     return records, snapshots
-
-
-def test_single_questions_and_lists_can_be_asked_in_turn(make_model: MakeModel) -> None:
-    questions = quiz("capitals", 8, 3)
-    settings: dict[str, Any] = {"gate": GATES["bursts"], "loop": LoopSettings(bin_gate=None)}
-    mixed = Calibrator(make_model(), **settings)
-    records = [mixed.ask(questions[0]), *mixed.run(questions[1:4]), mixed.ask(questions[4])]
-    records += mixed.run(questions[5:])
-    agree(records, list(Calibrator(make_model(), **settings).run(iter(questions))))
-
-
-def test_questions_share_a_pass_up_to_its_size() -> None:
-    assert batching.groups([4, 5, 2, 30, 1, 9], 10) == [[0, 1], [2], [3], [4, 5]]
-    assert batching.groups([], 10) == []
-
-
-def test_a_window_costs_fewer_tokens_than_its_questions_one_by_one(make_model: MakeModel) -> None:
-    questions = quiz("capitals", WINDOW, 1)
-    ahead_of = list(Calibrator(make_model(), gate=Never()).run(questions))
-    single = list(Calibrator(make_model(), gate=Never()).run(iter(questions)))
-    assert sum(record.ledger.total for record in ahead_of) < sum(record.ledger.total for record in single)
-    assert [record.plain_tokens for record in ahead_of] == [record.plain_tokens for record in single]
 
 
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:

@@ -22,7 +22,9 @@ from tests.backends.local.conftest import tiny_local
 
 pytestmark = pytest.mark.heavy
 
-EACH = pytest.mark.parametrize("architecture", ARCHITECTURES, ids=[each.name for each in ARCHITECTURES])
+LONG = [each for each in ARCHITECTURES if each.sees != "everything" or "rope_parameters" in each.changes]
+"""Those with layers that see a part, or with positions that are stretched behind the first few hundred."""
+
 SENTENCE = "It was a dark and stormy night, and 17 ships lay in the harbour. "
 CHOICES = (
     Question("Which is a metal?", options=("neon", "iron", "argon", "sulfur"), id="choice"),
@@ -55,8 +57,8 @@ def generated(by_itself: Any, model: LocalModel, question: Question) -> str:
     return str(model.backend.token_ids.tokenizer.decode(ids, skip_special_tokens=True))
 
 
-@EACH
-def test_answers_and_confidences_are_those_of_plain_transformers(architecture: Architecture, brief: None) -> None:
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=[each.name for each in ARCHITECTURES])
+def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architecture: Architecture, brief: None) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = local(architecture)
@@ -86,14 +88,15 @@ def test_answers_and_confidences_are_those_of_plain_transformers(architecture: A
         behind = prompting.confidence(question, item.frozen.text or "")
         assert reply.bins == bins(by_itself, behind, ids.digits)
 
+    check_chat(model, by_itself)
+    if architecture in LONG:
+        check_long_question(model, by_itself)
+    check_lesson(model)
 
-@EACH
-def test_a_chat_is_written_as_by_generate_and_read_on_from_there(architecture: Architecture, brief: None) -> None:
+
+def check_chat(model: LocalModel, by_itself: Any) -> None:
+    """A chat is written as by `generate`, and read on from there."""
     question = Question(SENTENCE * 4 + "What of it?", form="text")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = local(architecture)
-    by_itself = architecture.model()
     (written,) = Written.of(model.write(question, Writing(max_tokens=20)))
     assert written.text == generated(by_itself, model, question)
     reply = model.answer(question, written=written.text).reply
@@ -102,13 +105,19 @@ def test_a_chat_is_written_as_by_generate_and_read_on_from_there(architecture: A
     assert reply.bins == bins(by_itself, behind, model.backend.token_ids.digits)
 
 
-@EACH
-def test_a_lesson_moves_the_confidence_to_what_the_adapted_network_says(
-    architecture: Architecture, brief: None
-) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = local(architecture)
+def check_long_question(model: LocalModel, by_itself: Any) -> None:
+    """A question much longer than any window is read to its end."""
+    passage = SENTENCE * (1400 // len(model.backend.token_ids.encode(SENTENCE)) + 1)
+    question = Question("How many ships lay there?", options=("16", "17", "18"), context=passage, id="long")
+    model.check(question)
+    reply = model.answer(question).reply
+    sequence = model.prompting.confidence(question, reply.text)
+    assert 1400 < len(sequence) < model.backend.limit == 2048
+    assert reply.bins == bins(by_itself, sequence, model.backend.token_ids.digits)
+
+
+def check_lesson(model: LocalModel) -> None:
+    """A lesson moves the confidence to what the adapted network says."""
     for question in (CHOICES[0], OPEN[0]):
         before = model.answer(question).reply
         update = model.learn(question, before, 0.05)
@@ -122,29 +131,6 @@ def test_a_lesson_moves_the_confidence_to_what_the_adapted_network_says(
             )
         assert reply.bins == expected
         assert reply.bins != pytest.approx(before.bins, abs=1e-4)
-
-
-LONG = [each for each in ARCHITECTURES if each.sees != "everything" or "rope_parameters" in each.changes]
-"""Those with layers that see a part, or with positions that are stretched behind the first few hundred."""
-
-
-@pytest.mark.parametrize("architecture", LONG, ids=[each.name for each in LONG])
-def test_a_question_much_longer_than_any_window_is_read_to_its_end(architecture: Architecture, brief: None) -> None:
-    passage = SENTENCE * (1400 // len(architecture.tokenizer(SENTENCE)["input_ids"]) + 1)
-    question = Question("How many ships lay there?", options=("16", "17", "18"), context=passage, id="long")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = local(architecture)
-    model.check(question)
-    sequence = model.prompting.confidence(question, model.answer(question).reply.text)
-    assert 1400 < len(sequence) < model.backend.limit == 2048
-    reply = model.answer(question).reply
-    digits = model.backend.token_ids.digits
-    assert reply.bins == bins(architecture.model(), sequence, digits)
-    model.learn(question, reply, 0.05)
-    again = model.answer(question).reply
-    with model.adapter.on():
-        assert again.bins == bins(model.backend.model, model.prompting.confidence(question, again.text), digits)
 
 
 MULTIMODAL = [each for each in ARCHITECTURES if each.images is not None]

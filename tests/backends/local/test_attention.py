@@ -59,15 +59,6 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
-def test_tokens_that_are_not_asked_get_zeros_and_the_others_their_numbers() -> None:
-    visible = Trie.of(SEQUENCES).visible()
-    parts = material(6, 2, len(visible))
-    everything, asked = attend(*parts, BlockMask(visible), 0.3), np.array([3, 8])
-    some = attend(*parts, BlockMask(visible, asked), 0.3)
-    torch.testing.assert_close(some[0, asked], everything[0, asked], atol=1e-6, rtol=1e-6)
-    assert not some[0, np.setdiff1d(np.arange(len(visible)), asked)].any()
-
-
 def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
     visible = Trie.of([list(range(90)), [*range(60), *range(200, 260)]]).visible()
     mask = torch.from_numpy(visible)
@@ -104,20 +95,3 @@ def test_models_give_the_same_states_with_and_without_it(family: str) -> None:
         assert network.sparse is sparse
         network.close()
     torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
-
-
-def test_every_layer_of_a_pass_and_of_a_replay_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    usual = attend
-
-    def counting(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, *rest: float | None) -> Tensor:
-        sizes.append(sum(len(block.bias) for block in mask.blocks))
-        return usual(query, key, value, mask, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(blocks, "attend", counting)
-    model = tiny_model("llama")
-    network = SharedNetwork(model, Adapter(model, (2, 3), ("q_proj", "v_proj")), 2)
-    result = network.run(SEQUENCES)
-    result.adapted(np.array([3]))()
-    # Four layers over all 12 tokens; then the top two over the four that node 3 sees, the last for itself alone.
-    assert sizes == [12, 12, 12, 12, 4, 1]

@@ -37,10 +37,6 @@ def test_no_pass_has_more_tokens_than_allowed(make_model: MakeModel) -> None:
         assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
 
 
-def test_more_tokens_make_fewer_passes(make_model: MakeModel) -> None:
-    assert len(passes_of(make_model(max_batch_tokens=4000))[1]) < len(passes_of(make_model())[1])
-
-
 def test_a_question_that_is_longer_goes_alone(make_model: MakeModel) -> None:
     records, tokens = passes_of(make_model(max_batch_tokens=1))
     assert len(records) == len(STREAM)

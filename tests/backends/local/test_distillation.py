@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from secl.backends.local.distillation import Distiller
-from secl.backends.local.fast.network import Replay
+from secl.backends.local.fast.replay import Replay
 
 VOCABULARY, WIDTH = 16, 6
 DIGITS = torch.arange(3, 13)

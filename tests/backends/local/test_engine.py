@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +12,13 @@ import torch
 from secl.backends.token_ids import TokenIds, render
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
-from secl.gates import Always, Never
+from secl.gates import Always
 from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.records import Record
 from secl.settings import LoopSettings, PromptSettings
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES, tiny_model, tiny_tokenizer
+from tests.tiny import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -29,74 +27,8 @@ def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
     return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_answers_judges_and_learns(family: str, make_model: MakeModel, questions: list[Question]) -> None:
-    records = run(make_model(family), questions)
-    assert [record.outcome for record in records[:2]] == ["trained", "trained"]
-    for record in records:
-        assert math.isclose(sum(record.reply.bins), 1.0, abs_tol=1e-9)
-        assert 0.05 <= record.reply.confidence <= 0.95
-        assert 0.0 <= record.reply.digit_mass <= 1.0
-        assert record.reply.entropy > 0
-        assert record.ledger.total >= record.plain_tokens
-    assert {record.reply.answer for record in records[:2]} <= set("ABCDE")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_shadow_is_what_an_untouched_model_states(
-    family: str, make_model: MakeModel, questions: list[Question]
-) -> None:
-    taught = run(make_model(family, learning_rate=0.05), questions)
-    untouched = run(make_model(family), questions, gate=Never())
-    assert any(abs(record.reply.confidence - record.frozen.confidence) > 1e-3 for record in taught)
-    for record, plain in zip(taught, untouched, strict=True):
-        assert record.frozen.answer == plain.reply.answer
-        assert record.frozen.confidence == pytest.approx(plain.reply.confidence, abs=1e-5)
-        assert plain.reply == plain.frozen
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_p_true_comes_from_the_frozen_model_however_much_was_learned(
-    family: str, make_model: MakeModel, questions: list[Question]
-) -> None:
-    model, untouched = make_model(family, learning_rate=0.05), make_model(family)
-    run(model, questions[:2] * 3)
-    reply = untouched.answer(questions[1]).reply
-    before, after = untouched.score_p_true(questions[1], reply), model.score_p_true(questions[1], reply)
-    assert before is not None
-    assert after is not None
-    assert after.probabilities == pytest.approx(before.probabilities, abs=1e-7)
-
-
-def test_judging_in_the_answering_pass_or_alone_gives_the_same(
-    make_model: MakeModel, questions: list[Question]
-) -> None:
-    model = make_model()
-    together = model.answer(questions[1], evidence=["p_true"])
-    one = model.score_p_true(questions[1], together.reply)
-    alone = model.answer(questions[1])
-    other = model.score_p_true(questions[1], alone.reply)
-    assert together.reply.confidence == pytest.approx(alone.reply.confidence, abs=1e-6)
-    assert one is not None
-    assert other is not None
-    assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
-    assert one.candidates[0] == questions[1].option(together.reply.answer or "")
-
-
 def test_two_runs_agree_to_the_last_digit(make_model: MakeModel, questions: list[Question]) -> None:
     assert run(make_model(), questions) == run(make_model(), questions)
-
-
-def test_learning_moves_the_confidence_of_the_question_towards_the_target(
-    make_model: MakeModel, questions: list[Question]
-) -> None:
-    model = make_model(learning_rate=0.01)
-    reply = model.answer(questions[0]).reply
-    update = model.learn(questions[0], reply, reply.confidence - 0.1)
-    assert update.before == reply.confidence
-    assert update.after < update.before
-    assert update.losses[0] == pytest.approx(0.01, rel=1e-3)
-    assert model.answer(questions[0]).reply.confidence == pytest.approx(update.after, abs=1e-6)
 
 
 def test_the_kl_term_holds_the_confidence_back(make_model: MakeModel, questions: list[Question]) -> None:
@@ -107,21 +39,6 @@ def test_the_kl_term_holds_the_confidence_back(make_model: MakeModel, questions:
         update = model.learn(questions[0], reply, 0.1)
         moved.append(abs(update.after - update.before))
     assert moved[1] < moved[0]
-
-
-def test_only_the_latest_question_can_be_learned_from(make_model: MakeModel, questions: list[Question]) -> None:
-    model = make_model()
-    first = model.answer(questions[0]).reply
-    model.answer(questions[1])
-    with pytest.raises(QuestionError, match="latest"):
-        model.learn(questions[0], first, 0.5)
-
-
-def test_a_question_longer_than_the_model_reads_is_refused_by_name(make_model: MakeModel) -> None:
-    model = make_model(changes={"max_position_embeddings": 64})
-    for options in ((), ("a", "b")):
-        with pytest.raises(QuestionError, match="'long' takes"):
-            model.answer(Question("Why? " * 60, options=options, id="long"))
 
 
 def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) -> None:
@@ -174,25 +91,6 @@ def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
         make_model(modules=["no_such_module"])
 
 
-def test_all_prompts_of_a_question_begin_with_it_and_share_that_prefix(questions: list[Question]) -> None:
-    question = questions[1]
-    token_ids = TokenIds.of(tiny_tokenizer())
-    answer = token_ids.encode(render(token_ids.tokenizer, answer_prompt(question)))
-    judge = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, "iron")))
-    shared = next(i for i, (a, b) in enumerate(zip(answer, judge, strict=False)) if a != b)
-    assert question.text in token_ids.tokenizer.decode(answer[:shared])
-
-
-def test_a_long_passage_counts_when_a_question_is_checked(make_model: MakeModel) -> None:
-    model = make_model()
-    limit = model.backend.limit
-    for question in (Question("Why?", ("x", "y"), id="q"), Question("Why?", id="q")):
-        model.check(question)
-        for longer in (replace(question, context="word " * limit), replace(question, system="word " * limit)):
-            with pytest.raises(QuestionError, match=rf"'q' takes \d+ tokens .* more than the {limit} that"):
-                model.check(longer)
-
-
 NO_ROLE = (
     "{% for message in messages %}{% if message['role'] == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}"
@@ -217,25 +115,6 @@ def test_a_system_text_has_the_role_of_the_system_or_stands_before_the_question(
     tokenizer.chat_template = template or tokenizer.chat_template
     assert render(tokenizer, answer_prompt(Question("Why?", system="Be brief."))).startswith(text)
     assert "system" not in render(tokenizer, answer_prompt(Question("Why?")))
-
-
-def test_passages_and_system_texts_move_what_a_model_says(make_model: MakeModel, questions: list[Question]) -> None:
-    model = make_model()
-    for question in questions[:2]:
-        variants = [question, replace(question, context="日本\n\nIt rains."), replace(question, system="Be brief.")]
-        model.prefetch(variants, [["candidates", "p_true"]] * 3, weights_fixed=True)
-        bins, given, alone = [], [], []
-        for variant in variants:
-            reply = model.answer(variant, evidence=["candidates", "p_true"]).reply
-            found = model.compare_candidates(variant, reply)
-            assert found is not None
-            bins.append(reply.bins)
-            likelihoods = [each for each in found.likelihoods if each is not None]
-            given.append(tuple(each.given for each in likelihoods))
-            alone.append([each.alone for each in likelihoods])
-        assert len(set(bins)) == len(set(given)) == 3
-        assert alone[1] == pytest.approx(alone[0], abs=1e-3)
-        assert alone[2] != pytest.approx(alone[0], abs=1e-3)
 
 
 def test_digits_letters_and_verdicts_are_found_by_construction() -> None:

@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
-from secl.backends.dinco import first_by_key
 from secl.backends.generation import Draft
-from secl.backends.local import writer
 from secl.backends.local.fast import batching
 from secl.backends.local.loading import ModelCache
 from secl.backends.local.model import LocalModel
@@ -28,7 +25,7 @@ from secl.prompts.templates import answer_prompt, entailment_prompt, verificatio
 from secl.question import Question
 from secl.settings import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES, tiny_folder, tiny_tokenizer
+from tests.tiny import tiny_folder, tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -45,7 +42,7 @@ def logits(model: LocalModel, prompt: str) -> torch.Tensor:
     return found
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     drawn = Counter(model.sample(CHOICE, 4000))
@@ -59,32 +56,7 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, ma
     assert [drawn[letter] / 4000 for letter in "ABC"] == pytest.approx([k / sum(kept) for k in kept], abs=0.03)
 
 
-def test_samples_are_the_same_every_time_and_need_no_pass_of_their_own_for_letters(make_model: MakeModel) -> None:
-    model = make_model()
-    model.answer(CHOICE)
-    model.meter.take()
-    letters = model.sample(CHOICE, 10)
-    assert model.meter.take().total == 0
-    assert letters == make_model().sample(CHOICE, 10)
-    words = model.sample(OPEN, 3)
-    assert len(words) == 3
-    assert words == make_model().sample(OPEN, 3)
-    assert make_model(seed=7).sample(OPEN, 3) != words
-
-
-def test_samples_of_an_open_question_share_the_pass_over_their_prompt(make_model: MakeModel) -> None:
-    model = make_model()
-    prompt = model.prompting.answer(OPEN)
-    drafts = [Draft.answer(prompt, "short", seed=i) for i in range(4)]
-    model.backend.writer.write(drafts)
-    # The last token written is never read again.
-    assert sum(draft.tokens for draft in drafts) == len(prompt) + sum(len(d.written) - 1 for d in drafts)
-    alone = Draft.answer(prompt, "short", seed=2)
-    make_model().backend.writer.write([alone])
-    assert alone.written == drafts[2].written
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_verification_and_entailment_are_those_of_plain_passes(
     family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,33 +88,6 @@ def test_verification_and_entailment_are_those_of_plain_passes(
         else:
             other = found.answers.index(sample)
             assert agreed == pytest.approx((found.entails[0][other] + found.entails[other][0]) / 2)
-
-
-def test_beams_of_multiple_choice_are_the_likeliest_letters(make_model: MakeModel) -> None:
-    question = Question("Pick one.", options=tuple("pqrstu"), id="six")
-    model = make_model()
-    reply = model.answer(question).reply
-    found = model.dinco(question, reply, ())
-    assert found is not None
-    prompt = render(model.backend.token_ids.tokenizer, answer_prompt(question))
-    order = np.argsort(-logits(model, prompt)[list(model.backend.token_ids.letters[:6])].numpy())
-    assert found.answers == tuple("ABCDEF"[i] for i in order[:5])
-    assert found.answers[0] == reply.answer
-
-
-def test_open_beams_are_different_answers_and_the_greedy_answer_is_always_among_the_candidates(
-    make_model: MakeModel,
-) -> None:
-    model = make_model()
-    reply = model.answer(OPEN).reply
-    found = model.dinco(OPEN, reply, model.sample(OPEN, 10))
-    assert found is not None
-    assert len(set(found.answers)) == len(found.answers) <= 6
-    assert 1 <= found.beams <= 5
-    assert reply.answer in found.answers
-    rated = {0, found.answers.index(str(reply.answer))}
-    assert {i for i, row in enumerate(found.agreement) if row} == rated
-    assert all(len(found.agreement[i]) == 5 for i in rated)
 
 
 def test_an_nli_model_judges_where_one_is_named(make_model: MakeModel, tmp_path: Path) -> None:
@@ -187,7 +132,7 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
 
 def count_tokens(model: LocalModel) -> list[float]:
     """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
-    layers = model.backend.network.layout.layers  # type: ignore[attr-defined]
+    layers = model.backend.network.layout.layers  # type: ignore[union-attr]
     counted: list[float] = []
 
     def count(_layer: Any, args: tuple[Any, ...]) -> None:
@@ -220,30 +165,6 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     assert forward >= 0.95 * sum(counted)
 
 
-def test_the_ledger_of_multiple_choice_is_exact(make_model: MakeModel, questions: list[Question]) -> None:
-    model = make_model(learning_rate=0.05)
-    counted = count_tokens(model)
-    stream = [question for question in questions if question.options] * 8
-    records = list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None), evidence=EVERYTHING).run(stream))
-    steps = model.backend.distiller.epochs
-    forward = sum(r.ledger.total - r.ledger.learning * 2 * steps / (3 * steps + 1) for r in records)
-    assert forward == pytest.approx(sum(counted), rel=1e-9)
-
-
-def test_evidence_that_is_not_wanted_is_not_gathered(make_model: MakeModel) -> None:
-    records = list(Calibrator(make_model(), gate=Never(), loop=LoopSettings(evidence_on="always")).run([CHOICE, OPEN]))
-    for record in records:
-        assert record.evidence.p_true is not None
-        assert record.evidence.samples is None
-        assert record.evidence.dinco is None
-        assert record.ledger.sampling == record.ledger.comparing == record.ledger.learning == 0.0
-    watching = Calibrator(make_model(), gate=Always(), learns=False, evidence=("samples",)).run([CHOICE])
-    (record,) = watching
-    assert record.evidence.p_true is None
-    assert record.evidence.samples is not None
-    assert record.outcome == "idle"
-
-
 def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
     cache = ModelCache()
@@ -268,18 +189,7 @@ def test_a_text_that_the_frozen_model_wrote_before_is_remembered_with_its_cost(m
         model.backend.writer.write([other])
 
 
-def test_no_more_texts_are_remembered_than_there_is_room_for(
-    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "REMEMBERED", 2)
-    own = make_model().backend.writer
-    for first in range(5):
-        own.write([Draft.answer([2 + first, 3, 4], "short")])
-    own.write([Draft.answer([2, 3, 4], "short", seed=1)])
-    assert len(own.remembered) == 2
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As wide as the vocabulary, the search is exhaustive over texts of two tokens."""
     model = make_model(family)
@@ -297,11 +207,6 @@ def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, m
     texts = [[best[place // second.shape[1]], place % second.shape[1]] for place in expected]
     assert [draft.written for draft in found[:5]] == texts
     assert start.tokens == len(prompt) + 40
-
-
-def test_the_best_of_equal_beams_keeps_its_place() -> None:
-    found = first_by_key(["Paris", "London", "Paris.", "Rome"], "short")
-    assert list(found.values()) == ["Paris", "London", "Rome"]
 
 
 def test_options_that_read_alike_stay_different_answers(make_model: MakeModel) -> None:

@@ -8,13 +8,11 @@ from pathlib import Path
 import httpx2
 import pytest
 from huggingface_hub import set_client_factory
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
-from huggingface_hub.utils._http import default_client_factory, hf_raise_for_status
+from huggingface_hub.utils._http import default_client_factory
 
 from secl.backends.local.guard import as_model_error
 from secl.backends.local.loading import load
 from secl.errors import ModelError
-from secl_paper.recognition import counterpart
 
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
@@ -72,37 +70,6 @@ def test_what_the_hub_refuses_is_one_sentence(
     with pytest.raises(ModelError) as refused:
         load(name)
     assert str(refused.value) == f"the model {name!r} cannot be loaded: {words}"
-
-
-def test_a_gated_configuration_is_refused_in_the_same_words(answer_with: Callable[[Answer], None]) -> None:
-    answer_with(gated)
-    with pytest.raises(ModelError, match=r"gated; accept the licence at https://huggingface\.co/someone/tuned, run hf"):
-        counterpart("someone/tuned")
-
-
-def raised(code: str) -> HfHubHTTPError:
-    """What the hub's client raises for an answer with this code."""
-    request = httpx2.Request("GET", "https://huggingface.co/api/models/a/b")
-    with pytest.raises(HfHubHTTPError) as caught:
-        hf_raise_for_status(httpx2.Response(403, headers={"X-Error-Code": code}, request=request))
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        (raised("GatedRepo"), "is gated"),
-        (raised("RepoNotFound"), "or it is private"),
-        (LocalEntryNotFoundError("no such file"), "not on this machine"),
-        (OfflineModeIsEnabled("offline"), "not on this machine"),
-    ],
-    ids=["GatedRepoError", "RepositoryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"],
-)
-def test_each_exception_is_known_bare_and_inside_another(problem: Exception, words: str) -> None:
-    with pytest.raises(ModelError, match=words), as_model_error("a/b"):
-        raise problem
-    with pytest.raises(ModelError, match=words), as_model_error("a/b"):
-        raise OSError("Can't load it.\nSee above.") from problem
 
 
 @pytest.mark.parametrize(

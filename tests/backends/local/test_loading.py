@@ -44,13 +44,6 @@ def test_hub_ids_and_presets_are_told_apart() -> None:
     assert locate("someone/some-model") == "someone/some-model"
 
 
-def test_a_hub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match="'someone/some-model' cannot be loaded: ") as caught:
-        load("someone/some-model")
-    assert "\n" not in str(caught.value)
-
-
 def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text("hello")
     with pytest.raises(ModelError, match="neither"):

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local.fast.plain_network import PlainNetwork
+from secl.backends.local.fast.select_network import PlainNetwork
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading import ModelCache
 from secl.backends.local.model import LocalModel
-from secl.backends.local.placement import Placement, described_devices
+from secl.backends.local.placement import Placement
 from secl.errors import ModelError, ParameterError
 from secl.settings import AdapterSettings
 from tests.backends.local.conftest import STREAM, taught
@@ -109,12 +109,6 @@ def test_models_over_the_same_weights_share_them_where_they_lie(tiny_llama: Path
     assert hooks[0].weights_map is hooks[1].weights_map
 
 
-def test_a_map_that_the_machine_makes_keeps_a_small_model_in_one_place(tiny_llama: Path, brief: None) -> None:
-    model = loaded(tiny_llama, "auto")
-    assert described_devices(model.backend.model) == loaded(tiny_llama, None).environment["device"]
-    assert all(parameter.device.type != "meta" for parameter in model.backend.model.parameters())
-
-
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -154,10 +148,3 @@ def test_a_map_needs_the_gpus_that_it_names_and_no_other_device(
 def test_weights_that_two_modules_share_have_one_place(tmp_path: Path, spread: str) -> None:
     with pytest.raises(ParameterError, match=r"puts lm_head.weight on disk and model.embed_tokens.weight on cpu, but"):
         loaded(tiny_folder(tmp_path / "gemma", "gemma2"), spread)
-
-
-def test_a_map_without_a_place_for_every_layer_is_refused(tiny_llama: Path, tmp_path: Path) -> None:
-    path = tmp_path / "places.json"
-    path.write_text('{"model.layers": "cpu", "model.norm": "disk"}')
-    with pytest.raises(ModelError, match=r"cannot be loaded: .*does not give any device"):
-        loaded(tiny_llama, str(path))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 import transformers
 
-from secl.backends.local.loading import wrap
 from secl.backends.local.presets import PRESETS, name_of, preset_of, rule_for
-from tests.backends.local.conftest import MakeModel, tiny_local
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import tiny_model
 
 LLAMA_8B = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
 PHI_MINI = {"hidden_size": 3072, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 8192}
@@ -54,12 +52,3 @@ def _width(config: transformers.PretrainedConfig) -> tuple[int, int]:
 def test_settings_are_named_after_where_they_come_from() -> None:
     assert name_of(PRESETS["llama-3.1-8b"]) == "preset llama-3.1-8b"
     assert name_of(rule_for(tiny_model())) == "by inspection"
-
-
-def test_a_model_says_how_it_is_adapted_and_which_path_it_takes(make_model: MakeModel) -> None:
-    assert make_model().described == (
-        "by inspection: LoRA on q_proj, v_proj of layers last:2, tau 1 by default; fast path"
-    )
-    with pytest.warns(RuntimeWarning, match=r"^GPT2LMHeadModel runs on the slow plain path, .*[^\n]$"):
-        plain = tiny_local(wrap("gpt2", tiny_model("gpt2"), tiny_tokenizer()), modules=["c_attn"])
-    assert plain.described.endswith("plain path")

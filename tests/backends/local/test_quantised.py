@@ -72,29 +72,6 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
     assert model.relative_norm == pytest.approx(plain.relative_norm, rel=1e-2)
 
 
-@KINDS
-def test_models_over_the_same_quantised_weights_give_the_same_records(
-    quantize: Quantize, tiny_llama: Path, bits: None, brief: None
-) -> None:
-    cache = ModelCache()
-    one, other = (quantised(tiny_llama, quantize, cache) for _ in range(2))
-    assert taught(one) == taught(other)
-    layers = [model.backend.model.model.layers[0].mlp.up_proj for model in (one, other)]
-    assert layers[0] is not layers[1]
-    assert layers[0].weight is layers[1].weight
-
-
-def test_a_quantised_model_is_another_model_and_its_environment_says_how(
-    tiny_llama: Path, bits: None, brief: None
-) -> None:
-    whole = LocalModel.load(str(tiny_llama), dtype="fp32", adapter=ADAPTER)
-    models = [quantised(tiny_llama, "8bit"), quantised(tiny_llama, "4bit")]
-    assert len({whole.fingerprint, *(model.fingerprint for model in models)}) == 3
-    assert "quantised" not in whole.environment
-    said = [str(model.environment["quantised"]).split() for model in models]
-    assert [words[:2] for words in said] == [["llm_int8,", "bitsandbytes"], ["nf4,", "bitsandbytes"]]
-
-
 def test_a_model_that_was_saved_quantised_is_loaded_as_it_is_and_not_quantised_again(
     tiny_llama: Path, tmp_path: Path, bits: None, brief: None
 ) -> None:

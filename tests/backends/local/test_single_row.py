@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secl.backends.local.fast.single_row import ONEDNN, fast_single_row
+from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.question import Question
 from tests.backends.local.conftest import MakeModel
 

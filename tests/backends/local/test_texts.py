@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.local import prefill
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
-from secl.errors import QuestionError, TooLongError
+from secl.errors import TooLongError
 from secl.gates import Always
 from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings import LoopSettings
-from secl.writing import Piece, Writing, Written
+from secl.writing import Writing, Written
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES
 
@@ -54,8 +53,6 @@ def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None
     drawn = written(model, ASKED, temperature=0.8, top_p=0.9, seed=5, n=3)
     assert [each.text for each in drawn] == [generated(model, ASKED, seed=5 + i, **SAMPLED) for i in range(3)]
     assert len({each.text for each in drawn}) == 3
-    bare = Question("The capital of Italy", form="completion")
-    assert written(model, bare)[0].text == generated(model, bare)
 
 
 def test_texts_stay_the_same_when_the_weights_have_learned(make_model: MakeModel) -> None:
@@ -111,15 +108,6 @@ def test_the_prompt_of_a_text_goes_through_the_network_once(make_model: MakeMode
     assert model.meter.take().answering == whole
 
 
-def test_prompts_that_nobody_asks_about_are_let_go(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make_model()
-    monkeypatch.setattr(prefill, "KEPT_TOKENS", 2 * len(model.prompting.answer(ASKED)))
-    for number in range(4):
-        list(model.write(replace(ASKED, text=f"And of {number}?"), Writing(max_tokens=2)))
-    assert model.backend.prefill is not None
-    assert 1 <= len(model.backend.prefill._texts) <= 2
-
-
 def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeModel) -> None:
     model = make_model()
     (whole,) = written(model, ASKED)
@@ -162,21 +150,8 @@ def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) ->
     assert model.answer(ASKED, written=rest.text).reply.answer == rest.text.strip()
 
 
-def test_a_conversation_that_the_template_refuses_is_named(make_model: MakeModel) -> None:
-    model = make_model()
-    tokenizer = model.prompting.token_ids.tokenizer
-    template = tokenizer.chat_template
-    tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
-    try:
-        with pytest.raises(QuestionError, match="does not take this conversation: roles must alternate"):
-            model.write(ASKED, Writing())
-    finally:
-        tokenizer.chat_template = template
-
-
-@pytest.mark.parametrize("form", ["text", "completion"])
-def test_a_text_is_learned_from_as_it_was_written(form: Any, make_model: MakeModel) -> None:
-    question = Question("The capital of Italy is", form=form)
+def test_a_text_is_learned_from_as_it_was_written(make_model: MakeModel) -> None:
+    question = Question("The capital of Italy is", form="text")
     model = make_model(learning_rate=0.1)
     (text,) = written(model, question, temperature=1.0, seed=3, max_tokens=12)
     calibrator = Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None))
@@ -206,11 +181,6 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
         assert now.frozen == earlier.frozen
         assert now.reply.confidence != earlier.reply.confidence
     assert model.answering.stale_tokens == 0
-
-
-def test_pieces_of_a_text_come_in_the_order_of_its_tokens() -> None:
-    pieces = [Piece(choice=1, text="b", finish="length"), Piece(text="a"), Piece(text="c", finish="stop")]
-    assert [(text.text, text.finish) for text in Written.of(pieces)] == [("ac", "stop"), ("b", "length")]
 
 
 def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_model: MakeModel) -> None:

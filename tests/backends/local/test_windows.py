@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.plain_network import PlainNetwork
-from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.select_network import Trial, connect
+from secl.backends.local.fast.prefix_tree import Trie, layer_kinds, seen_in, short_windows
+from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.windows import layer_kinds, seen_in, short_windows
 from secl.errors import ModelError
 from tests.backends.local.architectures import ARCHITECTURES
 

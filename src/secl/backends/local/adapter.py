@@ -18,10 +18,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from secl.backends.local.model_parts import layers_of
+from secl.backends.local.model_parts import decoder_of, layers_of
 from secl.backends.local.placement import weights_at_hand
 from secl.backends.local.quantisation import keep_gradients
-from secl.backends.local.text_model import decoder_of
 from secl.errors import ModelError, ParameterError
 
 ALPHA = 16

@@ -14,17 +14,16 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.batching import BundlePass, passes
-from secl.backends.local.fast.network import Nodes, Pass
-from secl.backends.local.fast.select_network import Trial, check_usable, connect
+from secl.backends.local.fast.prefix_tree import Nodes
+from secl.backends.local.fast.select_network import Pass, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.guard import as_model_error
 from secl.backends.local.loading import Loaded
-from secl.backends.local.model_parts import Head, layers_of
+from secl.backends.local.model_parts import Head, layers_of, text_config
 from secl.backends.local.placement import compute_device, described_devices
 from secl.backends.local.prefill import Prefill
 from secl.backends.local.presets import name_of
 from secl.backends.local.quantisation import described_weights
-from secl.backends.local.text_model import text_config
 from secl.backends.local.texts import write_texts
 from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds, render
@@ -177,7 +176,7 @@ class LocalBackend:
         network = self.network
         # Who bounds the tokens of a pass has no memory to keep keys and values in.
         self.prefill: Prefill | None = None
-        if isinstance(network, SharedNetwork) and network.grows and max_batch_tokens is None:
+        if isinstance(network, SharedNetwork) and network.sparse and max_batch_tokens is None:
             self.prefill = Prefill(model, network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
@@ -187,10 +186,6 @@ class LocalBackend:
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)
         self._rows = _Rows(self.network.head, special, self.device)
-
-    @property
-    def learner(self) -> LocalBackend:
-        return self
 
     @property
     def environment(self) -> dict[str, str | int]:

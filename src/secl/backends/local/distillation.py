@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.network import Replay
+from secl.backends.local.fast.replay import Replay
 from secl.backends.local.model_parts import Head
 from secl.settings import LossOver
 

@@ -14,10 +14,10 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Auto
 
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
+from secl.backends.local.model_parts import text_config
 from secl.backends.local.placement import Placement, check_tied, twin
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.quantisation import check_quantisable, quantisation
-from secl.backends.local.text_model import text_config
 from secl.backends.local.thinking import answering_at_once
 from secl.errors import ModelError, ParameterError
 from secl.settings import Device, Dtype, Quantize

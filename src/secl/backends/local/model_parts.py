@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate.utils import align_module_device
 from torch import Tensor, nn
 
-from secl.backends.local.text_model import decoder_of, text_config
 from secl.errors import ModelError
 
 FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 
-class Head(Protocol):
-    """From final hidden states to logits, which are on the same device."""
+def text_config(config: Any) -> Any:
+    """The part of a configuration that is about the text model."""
+    return config.get_text_config(decoder=True)
 
-    def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
-        """Logits (N, R) of the vocabulary rows `ids` (R,) in float32."""
-        ...
 
-    def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        """Logits (N, V) of the full vocabulary in float32; the rows `exact` agree with `rows`."""
-        ...
+def decoder_of(model: Any) -> Any:
+    """The text model without its head; the model itself where transformers does not know its parts."""
+    decoder = model.get_decoder()
+    return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 has another name for it
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """The output embedding of a model, with the rows of interest computed in float32.
+    """The output embedding of a model: final hidden states to logits, the rows of interest computed in float32.
 
     A bf16 head puts the probabilities of interest on a coarse grid; the rest of the vocabulary only matters for the
     normaliser and for entropies, where its rounding averages out.
@@ -59,6 +57,7 @@ class LinearHead:
         return cls(module, getattr(config, "final_logit_softcapping", None), scale)
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
+        """Logits (N, R) of the vocabulary rows `ids` (R,) in float32, on the device of the hidden states (N, d)."""
         module: Any = self.module
         with align_module_device(module):  # its weights may lie on the disk
             ids = ids.to(module.weight.device)
@@ -68,6 +67,7 @@ class LinearHead:
         return self._finished(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
+        """Logits (N, V) of the full vocabulary in float32; the rows `exact` agree with `rows`."""
         logits = self._finished(self.module(hidden).float()).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits
@@ -87,6 +87,9 @@ class AsLogits:
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:  # noqa: ARG002
         return hidden.float()
+
+
+Head = LinearHead | AsLogits
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from secl.backends.local.text_model import decoder_of, text_config
+from secl.backends.local.model_parts import decoder_of, text_config
 from secl.errors import ModelError
 
 

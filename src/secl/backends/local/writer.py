@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from secl.backends.generation import Draft, TextRules
-from secl.backends.local.fast.batch import Batch
-from secl.backends.local.fast.single_row import fast_single_row
+from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.sampling import draw
 
 REMEMBERED = 1024

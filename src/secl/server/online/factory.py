@@ -118,14 +118,15 @@ def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None
             "--versions FOLDER."
         )
     try:
-        from secl.backends.vllm.model import VllmModel
+        from secl.backends.endpoint.client import KEY
+        from secl.backends.endpoint.vllm_model import VllmModel
     except ModuleNotFoundError as problem:
         raise ParameterError(
-            f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[vllm]'."
+            f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[server,local]'."
         ) from None
     # Servers may answer for several learners, so versions are named after the state folder that they come from.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
-    key = os.environ.get("SECL_VLLM_KEY")
+    key = os.environ.get(KEY)
     model, twin = (VllmModel(load_local(settings), endpoints, versions, name=name, key=key) for _ in range(2))
     return model, twin
 

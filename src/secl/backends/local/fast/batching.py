@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from secl.backends.local.fast.network import Nodes, Pass
-from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.fast.prefix_tree import Nodes, Trie
+from secl.backends.local.fast.select_network import Pass
 from secl.backends.local.fast.shared_network import SharedPass
 
 P = TypeVar("P", bound=Pass)

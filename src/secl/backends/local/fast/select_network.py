@@ -1,24 +1,26 @@
-"""Choose how to run a model: the fast path where it reproduces the model's own logits, else the plain one."""
+"""Choose how to run a model: the fast path where it reproduces the model's own logits, else the plain one.
+
+On the plain path each sequence goes alone, and each pass through all layers, as the model itself does it.
+"""
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from secl.backends.local.fast.network import Network, Pass, Switch
-from secl.backends.local.fast.plain_network import PlainNetwork
-from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.fast.windows import short_windows
-from secl.backends.local.model_parts import AsLogits, LinearHead
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
+from secl.backends.local.fast.replay import Replay
+from secl.backends.local.fast.shared_network import SharedNetwork, SharedPass
+from secl.backends.local.model_parts import AsLogits, LinearHead, decoder_of
 from secl.backends.local.placement import compute_device
-from secl.backends.local.text_model import decoder_of
 from secl.errors import ModelError
 
 TOLERANCE = 0.05
@@ -26,6 +28,72 @@ TOLERANCE = 0.05
 
 TRIED_TOKENS = 32
 """Most tokens of a branch: enough to tell a wrong mask or position from rounding; more take a second of loading."""
+
+
+class PlainNetwork:
+    """Runs every sequence on its own, as the model itself does.
+
+    Args:
+        model: a transformers causal language model.
+        adapter: on it.
+        head: reads the hidden states, or logits where a model computes them in a way of its own.
+    """
+
+    def __init__(self, model: Any, adapter: Adapter, head: LinearHead | AsLogits) -> None:
+        self.model = model
+        self.device = compute_device(model)
+        self.adapter = adapter
+        self.head = head
+        self._hidden: Tensor
+        # What goes into the head is the final hidden state, wherever the model computes it.
+        if isinstance(head, LinearHead):
+            head.module.register_forward_pre_hook(self._keep)
+
+    def _keep(self, _head: nn.Module, args: tuple[Tensor, ...]) -> None:
+        self._hidden = args[0]
+
+    @torch.no_grad()
+    def run(self, sequences: Sequence[Sequence[int]]) -> PlainPass:
+        """One forward pass of the frozen model for each sequence."""
+        trie = Trie.of(sequences, shared=False)
+        return PlainPass(self, trie, torch.cat([self.forward(sequence) for sequence in sequences]))
+
+    def forward(self, sequence: Sequence[int]) -> Tensor:
+        """What the head reads of one sequence: hidden states (length, d), or the logits (length, V) themselves."""
+        tokens = torch.tensor([list(sequence)], device=self.device)
+        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
+        return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0].to(self.device)
+
+
+@dataclass(frozen=True)
+class PlainPass:
+    """A pass of `PlainNetwork`: what its head reads at every token of every sequence."""
+
+    network: PlainNetwork
+    trie: Trie
+    states: Tensor
+
+    def frozen(self, nodes: Nodes) -> Tensor:
+        return self.states[torch.from_numpy(nodes)]
+
+    def adapted(self, nodes: Nodes) -> Replay:
+        # Only whole sequences can be run again: those with a requested node. Without sharing, a node is in one of them.
+        paths = [path for path in self.trie.paths if np.isin(path, nodes).any()]
+        order = np.concatenate(paths)
+        rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
+
+        def compute() -> Tensor:
+            with self.network.adapter.on():
+                return torch.cat([self.network.forward(self.trie.tokens[path].tolist()) for path in paths])[rows]
+
+        return Replay(len(order), compute)
+
+
+Network = SharedNetwork | PlainNetwork
+"""Runs sequences through the network; its head turns what the passes return into logits."""
+
+Pass = SharedPass | PlainPass
+"""The hidden states of one forward pass over some sequences, frozen and adapted."""
 
 
 @dataclass(frozen=True)
@@ -78,42 +146,53 @@ def check_usable(name: str, trial: Trial) -> None:
         raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
-def connect(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
-    """The fastest path that reproduces what the model computed in its trial; the plain path with a warning."""
+def connect(model: Any, adapter: Adapter, first: int, trial: Trial) -> Network:
+    """The fast path if it reproduces what the model computed in its trial, else the plain path with a warning.
+
+    Args:
+        model: a transformers causal language model.
+        adapter: on it.
+        first: number of the first adapted layer.
+        trial: of the model.
+    """
     with trial.windows():
-        return _fastest(model, switch, first, trial)
+        fast = _fast_network(model, adapter, first, trial)
+        if isinstance(fast, SharedNetwork):
+            return fast
+        warnings.warn(
+            f"{type(model).__name__} runs on the slow plain path, every pass through the whole network: {fast}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        plain = PlainNetwork(model, adapter, LinearHead.of(model))
+        return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, adapter, AsLogits())
 
 
-def _fastest(model: Any, switch: Switch, first: int, trial: Trial) -> Network:
-    reason = ""
-    # The fast path rests on how transformers builds its layers, which differs from family to family and changes from
-    # release to release. So no list of families decides, but a comparison with the model itself, part by part.
-    for narrow, sparse, grows in itertools.product((True, False), repeat=3):
-        network: SharedNetwork | None = None
-        try:
-            network = SharedNetwork(model, switch, first, narrow=narrow, sparse=sparse, grows=grows)
-            error = _disagreement(network, trial)
-            if error < TOLERANCE:
-                return network
-            reason = f"replayed logits differ by {error:.2f} standard deviations."
-        except (ModelError, TypeError, AttributeError, ValueError, RuntimeError, KeyError, IndexError) as problem:
-            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-        if network is not None:
-            network.close()
-    warnings.warn(
-        f"{type(model).__name__} runs on the slow plain path, every pass through the whole network: {reason}",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-    plain = PlainNetwork(model, switch, LinearHead.of(model))
-    return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, switch, AsLogits())
+def _fast_network(model: Any, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:
+    """The fast path through a model, or why it cannot be taken.
+
+    It rests on how transformers builds its layers, which differs from family to family and changes from release to
+    release. So no list of families decides, but a comparison with the model itself.
+    """
+    network: SharedNetwork | None = None
+    try:
+        network = SharedNetwork(model, adapter, first)
+        error = _disagreement(network, trial)
+        if error < TOLERANCE:
+            return network
+        reason = f"replayed logits differ by {error:.2f} standard deviations."
+    except Exception as problem:  # an unknown layout may fail in any way; the user is told in which
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+    if network is not None:
+        network.close()
+    return reason
 
 
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
     """Mean difference between the model's logits and ours on the two branches, in standard deviations of the logits."""
     result: Pass
-    if isinstance(network, SharedNetwork) and network.grows:
+    if isinstance(network, SharedNetwork) and network.sparse:
         # What they have in common goes first, so that keeping keys and values is tried as well.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
         result = begun.grow(begun.trie.paths, trial.branches)

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import Cache, DynamicCache
 
-from secl.backends.local.fast.captured import BLOCK_MASKS, Captured
-from secl.backends.local.fast.last_layer import LastLayerSlicer
-from secl.backends.local.fast.network import Nodes, Replay, Switch
-from secl.backends.local.fast.prefix_tree import Trie
+from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.prefix_tree import Nodes, Trie, layer_kinds, seen_in
+from secl.backends.local.fast.replay import BLOCK_MASKS, Captured, LastLayerSlicer, Replay
 from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
-from secl.backends.local.fast.windows import layer_kinds, seen_in
 from secl.backends.local.model_parts import Layout, LinearHead
 from secl.backends.local.placement import compute_device
 from secl.errors import ModelError
@@ -40,34 +38,29 @@ class SharedNetwork:
 
     Args:
         model: a transformers causal language model.
-        switch: of its adapter.
+        adapter: on it.
         first: number of the first adapted layer.
-        narrow: whether the last layer of a replay works at the requested tokens alone.
-        sparse: whether attention leaves out pairs of tokens that do not see each other; this pays on processors, not
-            on accelerators.
-        grows: whether passes can grow, which rests on attention that leaves pairs out.
+        sparse: whether attention leaves out pairs of tokens that do not see each other, and passes can grow, which
+            rests on that; unless given on a processor, because it does not pay on accelerators.
 
     Raises:
         ModelError: the parts of the model are not where they are expected.
     """
 
-    def __init__(
-        self, model: Any, switch: Switch, first: int, *, narrow: bool = True, sparse: bool = True, grows: bool = True
-    ) -> None:
+    def __init__(self, model: Any, adapter: Adapter, first: int, *, sparse: bool | None = None) -> None:
         self.layout = Layout.find(model)
         self.config: Any = self.layout.decoder.config
         if getattr(self.config, "attn_temperature_tuning", False):
             raise ModelError("its layers without rotation count positions along the row, and a tree has branches.")
         self.head = LinearHead.of(model)
-        self.switch = switch
+        self.adapter = adapter
         self.top = list(self.layout.layers)[first:]
         self.top_share = len(self.top) / len(self.layout.layers)
         self.device = compute_device(model)
         self.dtype = model.dtype
         self.kinds = layer_kinds(self.config)
-        self.sparse = sparse and self.device.type == "cpu"
-        self.grows = grows and self.sparse
-        self.last_layer = LastLayerSlicer(self.top[-1]) if narrow else None
+        self.sparse = self.device.type == "cpu" if sparse is None else sparse
+        self.last_layer = LastLayerSlicer(self.top[-1])
         # The hooks stay for good; outside `_capturing` they do nothing.
         self._capture: Captured | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
@@ -76,8 +69,7 @@ class SharedNetwork:
         """Leave the model as it was found."""
         for hook in self._hooks:
             hook.remove()
-        if self.last_layer is not None:
-            self.last_layer.close()
+        self.last_layer.close()
 
     def _keep(self, _layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before each top layer: keep its arguments, and the hidden states that enter the first one."""
@@ -198,11 +190,10 @@ class SharedNetwork:
 
     def replay(self, hidden: Tensor, arguments: list[dict[str, Any]], rows: Tensor) -> Tensor:
         """Top layers and final norm of the adapted model on trunk states (1, T, d), at the N tokens `rows`: (N, d)."""
-        with self.switch.on(), self._attention():
+        with self.adapter.on(), self._attention():
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                last = layer is self.top[-1]
                 # Of the last layer only the requested rows are read, by nobody else: no later layer attends to them.
-                with self.last_layer.only(rows) if last and self.last_layer is not None else nullcontext():
+                with self.last_layer.only(rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.
                 hidden = out if isinstance(out, Tensor) else out[0]
@@ -263,9 +254,11 @@ class SharedPass:
         )
 
     def frozen(self, nodes: Nodes) -> Tensor:
+        """Final hidden states (N, d) of the frozen model at `nodes`."""
         return self.states[torch.from_numpy(nodes)]
 
     def adapted(self, nodes: Nodes) -> Replay:
+        """A replay that computes the final hidden states (N, d) of the adapted model at `nodes`."""
         # A replay needs the requested nodes and all that they see, and no other part of the tree.
         needed = np.flatnonzero(self.visible[nodes].any(axis=0))
         # From here on rows count within `needed`. A node that is requested twice is computed once.
@@ -275,8 +268,8 @@ class SharedPass:
         hidden, arguments = self.captured.cut(rows)
         if self.network.sparse:
             # The last layer has queries at the requested rows alone, so it needs blocks for these alone.
-            asked = None if self.network.last_layer is None else requested
-            masks = self.network.block_masks(self.visible[np.ix_(needed, needed)], self.trie.depths[needed], asked)
+            visible = self.visible[np.ix_(needed, needed)]
+            masks = self.network.block_masks(visible, self.trie.depths[needed], requested)
             for kwargs in arguments:
                 kwargs[BLOCK_MASKS] = masks
         cost = len(needed) * self.network.top_share

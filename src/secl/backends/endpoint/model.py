@@ -1,0 +1,272 @@
+"""A chat model behind a server with OpenAI's API: its answers as they are, each with a confidence."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn, TypeVar
+
+from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_model
+from secl.backends.endpoint.client import SILENCE, Endpoint
+from secl.backends.endpoint.questions import Asking, Findings
+from secl.backends.endpoint.texts import Texts
+from secl.backends.generation import TOP_P
+from secl.backends.seeds import question_seed
+from secl.cost import Meter
+from secl.display import Shown
+from secl.errors import ModelError
+from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
+from secl.given import GivenAnswer
+from secl.model import ModelAnswer, Rating
+from secl.prompts.parsing import read_answer, trim_answer
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.question import Question
+from secl.records import Ledger, Reply
+from secl.settings import AnswerWeights, PTruePrompt
+from secl.validation import check_whole
+from secl.writing import Piece, Writing
+
+T = TypeVar("T")
+
+WORKERS = 16
+"""Requests that are under way together, unless said otherwise."""
+
+
+class EndpointModel(Shown):
+    """Answers with any server that speaks OpenAI's API and gives log-probabilities; it satisfies `secl.model.Model`.
+
+    There is no adapter: the answers are those of the server, and confidences move by the posterior and by labels alone.
+    What is missing for a confidence is found out at the start, by one small question, and said in a warning.
+
+    Args:
+        url: base address of the server, such as "https://api.example.com/v1".
+        name: of the model there; "" for the only one that the server has.
+        key: sent as a bearer token.
+        p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
+        orders: further orders of the options that letters are read under, 0 or more.
+        seed: of sampled answers and distractors.
+        workers: requests that are under way together.
+        timeout: seconds that the server may be silent.
+
+    Attributes:
+        abilities: what the server can do.
+
+    Raises:
+        ParameterError: an address or a number makes no sense, or several models could be meant.
+        ModelError: the server does not answer, or gives no log-probabilities.
+    """
+
+    tau = 1.0
+    letters: float | None = None
+    version = 0
+    relative_norm = 0.0
+    answer_weights: AnswerWeights = "frozen"
+    writes_apart = True
+
+    def __init__(
+        self,
+        url: str,
+        name: str = "",
+        *,
+        key: str | None = None,
+        p_true_prompt: PTruePrompt = "plain",
+        orders: int = 1,
+        seed: int = 42,
+        workers: int = WORKERS,
+        timeout: float = SILENCE,
+    ) -> None:
+        check_whole("number of requests at a time", workers, 1)
+        check_whole("number of further orders", orders, least=0)
+        self.endpoint = Endpoint(url, key=key, timeout=timeout)
+        try:
+            self.name = name or only_model(self.endpoint)
+            self.abilities: Abilities = find_out(self.endpoint, self.name)
+        except BaseException:
+            self.endpoint.close()
+            raise
+        for note in self.abilities.notes:
+            warnings.warn(note, stacklevel=2)
+        self.fingerprint = f"openai:{self.name}"
+        self.seed = seed
+        self.meter = Meter()
+        self.requests = Requests(self.endpoint, self.abilities, workers)
+        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
+        self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
+        self.texts = Texts(self.endpoint, self.abilities)
+        self._window: dict[tuple[Question, str | None], Findings] = {}
+        self._latest: Findings | None = None
+
+    def _facts(self) -> dict[str, object]:
+        return {"name": self.name, "endpoint": self.endpoint.url, "log_probabilities": self.abilities.top}
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        """How many log-probabilities there are; the rest is the server's."""
+        return {"engine": "openai", "log_probabilities": self.abilities.top}
+
+    @property
+    def adapter_config(self) -> dict[str, Any]:
+        """None: there is no adapter."""
+        return {}
+
+    def check(self, question: Question) -> None:
+        """Only the server knows what is too long for it; it refuses the question when it is asked."""
+
+    def check_given(self, given: GivenAnswer) -> None:
+        """As `check`."""
+
+    def prefetch(
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        *,
+        weights_fixed: bool,  # noqa: ARG002  (they always are)
+        written: Sequence[str | None] = (),
+    ) -> None:
+        """Ask about a window of upcoming questions at the same time; see `secl.model.Model.prefetch`."""
+        wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
+        for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
+            wanted.setdefault((question, text), set()).update(kinds)
+        found = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
+        self._window = dict(zip(wanted, found, strict=True))
+
+    def _together(self, ask: Callable[[T], Findings], asked: Sequence[T]) -> list[Findings]:
+        """Ask at the same time; what goes wrong once, or Ctrl-C, ends the others."""
+        try:
+            return list(self._questions.map(ask, asked))
+        except BaseException:
+            self.requests.abandon()
+            raise
+
+    def _find(self, question: Question, text: str | None, evidence: set[EvidenceKind]) -> Findings:
+        """Answer a question, or answer for a text that was written already."""
+        if text is None and question.free:
+            writing = Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])
+            text = "".join(piece.text for piece in self.texts.write(question, writing))
+        return self.asking.answer(question, evidence, None if text is None else self.texts.taken(question, text))
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """Have free answers written as the server writes them for anybody; see `secl.model.Model.write`."""
+        return self.texts.write(question, writing)
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        """Answer and state a confidence; a question that comes twice in a window is asked and paid for once.
+
+        Raises:
+            QuestionError: the server refuses the question; it is too long, say.
+            UnavailableError: the server does not answer now.
+        """
+        found = self._window.get((question, written)) or self._find(question, written, {*evidence})
+        self._latest = found
+        self._pay(found)
+        return ModelAnswer(reply=found.reply, frozen=found.reply, plain_tokens=found.plain_tokens)
+
+    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
+        return [_rating(each) for each in self._together(lambda each: self.asking.rate(each, {*evidence}), given)]
+
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        """P(True) of the answer and of its distractors; None without an answer or a verdict that can be read."""
+        return self._gathered(question, reply, "p_true").p_true
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """Letters under further orders, without likelihoods; None where there is nothing to compare."""
+        return self._gathered(question, reply, "candidates").candidates
+
+    def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
+        found = self._latest
+        if found is None or found.question != question or found.reply != reply:
+            found = self._latest = Findings(question)
+            found.reply = reply
+        self.asking.gather(found, {kind})
+        self._pay(found)
+        return found
+
+    def _pay(self, found: Findings) -> None:
+        for purpose, tokens in found.spent.items():
+            self.meter.spend(purpose, tokens)
+        found.spent.clear()
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Further answers at temperature 1 with top-p 0.95; option letters come from the answer that there is."""
+        if not question.options:
+            drawn = self.asking.sample(question, count)
+            self.meter.spend("sampling", sum(each.length for each in drawn))
+            return tuple(read_answer(trim_answer(each.text, question.form), question.form) for each in drawn)
+        found = self._latest
+        if found is None or found.question != question:
+            found = self.asking.answer(question, frozenset())
+            self._pay(found)
+        nucleus = _nucleus(dict(zip(question.letters, found.reply.option_log_p, strict=False)))
+        draws = random.Random(question_seed(self.seed, question, "samples"))
+        return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> NoReturn:  # noqa: ARG002
+        """Always an error: a chat API searches for no beams."""
+        raise ModelError("DINCO searches for beams, which a server with OpenAI's API does not; take another method.")
+
+    def learn(self, question: Question, reply: Reply, target: float) -> NoReturn:  # noqa: ARG002
+        """Always an error: the weights are the server's."""
+        self._refuse()
+
+    def reset(self) -> None:
+        """The model is untouched already."""
+
+    def snapshot(self) -> bytes:
+        """Nothing: nothing is learned."""
+        return b""
+
+    def restore(self, snapshot: bytes) -> None:
+        """The model is as it was already.
+
+        Raises:
+            ModelError: the snapshot is that of another engine, and holds weights.
+        """
+        if snapshot:
+            self._refuse()
+
+    def weights(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def load_version(self, weights: bytes, version: int) -> NoReturn:  # noqa: ARG002
+        """Always an error."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(f"no weights of {self.name} can be changed behind {self.endpoint.url}; it cannot learn.")
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Nothing is computed here that could make way for other work."""
+
+    def close(self) -> None:
+        """Close the connections, once the requests under way have ended."""
+        self._questions.shutdown(cancel_futures=True)
+        self.requests.close()
+        self.endpoint.close()
+
+
+def _rating(found: Findings) -> Rating:
+    return Rating(
+        reply=found.reply,
+        evidence=Evidence(p_true=found.p_true, candidates=found.candidates),
+        ledger=Ledger(**found.spent),
+        plain_tokens=found.plain_tokens,
+    )
+
+
+def _nucleus(log_p: Mapping[str, float]) -> dict[str, float]:
+    """The most probable letters that together have a share of `TOP_P`, with their probabilities."""
+    p = {letter: math.exp(value) for letter, value in log_p.items()}
+    total, before = sum(p.values()), 0.0
+    kept = {}
+    for letter in sorted(p, key=lambda each: -p[each]):
+        if before < TOP_P * total:
+            kept[letter] = p[letter]
+        before += p[letter]
+    return kept

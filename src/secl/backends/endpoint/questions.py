@@ -1,0 +1,298 @@
+"""What a server is asked about one question: its answer and confidence, and evidence about the candidates.
+
+Every request asks for one thing, and those that do not need each other's answers are under way together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from secl.backends.distractors import Distractors, choose_distractors
+from secl.backends.endpoint.chat import Pending, Requests
+from secl.backends.endpoint.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, said, within
+from secl.backends.generation import MAX_LIST_TOKENS, items_of
+from secl.backends.seeds import question_seed
+from secl.cost import Purpose
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
+from secl.given import GivenAnswer
+from secl.prompts.distractors import distinct
+from secl.prompts.orders import as_choice, further_orders, orders_of_answers
+from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
+from secl.prompts.templates import (
+    MAX_ANSWER_TOKENS,
+    NONE_OF_THESE,
+    answer_prompt,
+    digit_prompt,
+    distractor_prompt,
+    order_prompt,
+    p_true_prompt,
+)
+from secl.question import LETTERS, Question
+from secl.records import Reply
+from secl.settings import PTruePrompt
+from secl.writing import Token, Written
+
+Kinds = AbstractSet[EvidenceKind]
+
+COMPARING: Kinds = frozenset({"p_true", "candidates"})
+"""Evidence that needs candidates."""
+
+
+@dataclass
+class Findings:
+    """What was found out about one question.
+
+    Attributes:
+        question: as asked.
+        spent: tokens by purpose.
+        plain_tokens: those of the answer and its confidence.
+        asked: kinds of evidence that were asked for, whatever came of it.
+        reply: the model's answer, or the answer that was given.
+        distractors: answers to compare an open answer with; None where none were looked for yet.
+        p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
+        candidates: letters of the candidates; None where they were not asked for, or there is nothing to compare.
+    """
+
+    question: Question
+    spent: dict[Purpose, float] = field(default_factory=dict)
+    plain_tokens: float = 0.0
+    asked: set[EvidenceKind] = field(default_factory=set)
+    reply: Reply = field(init=False)
+    distractors: Distractors | None = None
+    p_true: PTrue | None = None
+    candidates: CandidateEvidence | None = None
+
+    def take(self, purpose: Purpose, pending: Pending) -> Completion:
+        """Wait for what a request gives, and count its tokens."""
+        completion = pending.result()
+        self.pay(purpose, completion.length)
+        return completion
+
+    def pay(self, purpose: Purpose, tokens: float) -> None:
+        """Count tokens."""
+        self.spent[purpose] = self.spent.get(purpose, 0.0) + tokens
+        if purpose == "answering":
+            self.plain_tokens += tokens
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is under way about the candidates of a question.
+
+    Attributes:
+        texts: of the candidates.
+        letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
+        verdicts: what gives the verdict on each candidate; empty where they are not wanted.
+        source: where the candidates come from.
+    """
+
+    texts: Sequence[str]
+    letters: Mapping[tuple[int, ...], Pending] | None
+    verdicts: Sequence[Pending]
+    source: str
+
+
+class Asking:
+    """Asks a server about questions. Several threads may use it at once.
+
+    All methods raise `QuestionError` where the server refuses a question, and `UnavailableError` where it does not
+    answer now.
+
+    Args:
+        requests: to the server.
+        p_true_prompt: the question that P(True) is asked by.
+        orders: further orders of the options.
+        seed: of what is drawn.
+    """
+
+    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, orders: int, seed: int) -> None:
+        self._ask = requests.send
+        self.p_true_prompt, self.orders, self.seed = p_true_prompt, orders, seed
+
+    def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
+        """Answer a question, unless it has been answered already, and gather evidence."""
+        found = Findings(question)
+        if question.options:
+            self._choose(found, None, evidence)
+            return found
+        listing = self._list(question) if evidence & COMPARING and not question.free else None
+        if written is None:
+            drawn = found.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
+            text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
+        else:
+            text, tokens = written.text, written.tokens
+            found.pay("answering", written.prompt_tokens + written.completion_tokens)
+        self._state(found, text, within(tokens, text.strip()))
+        if listing is not None and found.reply.answer is not None:
+            found.distractors = self._distractors(found, found.reply.answer, listing)
+        self.gather(found, evidence)
+        return found
+
+    def rate(self, given: GivenAnswer, evidence: Kinds) -> Findings:
+        """Rate an answer from elsewhere; of its rivals, P(True) is asked only where that is wanted."""
+        question, found = given.question, Findings(given.question)
+        if question.options:
+            self._choose(found, given.answer, evidence)
+        else:
+            self._state(found, as_written(given.answer, question.form), ())
+            answer = found.reply.answer
+            rivals = [] if answer is None else distinct(answer, given.rivals, question.form, count=len(given.rivals))
+            found.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
+            self.gather(found, evidence)
+        if "p_true" not in evidence and found.reply.answer is not None:
+            self._read(found, self._probe(question, [_own(found)], {"p_true"}, "none"))
+        return found
+
+    def gather(self, found: Findings, evidence: Kinds) -> None:
+        """Add the evidence that is wanted and not there yet; nothing without a readable answer."""
+        missing = (evidence & COMPARING) - found.asked
+        if found.reply.answer is None or not missing:
+            return
+        found.asked |= missing
+        if found.question.options:
+            texts, source = found.question.options, "options"
+        else:
+            if found.distractors is None:
+                found.distractors = self._distractors(found, found.reply.answer)
+            texts, source = (found.reply.answer, *found.distractors.answers), found.distractors.source
+        self._read(found, self._probe(found.question, texts, missing, source))
+
+    def sample(self, question: Question, count: int) -> list[Completion]:
+        """Further answers to an open question, drawn at temperature 1."""
+        seeds = [question_seed(self.seed, question, f"sample {number}") for number in range(count)]
+        drawn = [self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], seed=seed) for seed in seeds]
+        return [pending.result() for pending in drawn]
+
+    def _choose(self, found: Findings, given: str | None, evidence: Kinds) -> None:
+        """The likeliest letter, or the given one, with its confidence; what else is wanted is asked meanwhile."""
+        question = found.question
+        found.asked |= evidence & COMPARING
+        asked = order_prompt(question, range(len(question.options)))
+        pending, probe = self._ask(asked), self._probe(question, question.options, evidence, "options")
+        answered = found.take("answering", pending)
+        letters = said(answered.tokens, question.letters)
+        letter = given or letters.best
+        stated = said(found.take("answering", self._ask(digit_prompt(asked, letter or answered.text))).tokens, DIGITS)
+        found.reply = _reply(
+            letter or answered.text.strip(),
+            letter,
+            stated,
+            entropies=[letters.entropy],
+            log_probability=letters.of(letter) if letter else math.nan,
+            option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
+        )
+        if letter is not None:
+            self._read(found, probe)
+
+    def _state(self, found: Findings, text: str, tokens: Sequence[Token]) -> None:
+        """An open answer with its confidence; its tokens, if they are known, say how probable it is."""
+        question = found.question
+        asked = digit_prompt(answer_prompt(question), text if question.free else text.strip())
+        found.reply = _reply(
+            text.strip(),
+            read_answer(text, question.form),
+            said(found.take("answering", self._ask(asked)).tokens, DIGITS),
+            entropies=[entropy(token) for token in tokens],
+            log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
+        )
+
+    def _list(self, question: Question, seed: int | None = None) -> Pending:
+        """A list of answers to compare an open answer with."""
+        return self._ask(distractor_prompt(question), MAX_LIST_TOKENS[question.form], seed=seed)
+
+    def _distractors(self, found: Findings, answer: str, listing: Pending | None = None) -> Distractors:
+        """Answers to compare an open answer with, from a list that is under way already or a new one."""
+        question = found.question
+        if not is_brief(answer, question.form):
+            return Distractors([], "none")
+        listing = listing or self._list(question)
+
+        def items(pending: Pending) -> list[str]:
+            return items_of(found.take("scoring", pending).text, question.form)
+
+        def sample_list(attempt: int) -> list[str]:
+            return items(self._list(question, question_seed(self.seed, question, attempt)))
+
+        return choose_distractors(answer, question.form, items(listing), sample_list)
+
+    def _probe(self, question: Question, texts: Sequence[str], evidence: Kinds, source: str) -> Probe:
+        """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
+        letters = None
+        if "candidates" in evidence and question.options:
+            orders = further_orders(len(texts), self.orders)
+            letters = {order: self._ask(order_prompt(question, order)) for order in orders}
+        elif "candidates" in evidence and 1 < len(texts) < len(LETTERS):
+            choice = as_choice(question, texts)
+            orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
+            letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
+        judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
+        verdicts = [self._ask(prompt) for prompt in judged]
+        return Probe(texts, letters, verdicts, source)
+
+    def _read(self, found: Findings, probe: Probe) -> None:
+        """Wait for what is under way, and read it."""
+        options = probe.texts if found.question.options else (*probe.texts, NONE_OF_THESE)
+        orders = []
+        for order, pending in (probe.letters or {}).items():
+            letters = said(found.take("reordering", pending).tokens, LETTERS[: len(options)])
+            if letters.best is not None:
+                log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
+                orders.append(LetterOrder(order=order, log_p=log_p))
+        if probe.letters is not None:
+            nothing = (None,) * len(options)  # no chat API tells how likely a text is
+            found.candidates = CandidateEvidence(
+                candidates=tuple(options), letters=tuple(orders), likelihoods=nothing, source=probe.source
+            )
+        if probe.verdicts:
+            found.p_true = self._read_verdicts(found, probe)
+
+    def _read_verdicts(self, found: Findings, probe: Probe) -> PTrue | None:
+        """P(True) of the candidates with a verdict that can be read, the answer first; None without one on that."""
+        read: dict[str, tuple[float, float]] = {}
+        for text, pending in zip(probe.texts, probe.verdicts, strict=True):
+            verdict = said(found.take("scoring", pending).tokens, VERDICTS)
+            if verdict.best is not None:
+                true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
+                read[text] = true, false
+        own = _own(found)
+        if own not in read:
+            return None
+        texts = [own, *(text for text in read if text != own)]
+        return PTrue(
+            candidates=tuple(texts),
+            probabilities=tuple(read[text][0] for text in texts),
+            false_probabilities=tuple(read[text][1] for text in texts),
+            distractor_source=probe.source,
+        )
+
+
+def _own(found: Findings) -> str:
+    """The text of the answer."""
+    answer = str(found.reply.answer)
+    return found.question.option(answer) if found.question.options else answer
+
+
+def _reply(
+    text: str,
+    answer: str | None,
+    stated: Said,
+    *,
+    entropies: Sequence[float],
+    log_probability: float,
+    option_log_p: tuple[float, ...] = (),
+) -> Reply:
+    """A reply; its entropy is the mean over what is known of its tokens, and the digit."""
+    bins, mass = bins_of(stated)
+    return Reply(
+        text=text,
+        answer=answer,
+        bins=bins,
+        digit_mass=mass,
+        entropy=fmean([*entropies, stated.entropy]),
+        log_probability=log_probability,
+        option_log_p=option_log_p,
+    )

@@ -1,0 +1,149 @@
+"""Free answers, written by a server as it would write them for anybody, piece by piece."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any
+
+from secl.backends.endpoint.chat import Abilities
+from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.reading import tokens_of
+from secl.errors import ModelError, QuestionError, UnavailableError
+from secl.prompts.templates import answer_prompt
+from secl.question import Question
+from secl.writing import Finish, Piece, Token, Writing, Written
+
+REMEMBERED = 1024
+"""Texts whose tokens are remembered until they are answered for."""
+
+ROUTE = "/chat/completions"
+
+FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+class Texts:
+    """Has texts written. Several threads may use it at once.
+
+    Args:
+        endpoint: the server.
+        abilities: what it can do.
+    """
+
+    def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
+        self.endpoint, self.abilities = endpoint, abilities
+        self._written: dict[tuple[Question, str], Written] = {}
+        self._lock = threading.Lock()
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """The pieces of all texts, of several in turn; see `secl.model.Model.write`.
+
+        Every text is a request of its own, because not every server writes several, and text number i is drawn with
+        `seed` + i.
+
+        Raises:
+            QuestionError: the server refuses it; or more log-probabilities are wanted than it gives.
+            UnavailableError: it does not answer, or breaks off.
+        """
+        if (writing.top_logprobs or 0) > self.abilities.top:
+            raise QuestionError(
+                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} of them."
+            )
+        texts = [self._write(question, writing, number) for number in range(writing.n)]
+        try:
+            while texts:
+                for text in [*texts]:
+                    piece = next(text, None)
+                    if piece is None:
+                        texts.remove(text)
+                    else:
+                        yield piece
+        finally:
+            for text in texts:
+                text.close()
+
+    def taken(self, question: Question, text: str) -> Written:
+        """A text with its tokens; without them if they are not known, or were taken before."""
+        with self._lock:
+            known = self._written.pop((question, text), None)
+        return known or Written(text=text, finish="stop", prompt_tokens=0, completion_tokens=0)
+
+    def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
+        """One text."""
+        body = self._request(question, replace(writing, seed=writing.seed + number))
+        pieces: list[Piece] = []
+        finish = ""
+        usage: Mapping[str, Any] = {}
+        try:
+            with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
+                for chunk in chunks:
+                    text, tokens, ended, used = _read(chunk)
+                    finish, usage = ended or finish, used or usage
+                    if text or tokens:
+                        pieces.append(Piece(choice=number, text=text, tokens=tokens))
+                        yield _shown(pieces[-1], writing.top_logprobs)
+        except UnavailableError:
+            if not pieces:  # llama.cpp closes a stream where it refuses a prompt, and says why only without one
+                with suppress(UnavailableError):
+                    self._prompt_tokens(body)
+            raise
+        if finish not in FINISHES:
+            raise QuestionError(f"the endpoint ended the answer because of {finish or 'nothing that it tells'}.")
+        last = Piece(
+            choice=number,
+            finish=FINISHES[finish],
+            prompt_tokens=int(usage.get("prompt_tokens") or self._prompt_tokens(body)),
+            completion_tokens=int(usage.get("completion_tokens") or sum(len(piece.tokens) for piece in pieces)),
+        )
+        self._remember(question, [*pieces, last])
+        yield last
+
+    def _request(self, question: Question, writing: Writing) -> dict[str, Any]:
+        """The body of a request, with all parameters as they are; a limit that nobody named is the server's."""
+        body = self.abilities.chat(answer_prompt(question), None if writing.or_fewer else writing.max_tokens)
+        body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed}
+        return {**body, "stop": list(writing.stop)} if writing.stop else body
+
+    def _prompt_tokens(self, body: Mapping[str, Any]) -> int:
+        """How long a prompt is, of a server that does not say so at the end of a stream."""
+        answer = self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})
+        try:
+            return int(answer["usage"]["prompt_tokens"])
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.") from problem
+
+    def _remember(self, question: Question, pieces: list[Piece]) -> None:
+        (written,) = Written.of(pieces)
+        with self._lock:
+            self._written[question, written.text] = written
+            while len(self._written) > REMEMBERED:
+                del self._written[next(iter(self._written))]
+
+
+def _read(chunk: Any) -> tuple[str, tuple[Token, ...], str, Mapping[str, Any]]:
+    """Text, tokens, reason of the end and usage in a chunk of a stream.
+
+    Raises:
+        ModelError: not what OpenAI's API describes.
+    """
+    try:
+        usage = chunk.get("usage") or {}
+        if not chunk["choices"]:
+            return "", (), "", usage
+        choice = chunk["choices"][0]
+        return (
+            choice["delta"].get("content") or "",
+            tokens_of(choice.get("logprobs")),
+            choice.get("finish_reason") or "",
+            usage,
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+        raise ModelError("the endpoint sends chunks that are not those of OpenAI's API.") from problem
+
+
+def _shown(piece: Piece, top: int | None) -> Piece:
+    """A piece with the log-probabilities that were asked for."""
+    tokens = () if top is None else tuple(replace(token, top=token.top[:top]) for token in piece.tokens)
+    return replace(piece, tokens=tokens)

@@ -1,0 +1,162 @@
+"""Parts of a network run again, with the adapter on, on what entered them in a pass of the frozen model.
+
+Keys and values of the last layer are needed at every token, but queries, the output projection and the feed-forward
+part at the requested ones alone. Hooks hand those modules the requested rows and put zeros in the place of the others,
+which nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from secl.errors import ModelError
+
+PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
+"""Layer arguments with one entry per token (last or last-but-one dimension); everything else must not hold tensors."""
+
+BLOCK_MASKS = "block_masks"
+"""The layer argument that `secl.backends.local.fast.tree_attention` reads."""
+
+PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
+"""Modules of a decoder layer that work on each token alone and matter at the requested ones only, by their usual
+names. Not the key and value projections, because the requested tokens attend to all others, and not the norms, which
+are cheap."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A forward pass of the adapted model that can be made again as its weights change.
+
+    Attributes:
+        tokens: what one pass costs, in tokens through the whole network.
+        compute: makes the pass.
+    """
+
+    tokens: float
+    compute: Callable[[], Tensor]
+
+    def __call__(self) -> Tensor:
+        """Final hidden states (N, d) under the present weights, with gradients where they are enabled."""
+        return self.compute()
+
+
+@dataclass
+class Captured:
+    """What entered the layers from the first adapted one on.
+
+    Attributes:
+        hidden: states (1, T, d) that entered the first of them; None as long as none has run.
+        arguments: what each was given beside, one dict a layer.
+    """
+
+    hidden: Tensor | None
+    arguments: list[dict[str, Any]]
+
+    def cut(self, rows: Tensor) -> tuple[Tensor, list[dict[str, Any]]]:
+        """Hidden states and arguments for the tokens `rows` alone."""
+        if self.hidden is None:
+            raise ModelError("its layers did not run in the forward pass.")
+        return _rows_of(self.hidden, rows), [_restrict(each, rows) for each in self.arguments]
+
+    def joined(self, rows: Tensor, after: Captured) -> Captured:
+        """The tokens `rows`, and behind them all those of another pass, with its masks."""
+        hidden, arguments = self.cut(rows)
+        if after.hidden is None:
+            raise ModelError("its layers did not run in the forward pass.")
+        both = [_join(one, other) for one, other in zip(arguments, after.arguments, strict=True)]
+        return Captured(torch.cat([hidden, after.hidden], dim=1), both)
+
+
+def _restrict(arguments: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    """The arguments of a layer for the tokens `rows` alone."""
+    restricted: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name == "attention_mask" and isinstance(value, Tensor) and BLOCK_MASKS not in arguments:
+            restricted[name] = value[:, :, rows.to(value.device)][..., rows.to(value.device)]
+        elif name in PER_TOKEN:
+            restricted[name] = _each(partial(_rows_of, rows=rows), value)
+        elif isinstance(value, Tensor) and name != "attention_mask":
+            # Passed on whole it would be wrong without a word, so the fast path is given up.
+            raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
+        else:
+            restricted[name] = value
+    return restricted
+
+
+def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
+    """The entries of some tokens in a tensor (T,), (B, T) or (B, T, d)."""
+    rows = rows.to(part.device)
+    return part[rows] if part.ndim == 1 else part[:, rows]
+
+
+def _join(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a layer for the tokens of two passes, one behind the other."""
+    joined = dict(after)
+    for name in PER_TOKEN:
+        if name in after:
+            joined[name] = _each(lambda *parts: torch.cat(parts, min(1, parts[0].ndim - 1)), before[name], after[name])
+    return joined
+
+
+def _each(change: Callable[..., Tensor], *values: Any) -> Any:
+    """Change a tensor (T,), (B, T) or (B, T, d), or each tensor of a tuple; with several, those in the same place."""
+    if isinstance(values[0], tuple):
+        return tuple(_each(change, *parts) for parts in zip(*values, strict=True))
+    return change(*values) if isinstance(values[0], Tensor) else values[-1]
+
+
+class LastLayerSlicer:
+    """Slices the last layer inside `with slicer.only(rows)`; outside it nothing changes.
+
+    Args:
+        layer: the last decoder layer; one without modules of the usual names is left as it is.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        self._rows: Tensor | None = None
+        self._length = 0
+        modules = dict(layer.named_modules())
+        self._hooks: list[Any] = []
+        for name in PER_ROW:
+            if name in modules:
+                self._hooks.append(modules[name].register_forward_pre_hook(self._take_rows))
+                self._hooks.append(modules[name].register_forward_hook(self._put_back))
+
+    def close(self) -> None:
+        """Leave the layer as it was found."""
+        for hook in self._hooks:
+            hook.remove()
+
+    @contextmanager
+    def only(self, rows: Tensor) -> Iterator[None]:
+        """Within the block only the tokens `rows` of a single row of tokens are right."""
+        self._rows = rows
+        try:
+            yield
+        finally:
+            self._rows = None
+
+    def _take_rows(self, _module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if self._rows is None:
+            return None
+        self._length = args[0].shape[1]
+        return (args[0][:, self._rows.to(args[0].device)], *args[1:])
+
+    def _put_back(self, _module: nn.Module, _args: tuple[Any, ...], out: Any) -> Any:
+        if self._rows is None:
+            return None
+        if isinstance(out, tuple):  # a mixture of experts also says which of them it took
+            return (self._put_back(_module, _args, out[0]), *out[1:])
+        if not isinstance(out, Tensor) or out.ndim != 3:
+            raise ModelError("its last layer cannot be narrowed to some tokens.")
+        # The code between the modules (residuals, reshapes, attention) expects every token. Out of place, so that
+        # gradients flow through.
+        rows = self._rows.to(out.device)
+        return out.new_zeros(out.shape[0], self._length, out.shape[2]).index_copy(1, rows, out)

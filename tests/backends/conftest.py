@@ -1,0 +1,138 @@
+"""Servers by rule, which end with the test, and models behind them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peft
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load
+
+from secl.backends.endpoint import client
+from secl.backends.endpoint.model import EndpointModel
+from secl.backends.endpoint.vllm_model import VllmModel
+from secl.backends.local.loading import wrap
+from secl.backends.local.model import LocalModel
+from secl.question import Question
+from tests.backends.endpoint.fake import FakeServer, running
+from tests.backends.endpoint.fake_vllm import FakeVllm
+from tests.backends.local.conftest import tiny_local
+from tests.tiny import tiny_model, tiny_tokenizer
+
+Fakes = Callable[..., FakeVllm]
+MakeLearner = Callable[..., LocalModel]
+MakeFleet = Callable[..., VllmModel]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    with running(FakeServer()) as started:
+        yield started
+
+
+@pytest.fixture
+def model(server: FakeServer) -> Iterator[EndpointModel]:
+    loaded = EndpointModel(server.url)
+    server.asked.clear()
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture
+def fakes() -> Iterator[Fakes]:
+    """Start fake servers."""
+    started: list[FakeVllm] = []
+
+    def start(*arguments: Any, **settings: Any) -> FakeVllm:
+        started.append(FakeVllm(*arguments, **settings))
+        return started[-1]
+
+    yield start
+    for fake in started:
+        fake.kill()
+
+
+class TinyRule:
+    """Logits of the tiny Llama, with an adapter that PEFT itself puts in: an oracle for what is published."""
+
+    def __init__(self, config: dict[str, Any], seed: int = 0) -> None:
+        self.config = peft.LoraConfig(**{**config, "base_model_name_or_path": None})
+        self.base = tiny_model(seed=seed)
+        self.seed = seed
+        self.lock = threading.Lock()
+        self.past: dict[tuple[object, ...], Any] = {}
+        self.adapted = cache(self._adapted)
+
+    def _adapted(self, weights: bytes) -> Any:
+        model = peft.get_peft_model(tiny_model(seed=self.seed), self.config).eval()
+        problems = peft.set_peft_model_state_dict(model, load(weights))
+        assert not problems.unexpected_keys
+        return model
+
+    @torch.no_grad()
+    def __call__(self, weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
+        with self.lock:
+            model = self.adapted(weights) if weights else self.base
+            # A text that grows by one token goes on from what was computed for the rest of it.
+            past = self.past.pop((weights, *prompt[:-1]), None)
+            out = model(torch.tensor([prompt if past is None else prompt[-1:]]), past_key_values=past, use_cache=True)
+            self.past[(weights, *prompt)] = out.past_key_values
+            return np.asarray(out.logits[0, -1].double().numpy())
+
+
+@pytest.fixture
+def make_learner(brief: None) -> MakeLearner:
+    """A tiny random Llama that learns fast enough to see it."""
+
+    def make(seed: int = 0, family: str = "llama", **settings: Any) -> LocalModel:
+        loaded = wrap(family, tiny_model(family, seed=seed), tiny_tokenizer())
+        return tiny_local(loaded, **{"learning_rate": 0.01, **settings})
+
+    return make
+
+
+@pytest.fixture
+def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
+    """Start fake servers of the learner's model."""
+    config = make_learner().adapter.config.to_dict()
+    keep = ("r", "lora_alpha", "target_modules", "layers_to_transform", "lora_dropout", "bias", "task_type")
+
+    def start(seed: int = 0, **settings: Any) -> FakeVllm:
+        rule = TinyRule({name: config[name] for name in keep}, seed)
+        return fakes(rule, decode=tiny_tokenizer().decode, **settings)
+
+    return start
+
+
+@pytest.fixture
+def make_fleet(tmp_path: Path) -> Iterator[Callable[..., VllmModel]]:
+    """Fleet models over servers that find its versions; they are closed in the end."""
+    made: list[VllmModel] = []
+
+    def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> VllmModel:
+        for server in servers:
+            server.adapters = tmp_path / "versions"
+        made.append(VllmModel(learner, [server.url for server in servers], tmp_path / "versions", **settings))
+        return made[-1]
+
+    yield make
+    for model in made:
+        model.close()
+
+
+@pytest.fixture
+def questions() -> list[Question]:
+    """Two questions with options and an open one."""
+    return [
+        Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
+        Question("Which is a metal?", options=("neon", "iron", "argon", "sulfur", "helium"), reference="B", id="b"),
+        Question("Who wrote Hamlet?", reference="Shakespeare", id="d"),
+    ]

@@ -1,0 +1,182 @@
+"""A server with OpenAI's API by rule: real HTTP, in threads of the test's own process."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Distribution = Mapping[str, float]
+"""Probabilities of the next token."""
+
+Body = dict[str, Any]
+LETTERS = re.compile(r"^([A-Z])\. (.*)$", re.MULTILINE)
+PLAIN: Distribution = {"Lima": 0.7, " Rio": 0.2, "I": 0.05}
+
+
+def knowing(body: Body) -> list[Distribution]:
+    """A model that knows what ends in "!": the letter of that option, and True of it; it is less sure of the rest."""
+    asked = body["messages"][-1]["content"]
+    if "one digit" in asked:
+        sure = "!" in body["messages"][-3]["content"] if len(body["messages"]) > 2 else True
+        return [{"8": 0.6, " 9": 0.2, "7": 0.1, "I": 0.05} if sure else {"3": 0.5, "2": 0.3, "Not": 0.1}]
+    if "one word, True or False" in asked:
+        right = re.search(r"Proposed answer: .*!", asked) is not None
+        return [{"True": 0.8, "false": 0.1, "Yes": 0.05} if right else {"False": 0.6, " true": 0.3, "No": 0.05}]
+    if "the letter of the correct option" in asked:
+        options = LETTERS.findall(asked)
+        p = {letter: 0.7 if text.endswith("!") else 0.05 for letter, text in options}
+        return [{"**": 0.9}, {**p, "The": 0.02}, {"**": 0.9}]
+    if "five different answers" in asked:
+        return [{f"{number}. {text}\n": 1.0} for number, text in enumerate(("Rio", "Lima", "Quito", "Bogota"), 1)]
+    return [PLAIN]
+
+
+class FakeServer:
+    """A server whose misbehaviour can be switched on.
+
+    Attributes:
+        rule: gives the distribution of each token of the answer to a request; the most probable one is written.
+        most: largest top_logprobs; beyond it a request is refused. 0 leaves log-probabilities out without a word.
+        models: that it lists.
+        key: that it wants; None for none.
+        statuses: what the next requests are refused with, in order.
+        retry_after: seconds that it asks for then.
+        delay: seconds before it answers.
+        broken: what is done to the body of an answer.
+        cut: chunks of a stream after which the connection ends; None for none.
+        hushed: whether a stream that is refused ends without a word.
+        tells_usage: whether a stream ends with the numbers of tokens.
+        asked: bodies of the chat requests that it answered.
+    """
+
+    def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
+        self.rule = rule
+        self.most = 20
+        self.limit = "max_tokens"
+        self.models = ["tiny"]
+        self.key: str | None = None
+        self.statuses: list[int] = []
+        self.retry_after: str | None = None
+        self.delay = 0.0
+        self.broken: Callable[[bytes], bytes] = lambda body: body
+        self.cut: int | None = None
+        self.hushed = False
+        self.tells_usage = True
+        self.asked: list[Body] = []
+        self.url = ""
+
+    def answer(self, body: Body) -> tuple[int, Any]:
+        """Status and body of the answer to a chat request."""
+        if self.limit not in body and "stream" not in body:
+            return 400, {"error": {"message": f"Unsupported parameter: use '{self.limit}' instead."}}
+        if body.get("top_logprobs", 0) > self.most > 0:
+            return 400, {"error": {"message": f"top_logprobs must be at most {self.most}."}}
+        if len(str(body.get("messages"))) > 5000:
+            return 400, {
+                "error": {"message": "This model's maximum context length is 1024 tokens, but 1500 are asked."}
+            }
+        self.asked.append(body)
+        steps = self.rule(body)[: body.get(self.limit)]
+        tokens = [max(step, key=step.__getitem__) for step in steps]
+        content = [
+            {
+                "token": token,
+                "logprob": math.log(step[token]),
+                "top_logprobs": top_of(step, body.get("top_logprobs", 20)),
+            }
+            for token, step in zip(tokens, steps, strict=True)
+            if body.get("logprobs") and self.most
+        ]
+        finish = "length" if len(steps) == body.get(self.limit) else "stop"
+        choice = {"index": 0, "message": {"role": "assistant", "content": "".join(tokens)}, "finish_reason": finish}
+        usage = {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)}
+        logprobs = {"content": content} if self.most else None
+        return 200, {"choices": [{**choice, "logprobs": logprobs}], "usage": usage}
+
+
+def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
+    """The most probable tokens as the API lists them."""
+    others = {f"other{number}": 1e-6 / (number + 1) for number in range(count)}
+    best = sorted({**others, **step}.items(), key=lambda each: -each[1])[:count]
+    return [{"token": token, "logprob": math.log(p), "bytes": None} for token, p in best]
+
+
+def chunks_of(answer: Any, usage: bool) -> list[str]:
+    """A chat completion as the chunks of a stream."""
+    (choice,) = answer["choices"]
+    parts: list[Any] = [{"delta": {"role": "assistant"}, "finish_reason": None}]
+    for token in choice["logprobs"]["content"]:
+        delta = {"content": token["token"]}
+        parts.append({"delta": delta, "logprobs": {"content": [token]}, "finish_reason": None})
+    parts.append({"delta": {}, "finish_reason": choice["finish_reason"]})
+    chunks: list[Any] = [{"choices": [part]} for part in parts]
+    chunks += [{"choices": [], "usage": answer["usage"]}] if usage else []
+    return [*map(json.dumps, chunks), "[DONE]"]
+
+
+@contextmanager
+def running(server: FakeServer) -> Iterator[FakeServer]:
+    """The server at a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.reply(200, {"data": [{"id": name} for name in server.models]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            time.sleep(server.delay)
+            status, answer = server.answer(body)
+            if body.get("stream") and status != 200 and server.hushed:
+                self.send_response(200)
+                self.end_headers()
+                self.close_connection = True
+            elif body.get("stream") and status == 200:
+                self.stream(answer)
+            else:
+                self.reply(status, answer)
+
+        def stream(self, answer: Any) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            for chunk in chunks_of(answer, server.tells_usage)[: server.cut]:
+                self.wfile.write(f"data: {chunk}\n\n".encode())
+            self.close_connection = True
+
+        def reply(self, status: int, body: Any) -> None:
+            if server.key is not None and self.headers["authorization"] != f"Bearer {server.key}":
+                status, body = 401, {"error": {"message": "Incorrect API key."}}
+            if server.statuses:
+                status, body = server.statuses.pop(0), {"error": {"message": "Not now."}}
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            if server.retry_after is not None:
+                self.send_header("retry-after", server.retry_after)
+            self.end_headers()
+            self.wfile.write(server.broken(data))
+            self.close_connection = self.close_connection or len(server.broken(data)) < len(data)
+
+        def log_message(self, *_args: object) -> None:
+            """Quiet."""
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener.daemon_threads = True
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    server.url = f"http://127.0.0.1:{listener.server_address[1]}"
+    try:
+        yield server
+    finally:
+        listener.shutdown()
+        thread.join()
+        listener.server_close()

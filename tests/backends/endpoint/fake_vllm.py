@@ -1,0 +1,246 @@
+"""A vLLM server by rule: just the routes that a fleet uses, in threads of the test's own process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rule = Callable[[bytes, list[int]], NDArray[np.float64]]
+"""Logits behind a prompt, from the weights of an adapter (empty for the base model)."""
+
+VOCABULARY = 40
+
+
+def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
+    """Logits that depend on everything and mean nothing."""
+    digest = hashlib.sha256(weights + repr(prompt).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=VOCABULARY) * 3
+
+
+class FakeVllm:
+    """A server that can be killed, started again on its port, slowed down and made to fail.
+
+    Attributes:
+        adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
+        loaded: names of the adapters that it has found since its start.
+        asked: bodies of all completion requests that it answered.
+        fail: gives the status that a route answers with instead of the right one, or None.
+        spoil: how many of the next completions are spoiled as by another client's logprob_token_ids.
+        before: called before every completion.
+        breaks_off: whether it ends in the middle of texts that it writes piece by piece.
+    """
+
+    def __init__(
+        self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str, key: str | None = None
+    ) -> None:
+        self.rule = rule
+        self.decode = decode
+        self.key = key
+        self.base = "base"
+        self.root = "somewhere"
+        self.adapters: Path | None = None
+        self.window = 2048
+        self.most = 20
+        self.loaded: list[str] = []
+        self.asked: list[dict[str, Any]] = []
+        self.fail: Callable[[str], int | None] = lambda route: None
+        self.spoil = 0
+        self.before: Callable[[], object] = lambda: None
+        self.breaks_off = False
+        self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
+        self._open: set[socket.socket] = set()
+        self._port = 0
+        self._ending = threading.Lock()
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Begin to listen, with no adapter loaded."""
+        self.loaded = []
+        self._server = _Server(("127.0.0.1", self._port), _Handler, self)
+        self._port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def kill(self) -> None:
+        """End at once: requests that are under way get no answer."""
+        with self._ending:
+            if self._thread.is_alive():
+                self._kill()
+
+    def _kill(self) -> None:
+        self._server.shutdown()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._server.server_close()
+        self._thread.join()
+
+    def models(self) -> list[str]:
+        """Which model or adapter each completion named."""
+        return [body["model"] for body in self.asked]
+
+    def answer(self, method: str, route: str, body: dict[str, Any], key: str | None) -> tuple[int, Any]:
+        """Status and JSON for a request."""
+        status = self.fail(route)
+        if status is not None:
+            return status, _error("out of order")
+        if self.key is not None and key != f"Bearer {self.key}":
+            return 401, {"error": "Unauthorized"}
+        if (method, route) == ("GET", "/v1/models"):
+            base = {"id": self.base, "root": self.root, "parent": None, "max_model_len": self.window}
+            return 200, {"data": [base, *({"id": name, "parent": self.base} for name in self.loaded)]}
+        return (
+            self._complete(body) if (method, route) == ("POST", "/v1/completions") else (404, {"detail": "Not Found"})
+        )
+
+    def _find(self, name: str) -> bool:
+        """Look for an adapter; one of another base model is none, as in vLLM's lora_filesystem_resolver."""
+        folder = (self.adapters or Path("/nowhere")) / name
+        if name not in self.loaded:
+            if not (folder / "adapter_config.json").is_file():
+                return False
+            config = json.loads((folder / "adapter_config.json").read_text())
+            if config.get("base_model_name_or_path") != self.root:
+                return False
+            self._weights.setdefault(name, (folder / "adapter_model.safetensors").read_bytes())
+            self.loaded.append(name)
+        # Memory holds few adapters; without its folder a real server ends here.
+        assert folder.is_dir(), f"the folder of {name} is gone"
+        return True
+
+    def _complete(self, body: dict[str, Any]) -> tuple[int, Any]:
+        self.before()
+        if body["model"] not in ("", self.base) and not self._find(body["model"]):
+            return 404, _error(f"The model `{body['model']}` does not exist.")
+        if "prompt_logprobs" in body:
+            rows = [{"index": i, "prompt_logprobs": self._prompt_log_p(text)} for i, text in enumerate(body["prompt"])]
+            return 200, {"choices": rows[::-1]}
+        if body["logprobs"] > self.most or "logprob_token_ids" in body:
+            return 400, _error(f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed")
+        weights = self._weights.get(body["model"], b"")
+        spoiled, self.spoil = self.spoil > 0, max(0, self.spoil - 1)
+        choices = []
+        # One prompt may be asked for several texts, each with a seed of its own.
+        asked = (
+            [(body["prompt"], i) for i in range(body["n"])] if "n" in body else [(each, 0) for each in body["prompt"]]
+        )
+        for index, (prompt, offset) in enumerate(asked):
+            tokens, logs, tops = self._generate(weights, prompt, {**body, "seed": body.get("seed", 0) + offset})
+            if spoiled:
+                tops = [{f"token_id:{t}": p, "token_id:0": -9999.0} for t, p in zip(tokens, logs, strict=True)]
+            logprobs = {"tokens": [f"token_id:{t}" for t in tokens], "token_logprobs": logs, "top_logprobs": tops}
+            finish = "length" if len(tokens) == body["max_tokens"] else "stop"
+            choices.append({"index": index, "logprobs": logprobs, "finish_reason": finish})
+        self.asked.append(body)
+        return 200, {"choices": choices[::-1]}  # in no special order
+
+    def _prompt_log_p(self, text: list[int]) -> list[dict[str, dict[str, float]] | None]:
+        before = [(token, _log_softmax(self.rule(b"", text[:i]))) for i, token in enumerate(text) if i]
+        return [None, *({str(token): {"logprob": float(log_p[token])}} for token, log_p in before)]
+
+    def _generate(
+        self, weights: bytes, prompt: list[int], body: Mapping[str, Any]
+    ) -> tuple[list[int], list[float], list[dict[str, float]]]:
+        tokens: list[int] = []
+        logs: list[float] = []
+        tops: list[dict[str, float]] = []
+        chance = np.random.default_rng(body.get("seed"))
+        while len(tokens) < body["max_tokens"]:
+            log_p = _log_softmax(self.rule(weights, [*prompt, *tokens]))
+            token = int(log_p.argmax())
+            if body["temperature"] > 0:
+                token = int(chance.choice(len(log_p), p=np.exp(log_p)))
+            if "allowed_token_ids" in body:
+                (token,) = body["allowed_token_ids"]
+            best = np.argsort(-log_p, kind="stable")[: body["logprobs"]]
+            tokens.append(token)
+            logs.append(float(log_p[token]))
+            tops.append({f"token_id:{i}": float(log_p[i]) for i in dict.fromkeys([token, *map(int, best)])})
+            text = self.decode(tokens)
+            if token in body["stop_token_ids"] or any(stop in text for stop in body["stop"]):
+                break
+        return tokens, logs, tops
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], fake: FakeVllm) -> None:
+        self.fake = fake
+        super().__init__(address, handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A killed server says nothing."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.fake._open.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.fake._open.discard(self.connection)
+        super().finish()
+
+    def do_GET(self) -> None:
+        self._reply("GET", {})
+
+    def do_POST(self) -> None:
+        self._reply("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _reply(self, method: str, body: dict[str, Any]) -> None:
+        status, answer = self.server.fake.answer(method, self.path, body, self.headers.get("Authorization"))
+        data = json.dumps(answer).encode()
+        if status == 200 and body.get("stream"):
+            data = _events(answer["choices"])
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        # A server that is to break off promises more than it sends.
+        self.wfile.write(data[: len(data) // 2] if body.get("stream") and self.server.fake.breaks_off else data)
+        self.close_connection = self.server.fake.breaks_off
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+def _events(choices: list[dict[str, Any]]) -> bytes:
+    """Choices as they come, in turns, with a token in each event."""
+    longest = max(len(choice["logprobs"]["tokens"]) for choice in choices)
+    lines = []
+    for step in range(longest):
+        for choice in choices:
+            parts = {name: values[step : step + 1] for name, values in choice["logprobs"].items()}
+            if parts["tokens"]:
+                last = step + 1 == len(choice["logprobs"]["tokens"])
+                event = {**choice, "logprobs": parts, "finish_reason": choice["finish_reason"] if last else None}
+                lines.append(f"data: {json.dumps({'choices': [event]})}\n\n")
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+def _log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    shifted = logits - logits.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+def _error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "BadRequestError", "code": 400}}

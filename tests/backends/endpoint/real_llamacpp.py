@@ -1,0 +1,173 @@
+"""`secl serve` in front of llama.cpp's server with the embedded model: `make test-llamacpp LLAMA=PYTHON`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from secl.backends.local.loading import locate
+from secl.data.quiz import quiz
+
+READY_SECONDS = 120
+Say = Callable[[str], None]
+
+CONVERSATIONS: list[list[Any]] = [
+    [{"role": "user", "content": "Write one sentence about the sea."}],
+    [{"role": "system", "content": "You are a pirate."}, {"role": "user", "content": "Who are you?"}],
+    [
+        {"role": "user", "content": "What is the capital of France?"},
+        {"role": "assistant", "content": "Paris."},
+        {"role": "user", "content": "And what is it famous for?"},
+    ],
+]
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    def print_it(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n    {text}", end="", flush=True)  # noqa: T201
+
+    return print_it
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of llama.cpp's server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = f"--host 127.0.0.1 --port {port} --n_ctx 2048 --logits_all true --model_alias smollm2 --verbose false "
+    arguments += "--interrupt_requests false"  # else a request that comes meanwhile ends a stream
+    command = [os.environ["SECL_LLAMA"], "-m", "llama_cpp.server", "--model", str(locate("smollm2"))]
+    log = tmp_path_factory.mktemp("llama") / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, *arguments.split()], stdout=out, stderr=out)
+    try:
+        _wait(f"http://127.0.0.1:{port}/v1/models", process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def serving(llama: str, state: Path) -> Iterator[str]:
+    """The address of `secl serve` in front of it, on a state folder."""
+    command = [
+        sys.executable,
+        "-c",
+        "from secl.cli import main; main()",
+        "serve",
+        "--engine",
+        "openai",
+        "--endpoint",
+        llama,
+    ]
+    log = state.with_suffix(".log")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--state", str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
+        )
+    try:
+        _wait(f"http://127.0.0.1:{port}/readyz", process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            if httpx.get(url, timeout=2).status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            time.sleep(0.2)
+    pytest.fail(f"no answer from {url}:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def written(client: openai.OpenAI, llama: str, messages: list[Any], **parameters: Any) -> tuple[str, str | None, Any]:
+    """Text, reason of the end and usage of a greedy answer.
+
+    llama.cpp rounds otherwise where it has the beginning of a prompt from the request before, so that the same request
+    has another answer now and then; before each comes the same one here.
+    """
+    with openai.OpenAI(base_url=f"{llama}/v1", api_key="none") as direct:
+        direct.chat.completions.create(model="smollm2", messages=[{"role": "user", "content": "."}], max_tokens=1)
+    completion: Any = client.chat.completions.create(
+        model="smollm2", messages=messages, **{"temperature": 0, "max_tokens": 24, **parameters}
+    )
+    if not parameters.get("stream"):
+        choice = completion.choices[0]
+        usage = completion.usage
+        return choice.message.content, choice.finish_reason, (usage.prompt_tokens, usage.completion_tokens)
+    text, finish = "", None
+    for chunk in completion:
+        for choice in chunk.choices:
+            text, finish = text + (choice.delta.content or ""), choice.finish_reason or finish
+    return text, finish, None
+
+
+def test_the_text_is_the_same_before_and_after(llama: str, tmp_path: Path, say: Say) -> None:
+    with serving(llama, tmp_path / "state") as url:
+        before, after = (openai.OpenAI(base_url=f"{each}/v1", api_key="none", max_retries=0) for each in (llama, url))
+        with before, after:
+            for parameters in ({}, {"stop": ["."]}, {"max_tokens": 3}, {"stream": True}):
+                for messages in CONVERSATIONS:
+                    expected, found = (written(each, llama, messages, **parameters) for each in (before, after))
+                    assert found == expected
+                    say(f"{parameters or ''} {found[0]!r}")
+            with pytest.raises(openai.BadRequestError, match="maximum context length is 2048 tokens"):
+                written(after, llama, [{"role": "user", "content": "word " * 3000}])
+
+
+def test_confidences_vary_and_feedback_moves_them_and_a_restart_keeps_that(
+    llama: str, tmp_path: Path, say: Say
+) -> None:
+    questions = quiz("capitals", 24, 1)
+
+    def ask(client: httpx.Client, number: int) -> Any:
+        question = questions[number]
+        answer = client.post("/v1/ask", json={"question": question.text, "options": list(question.options)})
+        answer.raise_for_status()
+        return answer.json()["secl"]
+
+    def connected(url: str) -> Any:
+        return closing(httpx.Client(base_url=url, timeout=600))
+
+    with serving(llama, tmp_path / "state") as url, connected(url) as client:
+        asked = [ask(client, number) for number in range(20)]
+        confidences = [each["confidence"] for each in asked]
+        say(f"confidences {min(confidences):.2f} to {max(confidences):.2f}, sd {statistics.stdev(confidences):.3f}; ")
+        say(f"digit mass {statistics.fmean(each['digit_mass'] for each in asked):.2f}")
+        assert len(set(confidences)) == 20
+        assert {each["source"] for each in asked} == {"posterior"}
+        for each in asked:
+            feedback = {"record_id": each["record_id"], "correct": False, "chance": 1.0}
+            client.post("/v1/feedback", json=feedback).raise_for_status()
+        moved = ask(client, 20)
+        say(f"after 20 answers called wrong: {moved['label_free']:.2f} becomes {moved['confidence']:.2f}")
+        assert moved["confidence"] < moved["label_free"] - 0.05
+    with serving(llama, tmp_path / "state") as url, connected(url) as client:
+        again = ask(client, 21)
+        say(f"after a restart: {again['label_free']:.2f} becomes {again['confidence']:.2f}")
+        assert again["labels"] == 20
+        assert again["confidence"] < again["label_free"] - 0.05

@@ -1,0 +1,266 @@
+"""The fleet against real vLLM servers of the embedded model: `make test-vllm VLLM=PYTHON`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+
+from secl.backends.endpoint.vllm_model import VllmModel
+from secl.backends.local.conversion import convert_gguf
+from secl.backends.local.loading import locate
+from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.data.quiz import quiz
+from secl.gates import Always
+from secl.question import Question
+from secl.records import Record, Reply
+from secl.settings import AdapterSettings, LoopSettings
+from secl.writing import Writing, Written
+
+READY_SECONDS = 600
+TOP = 64
+Say = Callable[[str], None]
+
+
+class Server:
+    """A vLLM server of a model folder in float32, on a processor of its own if there are two."""
+
+    def __init__(self, folder: Path, versions: Path, log: Path, core: int) -> None:
+        self.folder, self.versions, self.log, self.core = folder, versions, log, core
+        self.port = free_port()
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Begin; `wait` until it answers."""
+        environment = {
+            **os.environ,
+            "VLLM_HOST_IP": "127.0.0.1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": str(self.core),
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+            "VLLM_LORA_RESOLVER_CACHE_DIR": str(self.versions),
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        arguments = (
+            f"--model {self.folder} --served-model-name base --host 127.0.0.1 --port {self.port} --max-model-len 2048 "
+            f"--dtype float32 --enforce-eager --block-size 32 --max-logprobs {TOP} "
+            "--enable-lora --max-loras 1 --max-lora-rank 8 --lora-target-modules q_proj v_proj "
+            # On CPUs a request for the base model gets some of the adapter that another one in its batch asks for.
+            "--max-num-seqs 1"
+        )
+        command = [os.environ["SECL_VLLM"], "-m", "vllm.entrypoints.openai.api_server", *arguments.split()]
+        command += ["--hf-overrides", '{"head_dtype":"float32"}']
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def wait(self) -> None:
+        """Until it answers, and has warmed up."""
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                break
+            try:
+                if httpx.get(f"{self.url}/health", timeout=2).status_code == httpx.codes.OK:
+                    body = {"model": "base", "prompt": [[1, 2, 3]], "max_tokens": 1}
+                    httpx.post(f"{self.url}/v1/completions", json=body, timeout=120).raise_for_status()
+                    return
+            except httpx.TransportError:
+                time.sleep(0.5)
+        pytest.fail(f"vLLM did not start:\n{self.log.read_text(errors='replace')[-3000:]}")
+
+    def kill(self) -> None:
+        """End it and all its workers at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    source = locate("smollm2")
+    assert isinstance(source, Path)
+    folder = convert_gguf(source, torch.float32)
+    place, cores = tmp_path_factory.mktemp("vllm"), sorted(os.sched_getaffinity(0))
+    (place / "versions").mkdir()
+    started = [Server(folder, place / "versions", place / f"{i}.log", cores[i % len(cores)]) for i in range(2)]
+    try:
+        for server in started:
+            server.wait()
+        yield started
+    finally:
+        for server in started:
+            server.kill()
+
+
+@pytest.fixture
+def fleet(servers: list[Server]) -> Iterator[VllmModel]:
+    model = VllmModel(learner(), [server.url for server in servers], servers[0].versions, top=TOP)
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    def print_it(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n    {text}", end="", flush=True)  # noqa: T201
+
+    return print_it
+
+
+def learner() -> LocalModel:
+    return LocalModel.load("smollm2", dtype="fp32", adapter=AdapterSettings(learning_rate=5e-4))
+
+
+def choices(count: int) -> list[Question]:
+    return [question for domain in ("capitals", "science") for question in quiz(domain, count // 2, 1)]
+
+
+OPEN = [
+    Question("Who wrote Hamlet?", id="short"),
+    Question("Why is the sky blue?", form="sentence", id="sentence"),
+    Question("Tom has 3 apples and buys 4. How many has he?", form="number", id="number"),
+]
+
+
+def apart(one: Reply, other: Reply) -> tuple[float, float]:
+    """Differences of stated confidence (largest of ten bins) and of entropy, between replies that say the same."""
+    assert (one.text, one.answer, one.version) == (other.text, other.answer, other.version)
+    return max(abs(a - b) for a, b in zip(one.bins, other.bins, strict=True)), abs(one.entropy - other.entropy)
+
+
+def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+    local = learner()
+    bins, entropies, p_true = [0.0], [0.0], [0.0]
+    for question in [*choices(10), *OPEN]:
+        here, there = local.answer(question, evidence=["p_true"]), fleet.answer(question, evidence=["p_true"])
+        confidence, entropy = apart(there.reply, here.reply)
+        bins.append(confidence)
+        entropies.append(entropy)
+        one, other = local.score_p_true(question, here.reply), fleet.score_p_true(question, there.reply)
+        assert one is not None
+        assert other is not None
+        # Servers draw with other random numbers, so candidates from sampled lists are others.
+        same = slice(1) if "sampled" in one.distractor_source else slice(None)
+        assert one.candidates[same] == other.candidates[same]
+        p_true += [abs(a - b) for a, b in zip(one.probabilities[same], other.probabilities[same], strict=True)]
+    say(f"largest differences: bins {max(bins):.1e}, P(True) {max(p_true):.1e}, entropy {max(entropies):.3f} nats")
+    assert max(bins) < 1e-3
+    assert max(p_true) < 1e-3
+    assert max(entropies) < 0.2
+
+
+def test_evidence_about_candidates_agrees_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+    local, worst, stream = learner(), 0.0, choices(6)
+    for each in (local, fleet):
+        each.prefetch(stream, [["candidates"]] * len(stream), weights_fixed=True)
+    for question in stream:
+        here, there = (each.answer(question, evidence=["candidates"]) for each in (local, fleet))
+        one, other = local.compare_candidates(question, here.reply), fleet.compare_candidates(question, there.reply)
+        assert one is not None
+        assert other is not None
+        assert [each.tokens for each in one.likelihoods if each] == [each.tokens for each in other.likelihoods if each]
+        worst = max(
+            worst,
+            *(abs(a - b) for a, b in zip(one.letters[0].log_p, other.letters[0].log_p, strict=True)),
+            *(abs(a.given - b.given) for a, b in zip(one.likelihoods, other.likelihoods, strict=True) if a and b),
+        )
+    say(f"letters under another order and likelihoods differ by at most {worst:.1e} nats")
+    assert worst < 1e-2
+
+
+def test_texts_are_those_of_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+    asked = Question("Tell me about Paris.", form="text", system="Be brief.")
+    (whole,) = Written.of(learner().write(asked, Writing(max_tokens=40)))
+    pieces = list(fleet.write(asked, Writing(max_tokens=40, top_logprobs=3)))
+    (found,) = Written.of(pieces)
+    assert (found.text, found.finish, found.completion_tokens) == (whole.text, whole.finish, whole.completion_tokens)
+    assert len(pieces) > 20
+    stop = whole.text[30:34]
+    (cut,) = Written.of(fleet.write(asked, Writing(max_tokens=40, stop=(stop,))))
+    assert cut.text == whole.text[: whole.text.index(stop)]
+    drawn = [Written.of(fleet.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert len({each.text for each in drawn[0]}) == 3
+    say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
+
+
+def test_a_version_is_answered_by_every_server_as_by_the_model_in_this_process(
+    fleet: VllmModel, servers: list[Server], say: Say
+) -> None:
+    local, seconds, worst = learner(), [], 0.0
+    question, *others = choices(6)
+    for version in (1, 2, 3):
+        local.learn(question, local.answer(question).reply, 0.2)
+        fleet.learn(question, fleet.answer(question).reply, 0.2)
+        for server in servers:
+            body = {"model": fleet.backend.published, "prompt": [[1, 2, 3]], "max_tokens": 1}
+            began = time.perf_counter()
+            httpx.post(f"{server.url}/v1/completions", json=body, timeout=120).raise_for_status()
+            seconds.append(time.perf_counter() - began)
+        for other in others:
+            expected, found = local.answer(other), fleet.answer(other)
+            worst = max(worst, apart(found.reply, expected.reply)[0], apart(found.frozen, expected.frozen)[0])
+            assert expected.reply.version == version
+            assert expected.reply.confidence != expected.frozen.confidence
+    size = sum(file.stat().st_size for file in (fleet.backend.versions.folder / fleet.backend.published).iterdir())
+    say(
+        f"a version of {size} bytes: a server's first answer with it takes {statistics.median(seconds) * 1e3:.0f} ms "
+        f"(median of 6); bins of adapted and frozen replies differ by at most {worst:.1e}"
+    )
+    assert worst < 1e-3
+
+
+def test_a_server_killed_in_the_middle_loses_nothing(fleet: VllmModel, servers: list[Server], say: Say) -> None:
+    stream = choices(16)
+    killer = threading.Timer(4.0, servers[1].kill)
+    killer.start()
+    found = run(fleet, stream)
+    killer.join()
+    failures = fleet.backend.fleet.failures
+    say(f"{len(found)} records, {failures} requests sent again, bins differ by at most {apart_most(found, stream):.1e}")
+    assert failures > 0
+    servers[1].start()
+    servers[1].wait()
+    servers[0].kill()
+    fleet.answer(stream[0])  # by the server that has started anew, with a version that it has never seen
+    servers[0].start()
+    servers[0].wait()
+
+
+def apart_most(found: list[Record], stream: list[Question]) -> float:
+    expected = run(learner(), stream)
+    assert [record.outcome for record in found] == [record.outcome for record in expected]
+    pairs = [pair for one, other in zip(found, expected, strict=True)
+             for pair in ((one.reply, other.reply), (one.frozen, other.frozen))]  # fmt: skip
+    worst = max(apart(*pair)[0] for pair in pairs)
+    assert worst < 1e-3
+    return worst
+
+
+def run(model: LocalModel | VllmModel, stream: list[Question]) -> list[Record]:
+    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(stream))

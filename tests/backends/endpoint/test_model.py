@@ -1,0 +1,218 @@
+"""What is read off a server with OpenAI's API, and what cannot be had from one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from secl.backends.endpoint.model import EndpointModel
+from secl.errors import ModelError, ParameterError, QuestionError
+from secl.given import GivenAnswer
+from secl.question import Question
+from secl.runs.runner import build_calibrator
+from secl.server.online.factory import serving_settings
+from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
+
+BOTH: Any = ("p_true", "candidates")
+CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
+OPEN = Question("Which city?", id="open")
+
+
+def test_letter_and_confidence_are_read_where_the_model_says_them(model: EndpointModel) -> None:
+    reply = model.answer(CHOICE).reply
+    assert (reply.text, reply.answer) == ("C", "C")
+    assert reply.option_log_p == pytest.approx([math.log(p) for p in (0.05, 0.05, 0.7, 0.05)])
+    assert reply.log_probability == pytest.approx(math.log(0.7))
+    # "8", " 9" and "7" are the digits among the most probable tokens, whatever their spelling.
+    assert reply.digit_mass == pytest.approx(0.9)
+    assert reply.confidence == pytest.approx((0.6 * 0.85 + 0.2 * 0.95 + 0.1 * 0.75) / 0.9)
+
+
+def test_the_answer_stands_in_the_conversation_before_its_confidence_is_asked_for(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    model.answer(Question("Which city?", system="Be brief.", id="x"))
+    first, second = (body["messages"] for body in server.asked)
+    assert [message["role"] for message in second] == ["system", "user", "assistant", "user"]
+    assert second[:2] == first
+    assert second[2]["content"] == "Lima"
+
+
+def test_an_open_answer_has_the_probability_of_its_tokens(model: EndpointModel) -> None:
+    reply = model.answer(OPEN).reply
+    assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
+    assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
+    assert reply.confidence < 0.5
+
+
+def test_evidence_about_options_comes_from_other_orders_and_verdicts(model: EndpointModel) -> None:
+    reply = model.answer(CHOICE, evidence=BOTH).reply
+    compared, p_true = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
+    assert compared is not None
+    assert compared.candidates == CHOICE.options
+    assert compared.likelihoods == (None,) * 4
+    (order,) = compared.letters
+    assert order.order == (3, 2, 1, 0)
+    assert max(range(4), key=order.log_p.__getitem__) == 2
+    assert p_true is not None
+    assert p_true.candidates == ("Lima!", "Rome", "Paris", "Bonn")
+    assert p_true.probabilities == pytest.approx((0.8, 0.3, 0.3, 0.3))
+    assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
+
+
+def test_one_question_that_fails_ends_the_requests_of_its_window(model: EndpointModel, server: FakeServer) -> None:
+    questions = [Question(f"{'long ' * 2000 * (i == 0)}{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
+    server.delay = 0.02
+    with pytest.raises(QuestionError, match="maximum context length"):
+        model.prefetch(questions, [BOTH] * 16, weights_fixed=True)
+    model.close()
+    assert len(server.asked) < 15 * 11 / 2
+
+
+def test_evidence_is_asked_for_once_and_paid_for_once(model: EndpointModel, server: FakeServer) -> None:
+    reply = model.answer(CHOICE, evidence=BOTH).reply
+    count, spent = len(server.asked), model.meter.take()
+    assert count == 2 + 1 + 4
+    assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
+    model.compare_candidates(CHOICE, reply)
+    model.score_p_true(CHOICE, reply)
+    assert (len(server.asked), model.meter.take().total) == (count, 0)
+
+
+def test_an_open_answer_is_compared_with_listed_ones(model: EndpointModel) -> None:
+    reply = model.answer(OPEN, evidence=BOTH).reply
+    compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
+    assert compared is not None
+    assert compared.candidates == ("Lima", "Rio", "Quito", "Bogota", "None of these")
+    assert compared.source == "listed:3"
+    assert len(compared.letters) == 2
+    assert p_true is not None
+    assert p_true.candidates == compared.candidates[:-1]
+
+
+def test_how_probable_the_words_of_a_given_answer_are_cannot_be_told(model: EndpointModel) -> None:
+    (rating,) = model.rate_given([GivenAnswer(OPEN, "Oslo", ("Lima", "oslo"))], frozenset({"candidates", "p_true"}))
+    assert math.isnan(rating.reply.log_probability)
+    assert rating.evidence.candidates is not None
+    assert rating.evidence.candidates.candidates == ("Oslo", "Lima", "None of these")
+
+
+def test_a_posterior_of_letters_and_verdicts_moves_the_confidence(model: EndpointModel) -> None:
+    settings = serving_settings(engine="openai", endpoint=[model.endpoint.url])
+    calibrator = build_calibrator(settings, model)
+    orders = [[*"abc"[: i % 4], "d!", *"abc"[i % 4 :]] for i in range(12)]
+    questions = [Question(f"Which is {i}?", options=tuple(order), id=str(i)) for i, order in enumerate(orders)]
+    records = list(calibrator.run(questions))
+    assert all(record.posterior is not None and record.posterior.confidence == record.confidence for record in records)
+    assert [record.answer for record in records] == [*"ABCD"] * 3
+    assert records[-1].confidence > 0.5
+
+
+def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
+    server.most = 5
+    server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
+    with pytest.warns(UserWarning, match=r"5 log-probabilities: .* mass 0\.20.*|hardly says a digit"):
+        model = EndpointModel(server.url)
+    reply = model.answer(OPEN).reply
+    assert reply.digit_mass == pytest.approx(0.2)
+    assert reply.confidence == pytest.approx(0.75)
+    model.close()
+
+
+def test_an_answer_without_a_letter_cannot_be_read(model: EndpointModel, server: FakeServer) -> None:
+    server.rule = lambda body: [PLAIN]
+    reply = model.answer(CHOICE, evidence=BOTH).reply
+    assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", None, ())
+    assert model.score_p_true(CHOICE, reply) is None
+    assert model.compare_candidates(CHOICE, reply) is None
+
+
+def test_a_letter_beyond_the_most_probable_tokens_is_at_most_as_probable_as_the_last_of_them(
+    server: FakeServer,
+) -> None:
+    def rule(body: Body) -> list[Distribution]:
+        return [{"A": 0.6, "B": 0.2, "x": 0.1, "y": 0.05, "z": 0.02, "C": 0.01}]
+
+    server.most = 5
+    with pytest.warns(UserWarning, match="5 log-probabilities"):
+        model = EndpointModel(server.url)
+    server.rule = rule
+    log_p = model.answer(CHOICE).reply.option_log_p
+    assert log_p == pytest.approx([math.log(0.6), math.log(0.2), math.log(0.02), math.log(0.02)])
+    model.close()
+
+
+def test_a_candidate_without_a_verdict_is_left_out_of_them(model: EndpointModel, server: FakeServer) -> None:
+    def rule(body: Body) -> list[Distribution]:
+        return [PLAIN] if "Proposed answer: Rome" in body["messages"][-1]["content"] else knowing(body)
+
+    server.rule = rule
+    p_true = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
+    assert p_true is not None
+    assert p_true.candidates == ("Lima!", "Paris", "Bonn")
+
+
+def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    assert model.sample(OPEN, 3) == ("Lima",) * 3
+    assert len({body["seed"] for body in server.asked}) == 3
+    assert all((body["temperature"], body["top_p"]) == (1, 0.95) for body in server.asked)
+    drawn = model.sample(CHOICE, 500)
+    assert [drawn.count(letter) / 500 for letter in "ABCD"] == pytest.approx([0.06, 0.06, 0.82, 0.06], abs=0.05)
+    assert model.sample(CHOICE, 5) == model.sample(CHOICE, 5)
+
+
+def test_nothing_is_learned_and_a_snapshot_is_empty(model: EndpointModel) -> None:
+    reply = model.answer(CHOICE).reply
+    with pytest.raises(ModelError, match=r"no weights of tiny can be changed behind http://127\.0\.0\.1"):
+        model.learn(CHOICE, reply, 0.5)
+    with pytest.raises(ModelError, match="cannot learn"):
+        model.restore(b"weights of another engine")
+    with pytest.raises(ModelError, match="DINCO searches for beams"):
+        model.dinco(CHOICE, reply, ())
+    model.reset()
+    model.restore(model.snapshot())
+    assert (model.version, model.relative_norm, model.snapshot()) == (0, 0.0, b"")
+
+
+def test_what_the_server_refuses_is_an_error_about_the_question(model: EndpointModel) -> None:
+    with pytest.raises(QuestionError, match="maximum context length is 1024 tokens, but 1500 are asked"):
+        model.answer(Question("long " * 2000))
+
+
+def test_several_models_want_a_name(server: FakeServer) -> None:
+    server.models = ["one", "two"]
+    with pytest.raises(ParameterError, match=r"has several models \(one, two\); name one with --model"):
+        EndpointModel(server.url)
+    model = EndpointModel(server.url, "two")
+    assert (model.name, server.asked[-1]["model"]) == ("two", "two")
+    model.close()
+
+
+@pytest.mark.parametrize("most", [10, 5])
+def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: FakeServer, most: int) -> None:
+    server.most = most
+    if most < 10:
+        with pytest.warns(UserWarning, match=f"gives {most} log-probabilities"):
+            model = EndpointModel(server.url)
+    else:
+        model = EndpointModel(server.url)
+    assert model.environment == {"engine": "openai", "log_probabilities": most}
+    model.answer(CHOICE)
+    assert {body["top_logprobs"] for body in server.asked} == {most}
+    model.close()
+
+
+def test_a_server_without_log_probabilities_is_refused(server: FakeServer) -> None:
+    server.most = 0
+    with pytest.raises(ModelError, match="answers without the log-probabilities of the most probable tokens"):
+        EndpointModel(server.url)
+
+
+def test_a_server_that_refuses_them_is_quoted(server: FakeServer) -> None:
+    server.most = 1
+    with pytest.raises(ModelError, match=r"cannot be asked with log-probabilities.*top_logprobs must be at most 1"):
+        EndpointModel(server.url)

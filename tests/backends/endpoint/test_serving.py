@@ -1,0 +1,146 @@
+"""`secl serve --engine openai`: a service in front of a server that answers, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
+from secl.question import Question
+from secl.records import Record
+from secl.runs.settings import RunSettings
+from secl.server.audit import replay
+from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import Service
+from secl.writing import Piece, Writing
+from tests.backends.endpoint.fake import FakeServer
+
+Open = Callable[..., Service]
+
+
+@pytest.fixture
+def opened(server: FakeServer, tmp_path: Path) -> Iterator[Open]:
+    """Opens and starts services on one state folder, each once the one before has stopped."""
+    running: list[Service] = []
+
+    def open_it(**settings: Any) -> Service:
+        stop(running)
+        recipe = serving_settings(**{"engine": "openai", "endpoint": [server.url], **settings})
+        running.append(open_service(tmp_path / "state", recipe))
+        running[-1].start()
+        return running[-1]
+
+    yield open_it
+    stop(running)
+
+
+def stop(services: list[Service]) -> None:
+    for service in services:
+        service.stop()
+        service.state.close()
+        service.model.close()
+    services.clear()
+
+
+def asked(service: Service, numbers: range) -> list[Record]:
+    """Questions whose right answer has changing places; the server knows it."""
+    questions = []
+    for i in numbers:
+        options = (*"abc"[: i % 4], "d!", *"abc"[i % 4 :])
+        questions.append(Question(f"Which is {i}?", options=options, id=str(i)))
+    return [service.ask(question, 30).record for question in questions]
+
+
+def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened: Open, server: FakeServer) -> None:
+    service = opened()
+    assert (service.model.name, service.learner.active) == ("tiny", False)
+    before = asked(service, range(8))
+    assert [record.answer for record in before] == [*"ABCD"] * 2
+    assert all(record.posterior is not None and record.outcome == "idle" for record in before)
+    for record in before:
+        service.state.add_feedback(record.position, correct=False)
+    (moved,) = asked(service, range(8, 9))
+    assert moved.labelled is not None
+    assert moved.confidence < moved.label_free - 0.05
+    (after,) = asked(opened(), range(9, 10))
+    assert after.position == 9
+    assert after.labelled is not None
+    assert after.labelled.labels == 8
+    assert after.confidence < after.label_free - 0.05
+
+
+def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
+    service, pieces = opened(), list[Piece]()
+    question = Question("Which city?", form="text")
+    (answer,) = service.write(question, Writing(), pieces.append).result(30)
+    assert "".join(piece.text for piece in pieces) == answer.record.answer == "Lima"
+    assert 0 < answer.record.confidence < 1
+    assert service.position == 1
+
+
+def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, server: FakeServer) -> None:
+    service = opened()
+    server.statuses = [500] * 99
+    with pytest.raises(UnavailableError, match="status 500"):
+        asked(service, range(1))
+    server.statuses = []
+    with pytest.raises(QuestionError, match="maximum context length"):
+        service.ask(Question("long " * 2000), 30)
+    assert asked(service, range(1))[0].position == 0
+
+
+def test_a_server_that_moves_is_the_same_and_another_model_is_not(opened: Open, server: FakeServer) -> None:
+    asked(opened(), range(1))
+    assert opened(endpoint=[server.url.replace("127.0.0.1", "localhost")]).position == 1
+    server.models = ["large"]
+    with pytest.raises(RunError, match=r"begun with other settings .*model: tiny there, large here"):
+        opened()
+
+
+def test_its_answers_can_be_verified_by_asking_again(opened: Open, server: FakeServer) -> None:
+    service = opened()
+    asked(service, range(3))
+    model = replay.load_recorded_model(service.state)
+    changes = replay.environment_changes(service.state, model)
+    assert changes == ["an endpoint answered, which may round otherwise each time"]
+    records, unread = replay.choose(service.state, 20, None)
+    outcome = replay.verify(service.state, records, model, changes, unread)
+    assert not outcome.findings
+    assert [each.match for each in outcome.rederived] == ["same"] * 3
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "secl"}, "no weights can be changed .* the method 'secl' cannot learn there"),
+        ({"rank": 4}, "no weights can be changed .* no adapter; leave rank out"),
+        ({"answer_weights": "adapted"}, "none are adapted; leave answer_weights out"),
+        ({"method": "baselines"}, "DINCO searches for beams, which cannot be had"),
+        ({"views": ["letters", "likelihood"]}, "the view likelihood needs the likelihood of a text"),
+        ({"device": "cpu"}, "a server computes as it was started; leave device out"),
+        ({"quantize": "4bit"}, "a server computes as it was started; leave quantize out"),
+        ({"endpoint": []}, "--engine openai needs the address of one server"),
+        ({"endpoint": ["http://a", "http://b"]}, "--engine openai needs the address of one server"),
+        ({"engine": "local"}, "--endpoint names a server, but --engine is local"),
+        ({"engine": "vllm", "endpoint": []}, "--engine vllm needs the address of a server"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_in_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        serving_settings(**{"engine": "openai", "endpoint": ["http://h"], **settings})
+
+
+def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
+    settings = serving_settings(engine="openai", endpoint=["http://h"])
+    assert (settings.method, settings.posterior.views) == ("posterior", ("letters", "p_true"))
+    assert RunSettings.of(settings.to_json()) == settings
+
+
+def test_a_server_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="does not answer"):
+        open_service(tmp_path / "state", serving_settings(engine="openai", endpoint=["http://127.0.0.1:9"]))
+    assert not (tmp_path / "state").exists()

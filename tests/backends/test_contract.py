@@ -1,0 +1,163 @@
+"""What every engine does for `secl.model.Model`, whatever computes its answers: one suite, a row for each.
+
+What an engine computes is held to plain transformers in `local/`, and to the model in this process in
+`endpoint/test_vllm_model.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from secl.errors import QuestionError
+from secl.evidence import EvidenceKind
+from secl.given import GivenAnswer
+from secl.question import Question, Turn
+from secl.writing import Writing, Written
+
+pytestmark = pytest.mark.heavy
+
+BOTH: tuple[EvidenceKind, ...] = ("p_true", "candidates")
+CHOICE = Question("Which is a metal?", options=("neon", "iron!", "argon"), reference="B", id="choice")
+OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="open")
+FREE = Question("And of Italy?", form="text", history=(Turn("user", "Of France?"), Turn("assistant", "Paris.")))
+LEARNERS = ("local", "plain", "fleet")
+
+Make = Callable[[], Any]
+
+
+@pytest.fixture(params=[*LEARNERS, "endpoint"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """Makes models of an engine, all alike and untouched."""
+    if request.param == "endpoint":
+        model = request.getfixturevalue("model")
+        return lambda: model
+    make_learner = request.getfixturevalue("make_learner")
+    if request.param == "fleet":
+        server, make_fleet = request.getfixturevalue("tiny_server")(), request.getfixturevalue("make_fleet")
+        return lambda: make_fleet(make_learner(), server)
+
+    def local() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the plain path says that it is slow
+            return make_learner(family="gpt2", modules=("c_attn",)) if request.param == "plain" else make_learner()
+
+    return local
+
+
+learners = pytest.mark.parametrize("make", LEARNERS, indirect=True)
+
+
+def test_a_reply_is_whole_and_the_same_every_time(make: Make) -> None:
+    model = make()
+    for question in (CHOICE, OPEN):
+        answer = model.answer(question)
+        reply = answer.reply
+        assert math.fsum(reply.bins) == pytest.approx(1)
+        assert 0.05 <= reply.confidence <= 0.95
+        assert 0 <= reply.digit_mass <= 1
+        assert reply.entropy > 0
+        assert len(reply.option_log_p) == len(question.options)
+        assert (reply, reply.version) == (answer.frozen, 0)
+        assert model.meter.take().total >= answer.plain_tokens > 0
+        assert model.answer(question).reply == reply
+
+
+def test_a_window_says_of_each_question_what_it_says_of_it_alone(make: Make) -> None:
+    model = make()
+    stream = [CHOICE, OPEN, replace(CHOICE, text="Which is a gas?", id="gas"), CHOICE]
+    alone = [model.answer(question, evidence=BOTH).reply for question in stream]
+    model.meter.take()
+    model.prefetch(stream, [BOTH] * len(stream), weights_fixed=True)
+    together = [model.answer(question, evidence=BOTH).reply for question in stream]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.text, one.answer) == (other.text, other.answer)
+        assert one.bins == pytest.approx(other.bins, abs=1e-5)
+        assert one.entropy == pytest.approx(other.entropy, abs=1e-3)
+
+
+def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked_for_later(make: Make) -> None:
+    model = make()
+    for question in (CHOICE, OPEN):
+        reply = model.answer(question, evidence=BOTH).reply
+        p_true, compared = model.score_p_true(question, reply), model.compare_candidates(question, reply)
+        assert p_true.candidates[0] == (question.option(reply.answer) if question.options else reply.answer)
+        assert all(0 <= p <= 1 for p in (*p_true.probabilities, *p_true.false_probabilities))
+        if compared is not None:
+            for order in compared.letters:
+                assert sorted(order.order) == list(range(len(compared.candidates)))
+        later = model.answer(question).reply
+        assert model.score_p_true(question, later).probabilities == pytest.approx(p_true.probabilities, abs=1e-5)
+        unread = replace(reply, answer=None)
+        assert model.score_p_true(question, unread) is None
+        assert model.compare_candidates(question, unread) is None
+
+
+def test_its_own_answer_given_to_it_is_rated_as_its_own(make: Make) -> None:
+    model = make()
+    own = model.answer(CHOICE).reply
+    rating, rival = model.rate_given([GivenAnswer(CHOICE, own.text), GivenAnswer(OPEN, "Marlowe", ("Kyd",))], BOTH)
+    assert rating.reply.answer == own.answer
+    assert rating.reply.bins == pytest.approx(own.bins, abs=1e-5)
+    assert rating.evidence.p_true.candidates[0] == CHOICE.option(own.answer)
+    assert rival.evidence.p_true.candidates == ("Marlowe", "Kyd")
+    assert rating.ledger.total > 0
+
+
+def test_samples_are_the_same_every_time(make: Make) -> None:
+    for question in (CHOICE, OPEN):
+        drawn = make().sample(question, 4)
+        assert len(drawn) == 4
+        assert make().sample(question, 4) == drawn
+
+
+def test_a_text_comes_in_pieces_and_is_answered_for_as_it_was_written(make: Make) -> None:
+    model = make()
+    *pieces, last = model.write(FREE, Writing(max_tokens=3))
+    (text,) = Written.of([*pieces, last])
+    assert last.finish in ("stop", "length")
+    assert 0 < last.completion_tokens <= 3
+    assert model.answer(FREE, written=text.text).reply.text == text.text.strip()
+
+
+def test_a_question_that_is_too_long_is_refused(make: Make) -> None:
+    model = make()
+    with pytest.raises(QuestionError, match=r"'long' takes \d+ tokens|maximum context length"):
+        model.answer(replace(OPEN, text="Why? " * 3000, id="long"))
+
+
+@learners
+def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: Make) -> None:
+    model = make()
+    before = model.answer(CHOICE)
+    update = model.learn(CHOICE, before.reply, before.reply.confidence - 0.1)
+    assert update.before == before.reply.confidence
+    assert update.after < update.before
+    assert update.losses[0] == pytest.approx(0.01, rel=1e-2)
+    after = model.answer(CHOICE)
+    assert (model.version, after.reply.version) == (1, 1)
+    assert after.reply.confidence == pytest.approx(update.after, abs=1e-4)
+    assert after.frozen.bins == pytest.approx(before.frozen.bins, abs=1e-5)
+    model.answer(OPEN)
+    with pytest.raises(QuestionError, match="latest"):
+        model.learn(CHOICE, after.reply, 0.5)
+
+
+@learners
+def test_a_snapshot_brings_back_what_was_learned_and_a_reset_the_untouched_model(make: Make) -> None:
+    model, other = make(), make()
+    untouched = model.answer(CHOICE).reply
+    model.learn(CHOICE, untouched, 0.1)
+    taught = model.answer(CHOICE).reply
+    other.restore(model.snapshot())
+    assert (other.snapshot(), other.weights()) == (model.snapshot(), model.weights())
+    assert other.answer(CHOICE).reply == taught
+    other.reset()
+    assert other.answer(CHOICE).reply.bins == pytest.approx(untouched.bins, abs=1e-5)
+    other.load_version(model.weights(), 1)
+    assert other.answer(CHOICE).reply == taught

@@ -126,7 +126,7 @@ def test_any_record_comes_back_from_json_exactly(record: Record) -> None:
 
 def test_manifest_length_seconds_and_snapshot_come_back(run_folder: Path, records: list[Record]) -> None:
     with Store(run_folder) as store:
-        assert store.manifest == {"format": 4, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
+        assert store.manifest == {"format": 5, "total": 12, "settings": {"stream": {"benchmarks": ["toy"]}}}
         assert (len(store), store.seconds, store.snapshot()) == (12, 6.0, b"state 4")
         assert list(store.records()) == records
 
@@ -201,12 +201,12 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
         Store(tmp_path)
 
 
-@pytest.mark.parametrize("number", [3, 5])
+@pytest.mark.parametrize("number", [4, 6])
 def test_a_run_of_another_format_is_refused_and_can_be_opened_again_by_others(run_folder: Path, number: int) -> None:
     alter(run_folder, f"UPDATE manifest SET value = '{number}' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
         with pytest.raises(
-            RunError, match=f"format {number}, but this version of secl reads format 4; begin a new folder"
+            RunError, match=f"format {number}, but this version of secl reads format 5; begin a new folder"
         ):
             Store(run_folder, writable=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scipy.stats import binom
 
@@ -9,12 +11,11 @@ from secl.metrics.shares import wilson
 from secl.question import Question
 from secl.server.http.dashboard.labelled_charts import reliability_chart, risk_chart
 from secl.server.http.dashboard.rendering import render
-from secl.server.http.dashboard.shapes import Point
 from secl.server.http.dashboard.view import feedback, view
 from tests.server.conftest import MakePosterior
 
 
-def point(confidence: float, correct: bool | None = None, accepted: bool | None = None) -> Point:
+def point(confidence: float, correct: bool | None = None, accepted: bool | None = None) -> dict[str, Any]:
     return {
         "position": 0,
         "time": 0.0,

@@ -39,12 +39,11 @@ def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None
         record: Its id or position.
     """
     from secl.server.audit.console import explanation_page
-    from secl.server.audit.entries import position_of
     from secl.server.audit.explain import explain
     from secl.server.audit.store import ServerStore
 
     with ServerStore(state) as store:
-        explanation = explain(store, position_of(record))
+        explanation = explain(store, store.position_of(record))
     _print(explanation.to_json() if as_json else explanation_page(explanation))
 
 
@@ -69,7 +68,6 @@ def verify(
         record: The answer to compute again instead.
     """
     from secl.server.audit import replay
-    from secl.server.audit.entries import position_of
     from secl.server.audit.store import ServerStore
     from secl.server.audit.verification_page import verification_page
     from secl.validation import check_whole
@@ -79,7 +77,7 @@ def verify(
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
     with ServerStore(state) as store:
-        records, unread = replay.choose(store, count, None if record is None else position_of(record))
+        records, unread = replay.choose(store, count, None if record is None else store.position_of(record))
         model, changes = None, list[str]()
         if records and store.keep_text == "full":
             model = replay.load_recorded_model(store)

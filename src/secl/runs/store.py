@@ -29,7 +29,7 @@ from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT = 4
+FORMAT = 5
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50
@@ -192,13 +192,13 @@ class Store(Shown):
     def _keep(self, kept: Version, position: int) -> None:
         self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?)", (kept.number, position, kept.weights))
 
-    def records(self, where: str = "", *values: object) -> Iterator[Record]:
-        """All records in order, or those that a condition on their row `r` lets through."""
+    def records(self, where: str = "r.outcome != 'unrated'", *values: object) -> Iterator[Record]:
+        """The records that a condition on their row `r` lets through, in order; those with a confidence by default."""
         query = f"""
             SELECT r.body, d.alarm, d.in_burst, d.remaining, d.statistic,
                    u.version, u.before, u.target, u.after, u.losses
             FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)
-            {where and f"WHERE {where}"} ORDER BY r.position"""
+            WHERE {where} ORDER BY r.position"""
         for row in self.read(query, *values):
             try:
                 yield database.read_record(row)
@@ -207,8 +207,10 @@ class Store(Shown):
 
     def extra_names(self) -> Iterator[str]:
         """Names of the extra columns of all questions, as often as they come."""
+        # Older versions of SQLite read no NaN, which only records of endpoints and servers have.
         query = """
-            SELECT json_extract(e.value, '$[0]') FROM records r, json_each(r.body, '$.question.extra') e
+            SELECT json_extract(e.value, '$[0]') FROM records r,
+                   json_each(CASE WHEN json_valid(r.body) THEN r.body ELSE '{}' END, '$.question.extra') e
             ORDER BY r.position, e.key"""
         return (name for (name,) in self.read(query))
 

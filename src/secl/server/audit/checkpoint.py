@@ -83,9 +83,15 @@ def start(gate: Gate, rule: PosteriorRule) -> StreamState:
 
 
 def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: PosteriorRule) -> StreamState:
-    """The stream after further records; an answer that was given to be rated teaches the posterior, not the gate."""
+    """The stream after further records.
+
+    An answer that was given to be rated teaches the posterior and not the gate, one without a confidence neither.
+    """
     for record in records:
-        if record.outcome == "given":
+        if not record.rated:
+            stream = replace(stream, position=stream.position + 1)
+            continue
+        if record.given:
             stream = replace(stream, position=stream.position + 1)
         else:
             stream, _ = stream.step(gate, record.reply.entropy)

@@ -151,6 +151,9 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
+    if not record.rated:
+        texts = [*_question(record), "", Text(terminal_lines(answer_text(record)), style="bold")]
+        return [Text(title, style="bold"), "", *texts, *map(terminal_lines, number_in_words(explanation))]
     return [
         Text(title, style="bold"),
         "",
@@ -175,6 +178,11 @@ def _prompt(explanation: Explanation) -> RenderableType:
         question = explanation.served.record.question
         return f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
     return _turns(explanation.prompt)
+
+
+def _question(record: Record) -> list[RenderableType]:
+    """The question alone, where nobody asked for a confidence behind it."""
+    return [_turns([*((turn.role, turn.text) for turn in record.question.history), ("user", record.question.text)])]
 
 
 def _candidates(record: Record) -> list[RenderableType]:

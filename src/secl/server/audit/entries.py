@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from secl.errors import ParameterError
 from secl.records import Record
+
+Values = dict[str, Any]
+"""Plain values by their names, as JSON has them."""
 
 EventKind = Literal["start", "rollback", "pause", "resume", "alert", "failed_update"]
 
@@ -54,6 +58,11 @@ def record_id(position: int) -> str:
     'rec_00000007'
     """
     return f"rec_{position:08d}"
+
+
+def promised_name() -> str:
+    """A public id for a record that has no position yet; no other record has it."""
+    return f"rec_{secrets.token_hex(12)}"
 
 
 def position_of(name: str) -> int:

@@ -97,7 +97,9 @@ def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> E
     return Explanation(
         served=served,
         keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply, alongside=alongside) if state.keep_text == "full" else None,
+        prompt=conversation(record.question, record.reply, alongside=alongside)
+        if state.keep_text == "full" and record.rated
+        else None,
         threshold=getattr(settings.build_gate(), "threshold", None),
         stated_bin=None if record.update is None else bin_index(record.update.before),
         signal_bin=None if record.signal is None else bin_index(record.signal),
@@ -168,6 +170,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
     return {
         "given": "it was rated for somebody else, and nothing is learned from such answers",
         "idle": "it lies outside the bursts",
+        "unrated": "its confidence was not asked for",
         "waiting": "its lesson has not been held yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",

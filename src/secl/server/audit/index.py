@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TABLES = """
 CREATE TABLE answers (
-    position INTEGER PRIMARY KEY REFERENCES records, domain TEXT NOT NULL, confidence REAL NOT NULL, accepted INTEGER,
+    position INTEGER PRIMARY KEY REFERENCES records, domain TEXT NOT NULL, confidence REAL, accepted INTEGER,
     outcome TEXT NOT NULL, correct INTEGER, chance REAL);
 CREATE INDEX answers_of_domain ON answers (domain, position);
 CREATE INDEX answers_labelled ON answers (position) WHERE correct IS NOT NULL;
@@ -78,10 +78,10 @@ def add_to_index(state: ServerStore, record: Record) -> None:
         db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", (record.position, *texts))
 
 
-def _row(record: Record) -> tuple[str, float, bool | None, str]:
+def _row(record: Record) -> tuple[str, float | None, bool | None, str]:
     """What a record's row says, but for its label."""
     accepted = None if record.abstained is None else not record.abstained
-    return record.question.domain, record.confidence, accepted, record.outcome
+    return record.question.domain, record.confidence if record.rated else None, accepted, record.outcome
 
 
 class IndexCheck:

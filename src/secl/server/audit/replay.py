@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from secl.errors import ModelError, RunError
+from secl.errors import ModelError, ParameterError, RunError
 from secl.model import Model
 from secl.records import Record
 from secl.runs import loading
@@ -222,12 +222,17 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> tuple
     """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
 
     Raises:
-        ParameterError: there is no record at that position.
+        ParameterError: there is no record at that position, or it has no confidence.
     """
     try:
-        return (state.latest(count) if position is None else [state.served(position)]), []
+        if position is None:
+            return [served for served in state.latest(count) if served.record.rated], []
+        served = state.served(position)
     except RunError as problem:
         return [], [Finding("confidence", position, f"no answer can be computed again: {problem}")]
+    if not served.record.rated:
+        raise ParameterError(f"the record {position} has no confidence to compute again; name another one.")
+    return [served], []
 
 
 def verify(

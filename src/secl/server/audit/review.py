@@ -51,7 +51,9 @@ def review_queue(
         after: begin behind the record at this position, which is skipped; None begins with the first.
         accept: the server's threshold; without one the order "threshold" is "unsure".
     """
-    query = "SELECT position, confidence, correct FROM answers ORDER BY position DESC LIMIT ?"
+    query = (
+        "SELECT position, confidence, correct FROM answers WHERE confidence IS NOT NULL ORDER BY position DESC LIMIT ?"
+    )
     with state.lock:
         rows = list(state.read(query, RECENT))
     near = accept if order == "threshold" and accept is not None else 0.5

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 SERVED = """
 CREATE TABLE served (
-    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL);
+    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL,
+    name TEXT);
+CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
 CREATE INDEX lessons ON records (outcome);
 """
 """When each question was answered, and with how many others; what happened to learning.
 
-`time` is in seconds since 1970.
+`time` is in seconds since 1970. `name` is that under which a stream promised the record before it had a position.
 """
 
 POSTERIORS = """

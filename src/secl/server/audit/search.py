@@ -84,7 +84,7 @@ class Answered:
         position: place in the stream. `time`: when it was answered, in seconds since 1970.
         domain: of the question.
         confidence, frozen_confidence: reported, and stated by the model that never learned; in [0, 1].
-        entropy: of the reply, in nats.
+        entropy: of the reply, in nats. All three are None where the confidence was not asked for.
         alarm, in_burst: what the gate said.
         version: of the adapter that answered.
         outcome: what learning did.
@@ -95,9 +95,9 @@ class Answered:
     position: int
     time: float
     domain: str
-    confidence: float
-    frozen_confidence: float
-    entropy: float
+    confidence: float | None
+    frozen_confidence: float | None
+    entropy: float | None
     alarm: bool
     in_burst: bool
     version: int
@@ -202,8 +202,10 @@ def answered(state: ServerStore, positions: Sequence[int]) -> list[Answered]:
 
 
 def latest_answered(state: ServerStore, count: int) -> list[Answered]:
-    """Of the latest answers those of the model itself, the oldest first; what it only rated is left out."""
-    latest = "a.position IN (SELECT position FROM answers ORDER BY position DESC LIMIT ?) AND a.outcome != 'given'"
+    """Of the latest answers those that the model gave with a confidence, the oldest first."""
+    latest = """
+        a.position IN (SELECT position FROM answers ORDER BY position DESC LIMIT ?)
+        AND a.outcome NOT IN ('given', 'unrated')"""
     with state.lock:
         return [_answered(row) for row in state.read(_ANSWERED.format(which=latest), count)]
 

@@ -21,7 +21,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -34,7 +34,7 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.audit import checkpoint
-from secl.server.audit.entries import Event, EventKind, Served
+from secl.server.audit.entries import Event, EventKind, Served, position_of
 from secl.server.audit.index import add_to_index, index_tables
 from secl.server.audit.permissions import make_folder, make_private
 from secl.server.audit.posteriors import posterior_row
@@ -55,8 +55,8 @@ _EVENTS = "SELECT time, kind, position, version, detail FROM events"
 _UNLIMITED = -1
 """SQLite's word for a limit that is none."""
 
-OWN = "WHERE outcome != 'given'"
-"""Condition on a record: the model answered itself, and did not rate the answer of somebody else."""
+OWN = "WHERE outcome NOT IN ('given', 'unrated')"
+"""Condition on a record: the model answered itself and was asked for its confidence, so the gate saw it."""
 
 
 class ServerStore(Store):
@@ -114,6 +114,7 @@ class ServerStore(Store):
         moment: float,
         kept: Version | None = None,
         stream: StreamState | None = None,
+        names: Mapping[int, str] | None = None,
     ) -> None:
         """Write the records of questions that were answered together, in one transaction.
 
@@ -123,6 +124,7 @@ class ServerStore(Store):
             moment: when, in seconds since 1970.
             kept: the adapter version that answered, if it is not kept yet.
             stream: where the stream stands after them, which is written every `checkpoint.EVERY` records.
+            names: of those that are asked for by another name than their position, by position.
 
         Raises:
             StorageError: the disk is full or refuses; nothing of them is kept.
@@ -132,7 +134,8 @@ class ServerStore(Store):
             for record in records:
                 self._add(redacted(record, self.keep_text, self._secret), seconds / count)
                 add_to_index(self, record)
-                self.db.execute("INSERT INTO served VALUES (?, ?, ?)", (record.position, moment, count))
+                name = (names or {}).get(record.position)
+                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?)", (record.position, moment, count, name))
                 if (row := posterior_row(record)) is not None:
                     self.db.execute("INSERT INTO posteriors VALUES (?, ?, ?, ?)", row)
             if kept is not None and not self.keeps(kept.number):
@@ -203,11 +206,13 @@ class ServerStore(Store):
             drawn: whether a review drew it by lot, with a chance that is equal for all.
 
         Raises:
-            ParameterError: there is no such record, or the chance lies outside (0, 1].
+            ParameterError: there is no such record, it has no confidence, or the chance lies outside (0, 1].
             StorageError: the disk is full or refuses.
         """
         with self.lock:
             record = self.served(position).record
+            if not record.rated:
+                raise ParameterError(f"the record {position} has no confidence that a label could be about.")
             number = 1 + next(self.read("SELECT coalesce(max(number), 0) FROM labels"))[0]
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
@@ -231,6 +236,16 @@ class ServerStore(Store):
         if not latest or latest[0].record.position != position:
             raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
         return latest[0]
+
+    def position_of(self, name: str) -> int:
+        """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
+
+        Raises:
+            ParameterError: there is no such name.
+        """
+        with self.lock:
+            row = next(self.read("SELECT position FROM served WHERE name = ?", name), None)
+        return position_of(name) if row is None else int(row[0])
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
         """The last records up to position `until`, the oldest first."""

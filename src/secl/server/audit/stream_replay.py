@@ -60,7 +60,7 @@ class StreamReplay:
     def _gate_differences(self, row: StoredRow) -> Iterator[str]:
         if "gate" in self._stuck:
             return
-        if row.outcome == "given":  # the gate does not see what others answered
+        if row.outcome in ("given", "unrated"):  # the gate sees neither
             self.stream = replace(self.stream, position=self.stream.position + 1)
             return
         if row.entropy is None:
@@ -83,7 +83,7 @@ class StreamReplay:
         if record is None and row.group is not None and "posterior" not in self._stuck:
             self._stuck.add("posterior")
             yield "posteriors cannot be replayed from here on"
-        if "posterior" in self._stuck or record is None:
+        if "posterior" in self._stuck or record is None or not record.rated:
             return
         views = self.rule.read(record.question, record.reply, record.frozen, record.evidence)
         after, now = self.rule.step(self.stream.posterior, views)

@@ -7,6 +7,7 @@ from secl.records import Record
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.formatting import counted
 from secl.server.audit.explain import Explanation
+from secl.server.audit.wording import NOT_ASKED_FOR
 
 PEOPLE = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
 
@@ -14,6 +15,8 @@ PEOPLE = {None: "nobody has said whether it is right", True: "people say: right"
 def number_in_words(explanation: Explanation) -> list[str]:
     """Where the reported confidence comes from: what was weighed or stated, the frozen model, labels, the threshold."""
     record = explanation.served.record
+    if not record.rated:
+        return [sentence(NOT_ASKED_FOR)]
     told = [_weighed(record) if explanation.source == "posterior" else _stated(record)]
     if explanation.remark is not None:
         told.append(explanation.remark)

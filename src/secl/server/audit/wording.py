@@ -6,6 +6,8 @@ from secl.evidence import Posterior
 from secl.records import Record
 from secl.reports.answers import source_of
 
+NOT_ASKED_FOR = "the client did not want the confidence of this text, so it has none."
+
 
 def answer_text(record: Record) -> str:
     """The answer as people read it: "B. Paris" for multiple choice, else the text alone."""
@@ -22,6 +24,8 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
         record: of the answer.
         expected: whether a posterior was to be computed for it.
     """
+    if not record.rated:
+        return NOT_ASKED_FOR
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:

@@ -60,9 +60,9 @@ def create_app(
     app.include_router(metrics_router(metrics))
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
-    app.include_router(chat_router(service, settings, metrics), dependencies=described)
-    app.include_router(ask_router(service, settings, metrics), dependencies=described)
-    app.include_router(score_router(service, settings, metrics), dependencies=described)
+    app.include_router(chat_router(service, settings), dependencies=described)
+    app.include_router(ask_router(service, settings), dependencies=described)
+    app.include_router(score_router(service, settings), dependencies=described)
     app.include_router(records_router(service, metrics), dependencies=described)
     app.include_router(admin_router(service), dependencies=described)
     app.include_router(page_router(service, has_role))

@@ -12,6 +12,7 @@ from secl.evaluation.trust import Level
 from secl.records import Record
 from secl.reports.answers import source_of
 from secl.server.audit.entries import record_id
+from secl.server.audit.wording import NOT_ASKED_FOR
 from secl.server.online.requests import Answer
 
 
@@ -77,8 +78,35 @@ class Secl(BaseModel):
     warnings: list[Code] = []
 
 
-def secl_of(answer: Answer) -> Secl:
-    """The object with the confidence."""
+class NoConfidence(BaseModel):
+    """In place of a confidence that is not there: because the client did not want it, or because it takes longer.
+
+    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known. remark: why
+    there is none, in a sentence.
+    """
+
+    confidence: None = None
+    record_id: str | None
+    remark: str
+
+
+def later(name: str) -> NoConfidence:
+    """In place of a confidence that takes longer than the stream; the record can be asked for by this name."""
+    return NoConfidence(
+        record_id=name, remark=f"the confidence takes longer than the text; GET /v1/records/{name} will have it."
+    )
+
+
+def secl_of(answer: Answer) -> Secl | NoConfidence:
+    """The object with the confidence, or why there is none."""
+    if not answer.record.rated:
+        stored = record_id(answer.record.position) if answer.stored else None
+        return NoConfidence(record_id=stored, remark=answer.remark or NOT_ASKED_FOR)
+    return rated_secl(answer)
+
+
+def rated_secl(answer: Answer) -> Secl:
+    """The object with the confidence of an answer that has one."""
     record, reply = answer.record, answer.record.reply
     posterior, labelled = record.posterior, record.labelled
     weighed = None

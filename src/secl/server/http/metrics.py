@@ -32,6 +32,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(ServiceCollector(service))
+        service.on_answer = self.observe_answer
         self._requests = Counter("secl_requests", "Requests.", ("route", "status"), registry=self.registry)
         self._seconds = Histogram(
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
@@ -58,6 +59,8 @@ class Metrics:
 
     def observe_answer(self, answer: Answer) -> None:
         """Count an answer and its confidence; a rated one apart, because it says nothing about this model's own."""
+        if not answer.record.rated:
+            return
         if answer.record.given:
             self._given.observe(answer.record.confidence)
             return

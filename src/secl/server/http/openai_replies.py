@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.server.audit.wording import answer_text
-from secl.server.http.confidence import Secl, secl_of
+from secl.server.http.confidence import NoConfidence, Secl, later, secl_of
 from secl.server.online.requests import Answer
-from secl.writing import Finish, Token
+from secl.writing import Finish, Token, Written
 
 
 class Usage(BaseModel):
@@ -59,7 +59,7 @@ class Choice(BaseModel):
     message: AnswerMessage
     finish_reason: Finish
     logprobs: LogProbs | None
-    secl: Secl
+    secl: Secl | NoConfidence
 
 
 class Completion(BaseModel):
@@ -71,7 +71,7 @@ class Completion(BaseModel):
     model: str
     choices: list[Choice]
     usage: Usage
-    secl: Secl
+    secl: Secl | NoConfidence
     warnings: list[str]
 
 
@@ -90,7 +90,7 @@ class Shown:
     text: str
     finish: Finish
     tokens: tuple[Token, ...]
-    secl: Secl
+    secl: Secl | NoConfidence
     usage: tuple[int, int]
 
     @classmethod
@@ -104,6 +104,12 @@ class Shown:
             cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
             return cls(text, "length" if cut else "stop", (), secl, usage)
         return cls(written.text, written.finish, written.tokens, secl, usage)
+
+    @classmethod
+    def before(cls, written: Written, name: str) -> Shown:
+        """A text whose confidence is still to come, in a record of this name."""
+        usage = (written.prompt_tokens, written.completion_tokens)
+        return cls(written.text, written.finish, written.tokens, later(name), usage)
 
 
 def tokens_of(answer: Answer) -> tuple[int, int]:

@@ -47,7 +47,7 @@ class SeclOptions(BaseModel):
     """Fields of a chat request beyond OpenAI's.
 
     options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
-    is. refuse: text in place of an answer that is not accepted.
+    is. refuse: text in place of an answer that is not accepted. confidence: false leaves the confidence of a text out.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,6 +55,7 @@ class SeclOptions(BaseModel):
     form: Literal["text", "sentence", "short", "number", "choice"] | None = None
     domain: Domain = "default"
     refuse: Refusal | None = None
+    confidence: StrictBool = True
 
 
 class StreamOptions(BaseModel):
@@ -160,6 +161,11 @@ class ChatRequest(BaseModel):
             "temperature": (bool(self.temperature), f"temperature {why} or make it 0."),
             "n": ((self.n or 1) > 1, f"n {why} or make it 1."),
             "stop": (bool(self.stop), f"stop {why}."),
+            "secl.confidence": (
+                not self.wishes.confidence,
+                f"secl.confidence is false, but an answer of the form {self.form!r} comes with its confidence; leave "
+                "it out.",
+            ),
             "logprobs": (bool(self.logprobs), f"logprobs are of texts; the form is {self.form!r}, so leave them out."),
             limit: (
                 (self.token_limit or most) < most,

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 
 from secl.errors import RequestError
 from secl.server.http.conversation import Asked, make_question, turns_of
-from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, refusal_of, whole
 from secl.server.http.schemas import AskReply, AskRequest, ask_reply
 from secl.server.http.settings import HttpSettings
@@ -15,7 +14,7 @@ from secl.server.online.service import Service
 from secl.writing import Writing
 
 
-def ask_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
+def ask_router(service: Service, settings: HttpSettings) -> APIRouter:
     """/v1/ask."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
 
@@ -38,7 +37,6 @@ def ask_router(service: Service, settings: HttpSettings, metrics: Metrics) -> AP
             (answer,) = await whole(Texts(service, question, writing, settings.timeout), request)
         else:
             answer = await wait_for_answer(service, question, request, settings.timeout)
-        metrics.observe_answer(answer)
         reply = ask_reply(answer, refusal)
         response.headers.update(accepted_header(reply.secl))
         return reply

@@ -13,9 +13,8 @@ from fastapi.responses import StreamingResponse
 
 from secl.errors import RequestError
 from secl.question import Question
-from secl.server.http.confidence import Secl
+from secl.server.http.confidence import NoConfidence, Secl
 from secl.server.http.conversation import asked_in, make_question
-from secl.server.http.metrics import Metrics
 from secl.server.http.openai_replies import Completion, Shown
 from secl.server.http.openai_requests import ChatRequest
 from secl.server.http.schemas import ErrorReply, ModelCard, ModelList
@@ -51,6 +50,7 @@ class Wanted:
         writing: how texts are written; None for an answer in a short form.
         shape: of the reply.
         refusal: what stands in place of an answer that is not accepted; None for the answer itself.
+        rate: whether the confidence is wanted.
         streamed: whether the reply is a stream.
         with_usage: whether that ends with usage.
     """
@@ -59,6 +59,7 @@ class Wanted:
     writing: Writing | None
     shape: Shape
     refusal: str | None
+    rate: bool
     streamed: bool
     with_usage: bool
 
@@ -66,8 +67,8 @@ class Wanted:
 class Answerer:
     """Answers requests in OpenAI's shape."""
 
-    def __init__(self, service: Service, settings: HttpSettings, metrics: Metrics) -> None:
-        self.service, self.settings, self.metrics = service, settings, metrics
+    def __init__(self, service: Service, settings: HttpSettings) -> None:
+        self.service, self.settings = service, settings
 
     async def reply(self, wanted: Wanted, request: Request, response: Response) -> Any:
         """The reply, whole or as a stream.
@@ -92,35 +93,27 @@ class Answerer:
                 await wait_for_answer(self.service, wanted.question, request, self.settings.timeout)
             ]
         else:
-            texts = Texts(self.service, wanted.question, wanted.writing, self.settings.timeout)
+            texts = Texts(self.service, wanted.question, wanted.writing, self.settings.timeout, rate=wanted.rate)
             answers = await whole(texts, request)
-        for answer in answers:
-            self.metrics.observe_answer(answer)
         return answers
 
     async def _live(self, wanted: Wanted, writing: Writing, request: Request) -> StreamingResponse:
-        texts = Texts(self.service, wanted.question, writing, self.settings.timeout)
+        texts = Texts(self.service, wanted.question, writing, self.settings.timeout, rate=wanted.rate)
         try:
             await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
         except BaseException:
             texts.cancel()
             raise
-
-        def show(answers: Sequence[Answer]) -> list[Shown]:
-            for answer in answers:
-                self.metrics.observe_answer(answer)
-            return [Shown.of(answer, None) for answer in answers]
-
         chunks = Chunks(uuid.uuid4().hex, wanted.shape, with_usage=wanted.with_usage)
-        return StreamingResponse(stream_live(chunks, texts, writing.n, show), media_type="text/event-stream")
+        return StreamingResponse(stream_live(chunks, texts), media_type="text/event-stream")
 
 
-def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
+def chat_router(service: Service, settings: HttpSettings) -> APIRouter:
     """/v1/chat/completions and /v1/models."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
     card = ModelCard(id=name, created=int(service.started))
-    answerer = Answerer(service, settings, metrics)
+    answerer = Answerer(service, settings)
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
     async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
@@ -133,11 +126,19 @@ def chat_router(service: Service, settings: HttpSettings, metrics: Metrics) -> A
             if value
         ]
         wishes = body.wishes
+        if settings.refusal is not None and not wishes.confidence:
+            raise RequestError(
+                400,
+                "secl.confidence is false, but this server refuses answers by their confidence; leave it out.",
+                "unsupported_value",
+                "secl.confidence",
+            )
         wanted = Wanted(
             question=make_question(asked_in(body.messages), wishes.options, body.form, wishes.domain),
             writing=body.writing(settings) if body.form == "text" else None,
             shape=Shape(name, warnings, logprobs=bool(body.logprobs)),
             refusal=refusal_of(service, settings, wishes.refuse, "secl.refuse"),
+            rate=wishes.confidence,
             streamed=bool(body.stream),
             with_usage=bool(body.stream_options and body.stream_options.include_usage),
         )
@@ -182,9 +183,9 @@ def refusal_of(service: Service, settings: HttpSettings, asked: str | None, fiel
     return asked if asked is not None else settings.refusal
 
 
-def accepted_header(secl: Secl) -> dict[str, str]:
+def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:
     """The header that tells proxies whether an answer is accepted; none on a server without a threshold."""
-    return {} if secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
+    return {} if isinstance(secl, NoConfidence) or secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
 
 
 def public_name(name: str) -> str:

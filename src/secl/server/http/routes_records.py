@@ -11,13 +11,13 @@ from fastapi.responses import PlainTextResponse
 
 from secl.errors import ParameterError, RequestError
 from secl.server.audit.console import explanation_page
-from secl.server.audit.entries import Served, position_of, record_id
+from secl.server.audit.entries import Served, record_id
 from secl.server.audit.explain import explain
 from secl.server.audit.review import Order, review_queue
 from secl.server.audit.search import at_one_moment, search
 from secl.server.audit.store import ServerStore
 from secl.server.http.dashboard.listing import listed
-from secl.server.http.errors import AsciiJson
+from secl.server.http.errors import RETRY_SOON, AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.record_search import Search, position_named
 from secl.server.http.routes_chat import ERROR_RESPONSES
@@ -38,7 +38,7 @@ def records_router(service: Service, metrics: Metrics) -> APIRouter:
     """All routes of this module."""
     router = APIRouter(tags=["records"], responses=ERROR_RESPONSES)
     _add_lists(router, service)
-    _add_one(router, service.state)
+    _add_one(router, service)
     _add_feedback(router, service, metrics)
     return router
 
@@ -70,13 +70,14 @@ def _add_lists(router: APIRouter, service: Service) -> None:
         return AsciiJson({"records": rows, "drawn": queue.drawn, **counts})
 
 
-def _add_one(router: APIRouter, state: ServerStore) -> None:
+def _add_one(router: APIRouter, service: Service) -> None:
     """/v1/records/{id} and its explanation."""
+    state = service.state
 
     @router.get("/v1/records/{record_id}")
     def record(record_id: str) -> AsciiJson:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
-        return AsciiJson(served_json(served(state, record_id)))
+        return AsciiJson(served_json(served(service, state, record_id)))
 
     as_text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
@@ -84,7 +85,7 @@ def _add_one(router: APIRouter, state: ServerStore) -> None:
     def explanation(record_id: str) -> PlainTextResponse:
         """The same for people, as `secl show` prints it."""
         with at_one_moment(state.folder) as reader:
-            position = served(reader, record_id).record.position
+            position = served(service, reader, record_id).record.position
             return PlainTextResponse(plain_text(explanation_page(explain(reader, position))))
 
 
@@ -98,7 +99,9 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave chance out for an answer of /v1/review."
             raise RequestError(400, message, "invalid_value", "chance")
-        state.add_feedback(served(state, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn)
+        state.add_feedback(
+            served(service, state, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn
+        )
         metrics.count_feedback(body.correct)
         service.hear_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})
@@ -115,14 +118,17 @@ def plain_text(parts: Iterable[RenderableType]) -> str:
     return stream.getvalue()
 
 
-def served(state: ServerStore, name: str) -> Served:
-    """The record with this id.
+def served(service: Service, state: ServerStore, name: str) -> Served:
+    """The record with this id, or with the name under which a stream promised it.
 
     Raises:
-        RequestError: 404, there is none.
+        RequestError: 404, there is none, or not yet.
     """
+    if service.is_promised(name):
+        message = f"the confidence of {name} is not known yet; ask again in a moment."
+        raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
     try:
-        return state.served(position_of(name))
+        return state.served(state.position_of(name))
     except ParameterError:
         pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
         raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None

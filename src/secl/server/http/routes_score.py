@@ -14,9 +14,8 @@ from secl.given import GivenAnswer
 from secl.posterior.views import pmi_of
 from secl.prompts.parsing import MAX_WORDS
 from secl.question import Form
-from secl.server.http.confidence import Secl, secl_of
+from secl.server.http.confidence import Secl, rated_secl
 from secl.server.http.conversation import asked_in, make_question
-from secl.server.http.metrics import Metrics
 from secl.server.http.routes_chat import ERROR_RESPONSES, accepted_header, check_model, public_name
 from secl.server.http.schemas import Domain, Message, Text, Texts
 from secl.server.http.settings import MAX_PROMPT_CHARS, HttpSettings
@@ -60,7 +59,7 @@ class ScoreReply(BaseModel):
     secl: Secl
 
 
-def score_router(service: Service, settings: HttpSettings, metrics: Metrics) -> APIRouter:
+def score_router(service: Service, settings: HttpSettings) -> APIRouter:
     """/v1/score."""
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     name = settings.served_model_name or public_name(service.model.name)
@@ -71,7 +70,6 @@ def score_router(service: Service, settings: HttpSettings, metrics: Metrics) -> 
         if body.model is not None:
             check_model(body.model, name)
         result = await wait_for_answer(service, _given(body), request, settings.timeout)
-        metrics.observe_answer(result)
         reply = score_reply(result)
         response.headers.update(accepted_header(reply.secl))
         return reply
@@ -122,5 +120,5 @@ def score_reply(result: Answer) -> ScoreReply:
         p_true=None if p_true is None else p_true.probabilities[0],
         log_probability=defined(reply.log_probability),
         pmi=defined(pmi_of(question, reply, record.evidence)),
-        secl=secl_of(result),
+        secl=rated_secl(result),
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 from secl.question import Form, has_half_character
 from secl.runs.encoding import to_export
 from secl.server.audit.entries import Event, Served, record_id
-from secl.server.http.confidence import Secl, secl_of
+from secl.server.http.confidence import Secl, rated_secl
 from secl.server.online.requests import Answer
 
 
@@ -158,11 +158,11 @@ def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
     """The reply to a plain question, with a refusal if its answer is not accepted."""
     record = answer.record
     if refusal is not None and record.abstained:
-        return AskReply(answer=None, option_text=None, text=refusal, secl=secl_of(answer))
+        return AskReply(answer=None, option_text=None, text=refusal, secl=rated_secl(answer))
     question, given = record.question, record.answer
     option = question.option(given) if question.options and given is not None else None
     text = record.reply.text.strip() if answer.written is None else answer.written.text
-    return AskReply(answer=given, option_text=option, text=text, secl=secl_of(answer))
+    return AskReply(answer=given, option_text=option, text=text, secl=rated_secl(answer))
 
 
 def served_json(served: Served) -> dict[str, object]:

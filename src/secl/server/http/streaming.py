@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from secl.errors import SeclError
@@ -15,8 +15,10 @@ from secl.server.http.errors import describe_failure, error_json, to_request_err
 from secl.server.http.openai_replies import Shown, usage_of
 from secl.server.http.shapes import PREFIX, Shape
 from secl.server.http.waiting import Texts
-from secl.server.online.requests import Answer
 from secl.writing import Piece
+
+GRACE = 0.5
+"""Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
 
 log = logging.getLogger("secl.server")
 
@@ -71,24 +73,24 @@ async def stream_at_once(chunks: Chunks, shown: Sequence[Shown]) -> AsyncIterato
     yield "data: [DONE]\n\n"
 
 
-async def stream_live(
-    chunks: Chunks, texts: Texts, count: int, show: Callable[[Sequence[Answer]], Sequence[Shown]]
-) -> AsyncIterator[str]:
+async def stream_live(chunks: Chunks, texts: Texts) -> AsyncIterator[str]:
     """The stream of texts as they are written; what fails on the way is its last event.
 
-    Args:
-        chunks: of the reply.
-        texts: in the making.
-        count: how many.
-        show: what is shown of the answers.
+    It ends soon after the last word. A confidence that takes longer is in the record, whose name it ends with.
     """
     try:
-        for chunk in chunks.first(count):
+        for chunk in chunks.first(texts.writing.n):
             yield _event(chunk)
         async for piece in texts.pieces():
             for chunk in chunks.piece(piece):
                 yield _event(chunk)
-        for chunk in chunks.last(show(await texts.answers())):
+        answers = await texts.answers_within(GRACE)
+        shown = (
+            [Shown.before(text, name) for text, name in zip(texts.written, texts.names, strict=True)]
+            if answers is None
+            else [Shown.of(answer, None) for answer in answers]
+        )
+        for chunk in chunks.last(shown):
             yield _event(chunk)
     except SeclError as problem:
         yield _event(error_json(to_request_error(problem)))

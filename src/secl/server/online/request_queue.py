@@ -58,11 +58,11 @@ class RequestQueue:
             return bool(self._requests)
 
     def take(self) -> list[Request]:
-        """The next requests, only questions or only answers to rate, without cancelled ones."""
+        """The next requests, all of one kind, without cancelled ones."""
         taken: list[Request] = []
         with self._changed:
             waiting = self._requests
-            while waiting and len(taken) < self.batch and (not taken or waiting[0].rates == taken[0].rates):
+            while waiting and len(taken) < self.batch and (not taken or waiting[0].kind == taken[0].kind):
                 taken.append(waiting.popleft())
         return [request for request in taken if request.future.set_running_or_notify_cancel()]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from secl.calibrator import Calibrator
 from secl.evaluation.trust import Verdict
+from secl.evidence import Evidence
 from secl.given import GivenAnswer
 from secl.model import Model
 from secl.question import Question
-from secl.records import Record
+from secl.records import Ledger, Record, Reply
+from secl.scoring import UNDECIDED
 from secl.writing import Written
 
 
@@ -47,17 +51,23 @@ class Request:
         time: when it was asked (`time.perf_counter`).
         future: receives the answer.
         written: what the model has written in answer to a question; None if it is still to answer.
+        rate: whether the confidence of what was written is wanted.
+        name: under which a stream promises the record; None where nobody was promised anything.
     """
 
     asked: Question | GivenAnswer
     time: float
     future: Future[Answer]
     written: Written | None = None
+    rate: bool = True
+    name: str | None = None
 
     @property
-    def rates(self) -> bool:
-        """Whether an answer is to be rated."""
-        return isinstance(self.asked, GivenAnswer)
+    def kind(self) -> Literal["asked", "given", "unrated"]:
+        """Requests of one kind are answered together: questions, answers to rate, and texts that are only recorded."""
+        if isinstance(self.asked, GivenAnswer):
+            return "given"
+        return "asked" if self.rate else "unrated"
 
     def check(self, model: Model) -> None:
         """Check that a model can answer or rate it.
@@ -73,7 +83,43 @@ class Request:
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:
     """The records of a batch, whose passes are shared."""
+    if batch[0].kind == "unrated":
+        return [_unrated(calibrator, request) for request in batch]
     given = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
     questions = [request.asked for request in batch if isinstance(request.asked, Question)]
     written = [None if request.written is None else request.written.text for request in batch]
     return calibrator.score_all(given) if given else calibrator.answer_all(questions, written)
+
+
+def _unrated(calibrator: Calibrator, request: Request) -> Record:
+    """The record of a text whose confidence nobody wants: it takes a position, and no gate looks at it."""
+    question, written = request.asked, request.written
+    if not isinstance(question, Question) or written is None:
+        raise TypeError("only what was written can go without a confidence")
+    reply = Reply(
+        text=written.text,
+        answer=written.text,
+        bins=(),
+        digit_mass=math.nan,
+        entropy=math.nan,
+        log_probability=math.fsum(token.log_p for token in written.tokens) if written.tokens else math.nan,
+        prompt_tokens=written.prompt_tokens,
+        answer_tokens=written.completion_tokens,
+    )
+    state = calibrator.state
+    calibrator.state = replace(state, position=state.position + 1)
+    return Record(
+        position=state.position,
+        question=question,
+        reply=reply,
+        frozen=reply,
+        decision=UNDECIDED,
+        evidence=Evidence(),
+        signal=None,
+        outcome="unrated",
+        update=None,
+        correct=None,
+        frozen_correct=None,
+        ledger=Ledger(),
+        plain_tokens=float(written.prompt_tokens + written.completion_tokens),
+    )

@@ -16,7 +16,7 @@ import numpy as np
 
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted
-from secl.server.http.dashboard.shapes import Point
+from secl.server.audit.entries import Values
 
 WIDTH, HEIGHT = 1000.0, 100.0
 
@@ -111,7 +111,7 @@ class Timeline:
     description: str
 
 
-def timeline(points: Sequence[Point], kind: Kind = "stated") -> Timeline:
+def timeline(points: Sequence[Values], kind: Kind = "stated") -> Timeline:
     """The chart of a view's timeline.
 
     Args:
@@ -191,7 +191,7 @@ class Histogram:
     description: str
 
 
-def histogram(points: Sequence[Point], kind: Kind = "stated") -> Histogram:
+def histogram(points: Sequence[Values], kind: Kind = "stated") -> Histogram:
     """The chart of the confidences in a view's timeline."""
     stated = [point["confidence"] for point in points]
     frozen = [point["frozen_confidence"] for point in points]

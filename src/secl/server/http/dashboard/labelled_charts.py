@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from secl.metrics.risk_control import risk_coverage
 from secl.reports.formatting import counted
+from secl.server.audit.entries import Values
 from secl.server.http.dashboard.charts import HEIGHT, UNIT, WIDTH
-from secl.server.http.dashboard.shapes import FeedbackView, Point, RiskPoint
 
 FEW = 10
 """A bar of fewer answers is faded: the share of right ones among them can hardly be told."""
@@ -60,7 +60,7 @@ class Reliability:
     chosen: str
 
 
-def reliability_chart(feedback: FeedbackView) -> Reliability:
+def reliability_chart(feedback: Values) -> Reliability:
     """The chart of a view's feedback."""
     bars, phrases = [], []
     for each in feedback["bins"]:
@@ -111,11 +111,11 @@ class RiskChart:
     labelled: str
     upper: str
     threshold: float | None
-    rows: list[RiskPoint]
+    rows: list[Values]
     description: str
 
 
-def risk_chart(points: Sequence[Point], feedback: FeedbackView) -> RiskChart:
+def risk_chart(points: Sequence[Values], feedback: Values) -> RiskChart:
     """The chart of the latest answers, and of the latest labelled ones.
 
     Args:
@@ -136,7 +136,7 @@ def risk_chart(points: Sequence[Point], feedback: FeedbackView) -> RiskChart:
     )
 
 
-def _quarters(drawn: Sequence[RiskPoint]) -> list[RiskPoint]:
+def _quarters(drawn: Sequence[Values]) -> list[Values]:
     """The points nearest to a quarter, a half, three quarters and all, each once."""
     nearest = [min(drawn, key=lambda each: abs(each["coverage"] - k / 4)) for k in (1, 2, 3, 4)] if drawn else []
     return [each for k, each in enumerate(nearest) if each not in nearest[:k]]
@@ -149,7 +149,7 @@ def _path(corners: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{coverage * WIDTH:.1f} {UNIT.y(share):.1f}" for coverage, share in corners)
 
 
-def _description(answers: int, expected: float, feedback: FeedbackView, share: float | None) -> str:
+def _description(answers: int, expected: float, feedback: Values, share: float | None) -> str:
     accuracy = feedback["accuracy"]
     all_of_them = f"If all of the latest {counted(answers, 'answer')} are accepted"
     seen = "" if accuracy is None else f"; of {feedback['n']} labelled {1 - accuracy:.0%} are wrong"

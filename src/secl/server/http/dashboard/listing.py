@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secl.evaluation.json_values import defined
-from secl.server.audit.entries import record_id
+from secl.server.audit.entries import Values, record_id
 from secl.server.audit.search import Answered, answered
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import answer_text
-from secl.server.http.dashboard.shapes import Listed, Point
 
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
 
 
-def point(row: Answered) -> Point:
+def point(row: Answered) -> Values:
     """A record without its texts."""
     return {
         "position": row.position,
@@ -32,7 +31,7 @@ def point(row: Answered) -> Point:
     }
 
 
-def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
+def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
     """The records at these positions, in their order, with the beginnings of their texts as they are kept."""
     marks = ", ".join("?" * len(positions))
     with state.moment():

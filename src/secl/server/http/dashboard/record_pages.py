@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
 from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import counted
-from secl.server.audit.entries import position_of, record_id
+from secl.server.audit.entries import Values, record_id
 from secl.server.audit.explain import explain
 from secl.server.audit.review import RECENT, Order, review_queue
 from secl.server.audit.search import LOOKED, Filter, Found, at_one_moment, domains, search
@@ -121,7 +121,7 @@ def record_page(folder: Path, name: str, *, with_labels: bool) -> Page:
     """The page of one record, on demand with the labels that moved its confidence."""
     with at_one_moment(folder) as reader:
         try:
-            position = position_of(name)
+            position = reader.position_of(name)
             shown = record_view(explain(reader, position, with_labels=with_labels))
         except ParameterError:
             problem = f"There is no record {name[:40]!r}. {pruned_in_words(reader)}"
@@ -155,7 +155,7 @@ def review_page(folder: Path, order: str, after: str, name: str, accept: float |
         try:
             queue = review_queue(reader, order, after=position_named(after), accept=accept)  # type: ignore[arg-type]
             position = position_named(name) if name else next(iter(queue.positions), None)
-            shown: dict[str, Any] | None = None if position is None else card(reader.served(position))
+            shown: Values | None = None if position is None else card(reader.served(position))
         except (ParameterError, RequestError) as error:
             return fill("record.html", "Review", record=None, problem=str(error)), 404
         keep_text = reader.keep_text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from secl.evaluation.json_values import defined
 from secl.evidence import CandidateEvidence, Evidence, Likelihood, Posterior
 from secl.records import Record
-from secl.server.audit.entries import Served, record_id
+from secl.server.audit.entries import Served, Values, record_id
 from secl.server.audit.explain import Explanation
 from secl.server.audit.why import learning_in_words, number_in_words
 from secl.server.audit.wording import answer_text, weights_in_words
@@ -17,7 +18,7 @@ INFLUENCES = 20
 """Labels that are listed, the strongest first."""
 
 
-def card(served: Served) -> dict[str, Any]:
+def card(served: Served) -> Values:
     """What was asked and answered, and what people said of it."""
     record = served.record
     return {
@@ -26,12 +27,12 @@ def card(served: Served) -> dict[str, Any]:
         "turns": turns(record),
         "answer": answer_text(record) if record.answer is not None else None,
         "text": record.reply.text,
-        "confidence": record.confidence,
+        "confidence": defined(record.confidence),
         "correct": served.correct,
     }
 
 
-def record_view(explanation: Explanation) -> dict[str, Any]:
+def record_view(explanation: Explanation) -> Values:
     """All that the page of a record shows."""
     served, record = explanation.served, explanation.served.record
     labelled = record.labelled
@@ -42,7 +43,7 @@ def record_view(explanation: Explanation) -> dict[str, Any]:
         "domain": record.question.domain,
         "version": record.reply.version,
         "given": record.given,
-        "frozen": record.frozen.confidence,
+        "frozen": defined(record.frozen.confidence),
         "source": explanation.source,
         "low": None if labelled is None else labelled.low,
         "high": None if labelled is None else labelled.high,
@@ -61,7 +62,7 @@ def record_view(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def turns(record: Record) -> list[dict[str, Any]]:
+def turns(record: Record) -> list[Values]:
     """The conversation up to the question, in its roles; what is kept of it."""
     question = record.question
     said = [("system", question.system)] if question.system else []
@@ -75,7 +76,7 @@ def turns(record: Record) -> list[dict[str, Any]]:
     return [*({"role": role, "text": text, "options": []} for role, text in (*said, *passage)), asked]
 
 
-def _candidates(posterior: Posterior | None) -> list[dict[str, Any]]:
+def _candidates(posterior: Posterior | None) -> list[Values]:
     if posterior is None:
         return []
     return [

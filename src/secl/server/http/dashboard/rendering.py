@@ -12,10 +12,9 @@ from typing import Any
 import jinja2
 
 from secl.reports.formatting import counted, xml_text
-from secl.server.audit.entries import record_id
+from secl.server.audit.entries import Values, record_id
 from secl.server.http.dashboard.charts import UNIT, Kind, histogram, timeline
 from secl.server.http.dashboard.labelled_charts import FEW, reliability_chart, risk_chart
-from secl.server.http.dashboard.shapes import Point, View
 
 EVENTS = {
     "start": "Started",
@@ -27,7 +26,7 @@ EVENTS = {
 }
 
 
-def render(state: View | None, *, now: float | None = None) -> str:
+def render(state: Values | None, *, now: float | None = None) -> str:
     """The overview.
 
     Args:
@@ -67,7 +66,7 @@ def fill(template: str, here: str, *, root: str = "", locked: bool = False, **va
     return _environment().get_template(template).render(here=here, root=root, locked=locked, **values)
 
 
-def headline(state: View) -> str:
+def headline(state: Values) -> str:
     """What the server does now, in one or two sentences."""
     learning = state["learning"]
     if not learning["on"]:
@@ -96,7 +95,7 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _means(points: Sequence[Point]) -> dict[str, float | None]:
+def _means(points: Sequence[Values]) -> dict[str, float | None]:
     if not points:
         return {"confidence": None, "frozen_confidence": None}
     return {

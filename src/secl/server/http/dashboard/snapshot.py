@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import threading
 
+from secl.server.audit.entries import Values
 from secl.server.http.dashboard.rendering import render
-from secl.server.http.dashboard.shapes import Now
 from secl.server.http.dashboard.view import now_of, view
 from secl.server.online.service import Service
 
@@ -21,7 +21,7 @@ class Snapshot:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._lock = threading.Lock()
-        self._known: tuple[int, Now] | None = None
+        self._known: tuple[int, Values] | None = None
         self._tag, self._text = "", ""
 
     def now(self) -> tuple[str, str]:

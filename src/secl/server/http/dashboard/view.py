@@ -11,22 +11,11 @@ from secl.evaluation.trust import Verdict
 from secl.metrics.calibration import Bin, brier, ece, reliability
 from secl.metrics.risk_control import risk_bound, risk_coverage
 from secl.metrics.shares import wilson
+from secl.server.audit.entries import Values
 from secl.server.audit.search import Filter, at_one_moment, kept_versions, latest_answered, latest_labelled, search
 from secl.server.audit.store import ServerStore
 from secl.server.audit.wording import weights_in_words
 from secl.server.http.dashboard.listing import listed, point
-from secl.server.http.dashboard.shapes import (
-    EventView,
-    FeedbackView,
-    LearningView,
-    Now,
-    PosteriorView,
-    ReliabilityBin,
-    RiskPoint,
-    VerdictView,
-    VersionView,
-    View,
-)
 from secl.server.http.health import problems
 from secl.server.http.routes_chat import public_name
 from secl.server.online.learner import Learner
@@ -52,7 +41,7 @@ EVENTS = 20
 """Events that are listed, the latest ones."""
 
 
-def view(service: Service, count: int = 300, now: Now | None = None) -> View:
+def view(service: Service, count: int = 300, now: Values | None = None) -> Values:
     """What a service is doing now. What it reads depends on no number of records.
 
     Args:
@@ -80,7 +69,7 @@ def view(service: Service, count: int = 300, now: Now | None = None) -> View:
     }
 
 
-def now_of(service: Service) -> Now:
+def now_of(service: Service) -> Values:
     """The part of a view that needs no file."""
     learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
     return {
@@ -109,7 +98,7 @@ def now_of(service: Service) -> Now:
     }
 
 
-def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> FeedbackView:
+def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Values:
     """What people's words say about the reported confidence.
 
     Args:
@@ -132,7 +121,7 @@ def feedback(labelled: Sequence[tuple[float, bool]], drawn: int = 0) -> Feedback
     }
 
 
-def _bin(each: Bin) -> ReliabilityBin:
+def _bin(each: Bin) -> Values:
     low, high = wilson(each.accuracy, each.count) if each.count else (None, None)
     return {
         "lo": each.lo,
@@ -145,7 +134,7 @@ def _bin(each: Bin) -> ReliabilityBin:
     }
 
 
-def _risk(confidence: Sequence[float], correct: Sequence[bool]) -> list[RiskPoint]:
+def _risk(confidence: Sequence[float], correct: Sequence[bool]) -> list[Values]:
     """Wrong answers among the surest ones, for `STEPS` shares of them at most."""
     curve = risk_coverage(confidence, correct)
     upper = risk_bound(curve.wrong, curve.labels, CERTAINTY)
@@ -162,7 +151,7 @@ def _risk(confidence: Sequence[float], correct: Sequence[bool]) -> list[RiskPoin
     ]
 
 
-def verdict_view(verdict: Verdict) -> VerdictView:
+def verdict_view(verdict: Verdict) -> Values:
     """A verdict as plain values."""
     return {
         "level": verdict.level,
@@ -174,7 +163,7 @@ def verdict_view(verdict: Verdict) -> VerdictView:
     }
 
 
-def _learning(learner: Learner) -> LearningView:
+def _learning(learner: Learner) -> Values:
     return {
         "on": learner.calibrator.learns,
         "active": learner.active and learner.alive,
@@ -184,7 +173,7 @@ def _learning(learner: Learner) -> LearningView:
     }
 
 
-def _posterior(monitor: PosteriorMonitor) -> PosteriorView | None:
+def _posterior(monitor: PosteriorMonitor) -> Values | None:
     latest = monitor.latest
     if latest is None:
         return None
@@ -195,7 +184,7 @@ def _posterior(monitor: PosteriorMonitor) -> PosteriorView | None:
     }
 
 
-def _events(state: ServerStore) -> list[EventView]:
+def _events(state: ServerStore) -> list[Values]:
     return [
         {
             "time": event.time,
@@ -208,11 +197,11 @@ def _events(state: ServerStore) -> list[EventView]:
     ]
 
 
-def _versions(state: ServerStore, newest: int) -> tuple[list[VersionView], int]:
+def _versions(state: ServerStore, newest: int) -> tuple[list[Values], int]:
     """The newest kept versions with their first answer, and how many older ones are kept."""
     kept, total = kept_versions(state, VERSIONS)
     first = {number: (position, time) for number, position, time in kept}
-    versions: list[VersionView] = []
+    versions: list[Values] = []
     for number in [*sorted({*first, newest} - {0}, reverse=True), 0]:
         position, time = first.get(number, (None, None))
         versions.append(

@@ -18,7 +18,7 @@ import numpy as np
 from secl import Calibrator
 from secl.gates import Never
 from secl.records import Record
-from secl.server.audit.store import ServerStore
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 
 BATCHES = 200

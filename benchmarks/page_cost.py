@@ -19,13 +19,13 @@ from pathlib import Path
 
 from secl.calibrator import Calibrator
 from secl.gates import Never
-from secl.server.audit.explain import explain
-from secl.server.audit.review import review_queue
-from secl.server.audit.search import Filter, at_one_moment, domains, search
-from secl.server.http.dashboard.rendering import render
-from secl.server.http.dashboard.view import view
+from secl.server.explain import explain
+from secl.server.http.pages.rendering import render
+from secl.server.http.pages.view import view
 from secl.server.online.factory import open_state, serving_settings
 from secl.server.online.service import Service
+from secl.server.records import Search, domains, review_queue, search
+from secl.server.store import at_one_moment
 from secl.testing import ScriptedModel, toy_stream
 
 TEN = 10
@@ -84,10 +84,10 @@ def copy_rows(db: sqlite3.Connection, count: int) -> None:
 def readings(service: Service, count: int) -> dict[str, Callable[[], object]]:
     """What is measured, by name."""
 
-    def found(wanted: Filter, before: int | None = None) -> Callable[[], object]:
+    def found(wanted: Search) -> Callable[[], object]:
         def read() -> object:
             with at_one_moment(service.state.folder) as reader:
-                return search(reader, wanted, before=before), domains(reader)
+                return search(reader, wanted), domains(reader)
 
         return read
 
@@ -101,14 +101,14 @@ def readings(service: Service, count: int) -> dict[str, Callable[[], object]]:
 
     return {
         "overview": lambda: render(view(service)),
-        "newest page": found(Filter()),
-        "page from the middle": found(Filter(), count // 2),
-        "words in every record": found(Filter(query="what plus")),
-        "words in one record": found(Filter(query=f"number {count - 1}")),
-        "words in every record, nothing fits": found(Filter(query="what plus", min_confidence=1.0)),
-        "a domain": found(Filter(domain="domain 7")),
-        "wrong ones": found(Filter(label="wrong")),
-        "nothing fits": found(Filter(min_confidence=1.0)),
+        "newest page": found(Search()),
+        "page from the middle": found(Search(before=str(count // 2))),
+        "words in every record": found(Search(query="what plus")),
+        "words in one record": found(Search(query=f"number {count - 1}")),
+        "words in every record, nothing fits": found(Search(query="what plus", min_confidence=1.0)),
+        "a domain": found(Search(domain="domain 7")),
+        "wrong ones": found(Search(label="wrong")),
+        "nothing fits": found(Search(min_confidence=1.0)),
         "one record": opened,
         "review": queue,
     }

@@ -16,18 +16,16 @@ from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Record
-from secl.server.audit.explain import explain
-from secl.server.audit.integrity import examine
-from secl.server.audit.replay import choose
-from secl.server.audit.why import number_in_words
+from secl.server.explain import explain, number_in_words
 from secl.server.http.app import create_app
-from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
+from secl.server.recompute import choose
+from secl.server.settings import HttpSettings
 from secl.testing import ScriptedModel
 from secl.writing import Writing
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.doors import opened
-from tests.server.waiting import until
+from tests.server.waiting import examined, until
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
@@ -183,7 +181,7 @@ def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_posterior
     with (
         opened(app) as address,
         openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
-        pytest.raises(openai.BadRequestError, match="this server refuses answers by their confidence"),
+        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
     ):
         client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)
 
@@ -198,7 +196,7 @@ def test_texts_without_confidence_are_found_and_shown_and_leave_gate_and_verific
     service.ask(Question("Is it not?", options=("yes", "no")), 60)
     record: Record = unrated.record
     assert (record.position, record.rated, service.state.counts()["unrated"]) == (1, False, 1)
-    assert examine(service.state) == (3, [])
+    assert examined(service.state) == (3, [])
     assert len(choose(service.state, 20)[0]) == 2
     with pytest.raises(ParameterError, match="has no confidence to compute again"):
         choose(service.state, 20, 1)
@@ -211,5 +209,5 @@ def test_texts_without_confidence_are_found_and_shown_and_leave_gate_and_verific
         listed = client.get("/v1/records", params={"query": "sky"}).json()["records"]
         assert [(each["record_id"], each["confidence"]) for each in listed] == [("rec_00000001", None)]
         assert [each["position"] for each in client.get("/v1/state").json()["timeline"]] == [0, 2]
-    rated = [each.position for each in service.state.records()]
+    rated = [each.position for each in service.state.store.records()]
     assert rated == [0, 2]

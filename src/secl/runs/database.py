@@ -25,7 +25,8 @@ CREATE TABLE decisions (
 CREATE TABLE updates (
     version INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, before REAL NOT NULL,
     target REAL NOT NULL, after REAL NOT NULL, losses TEXT NOT NULL);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, weights BLOB NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, drift REAL,
+    weights BLOB NOT NULL);
 CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), position INTEGER NOT NULL, snapshot BLOB NOT NULL);
 """
 
@@ -63,7 +64,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
     Raises:
         RunError: it is no database.
     """
-    # A server's threads take turns with it; see `secl.server.audit.store`.
+    # A server's threads take turns with it; see `secl.server.store`.
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:

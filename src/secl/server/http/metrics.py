@@ -16,9 +16,9 @@ from starlette.types import Scope
 from secl.evaluation.reason import CODES, Severity
 from secl.evaluation.trust import Level, Verdict
 from secl.metrics.calibration import ece
-from secl.server.online.requests import Answer
+from secl.server.online.monitors import TrustMonitor
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.trust_monitor import TrustMonitor
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SEVERITIES: dict[Severity, int] = {"note": 0, "doubt": 1, "stop": 2}

@@ -12,9 +12,9 @@ from fastapi import Request
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.given import GivenAnswer
 from secl.question import Question
-from secl.server.audit.entries import promised_name
+from secl.server.entries import promised_name
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
-from secl.server.online.requests import Answer
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.writing import Piece, Writing, Written
 

@@ -20,24 +20,22 @@ from itertools import zip_longest
 
 from secl.calibrator import Calibrator
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
+from secl.evaluation.json_values import defined
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
-from secl.server.audit.checkpoint import resume
-from secl.server.audit.retention import Retention
-from secl.server.audit.store import ServerStore
-from secl.server.audit.wording import remark_on
-from secl.server.online.guardrails import WINDOW, Bounds, ShiftMonitor
+from secl.server import stream
+from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.limits import BACKLOG, SHARE, TEXTS, Limits
-from secl.server.online.posterior_monitor import PosteriorMonitor
+from secl.server.online.monitors import LABELS, WINDOW, PosteriorMonitor, ShiftMonitor, TrustMonitor
 from secl.server.online.pruner import Pruner
-from secl.server.online.request_queue import RequestQueue
-from secl.server.online.requests import Answer, Request, answer_together
+from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
-from secl.server.online.trust_monitor import LABELS, TrustMonitor
+from secl.server.retention import Retention
+from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
+from secl.server.store import ServerStore
 from secl.stream_state import StreamState
 from secl.writing import Writing, Written
 
@@ -83,11 +81,11 @@ class Service:
         self.failures = self.unreadable = 0
         self.storage_fails = False
         self.on_answer: Callable[[Answer], None] = lambda _: None
-        stream = resume(state, calibrator.gate, calibrator.posterior)
-        calibrator.state = replace(stream, labels=calibrator.state.labels)
+        resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
+        calibrator.state = replace(resumed, labels=calibrator.state.labels)
         self.posteriors = PosteriorMonitor(WINDOW)
         self.trust = TrustMonitor(WINDOW)
-        self.hear_labels()
+        self.refresh_labels()
         for served in state.latest(WINDOW):
             self._count(served.record)
         self._next_snapshot: bytes | None = None
@@ -303,10 +301,10 @@ class Service:
         """Store a batch; False if the disk refuses."""
         number = records[0].reply.version
         try:
-            kept = Version(number, self.model.weights()) if number and not self.state.keeps(number) else None
-            self.state.add_answers(
-                records, seconds, moment=time.time(), kept=kept, stream=self.calibrator.state, names=names
-            )
+            new = number and not self.state.store.keeps(number)
+            kept = Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None
+            checkpoint = stream.due(records[0].position, self.calibrator.state)
+            self.state.add_answers(records, seconds, moment=time.time(), kept=kept, checkpoint=checkpoint, names=names)
         except StorageError as problem:
             if not self.storage_fails:
                 log.warning("answers are not stored until the disk takes them again: %s", problem)
@@ -335,9 +333,9 @@ class Service:
             self.posteriors.add(record)
             self.trust.add(record)
 
-    def hear_labels(self) -> None:
+    def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.trust.hear(self.state.labelled(LABELS))
+        self.trust.refresh([(reported, right) for reported, right, _ in self.state.labelled(LABELS)])
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

@@ -56,7 +56,7 @@ def service(make_service: MakeService) -> Service:
 
 @pytest.fixture
 def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -145,7 +145,7 @@ def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Servic
 
 def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: MakeService) -> None:
     service = make_service(gate=Always())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         confidences: dict[int, float] = {}
         while len(confidences) < 3:
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
@@ -239,7 +239,10 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1))
     settings = HttpSettings(timeout=0.3)
-    with opened(create_app(service, settings=settings)) as address, httpx.Client(base_url=address) as client:
+    with (
+        opened(create_app(service, settings=settings)) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
         assert {reply.status_code for reply in replies} == {429, 503}
@@ -255,7 +258,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
 def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1))
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         first = threading.Thread(target=lambda: client.post("/v1/ask", json=OPTIONS))
         first.start()
         for _ in range(3):
@@ -279,7 +282,7 @@ def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
             return super().answer(question, evidence=evidence, written=written)
 
     service = make_service(model=Failing())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         reply = client.post("/v1/ask", json={"question": "My secret?"})
         assert (reply.status_code, error_of(reply)["type"]) == (500, "server_error")
         assert client.post("/v1/ask", json=OPTIONS).status_code == 200
@@ -325,7 +328,7 @@ def test_more_requests_at_a_time_than_allowed_are_turned_away(
     model = Slow()
     service = make_service(model=model)
     with opened(create_app(service)) as address:
-        with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
+        with httpx.Client(base_url=address, timeout=60) as client, ThreadPoolExecutor(10) as pool:
             requests = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
             while sum(each.done() for each in requests) < 7:
                 time.sleep(0.01)
@@ -341,7 +344,7 @@ def test_a_question_that_the_model_cannot_answer_is_the_clients_fault(make_servi
                 raise QuestionError(f"{question.mention} takes 9000 tokens; shorten it.")
 
     service = make_service(model=Short())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         reply = client.post("/v1/ask", json={"question": "long " * 20})
         assert reply.status_code == 400
         assert error_of(reply)["message"].startswith("question 'long long ")

@@ -40,7 +40,7 @@ def service(make_service: MakeService) -> Service:
 
 @pytest.fixture
 def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 

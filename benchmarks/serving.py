@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.setting import Say, Setting
 from secl.question import Question
-from secl.server.audit.store import ServerStore
+from secl.server.store import ServerStore
 
 CLIENTS = 8
 REQUESTS = 400

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 _CODE = re.compile(r"`[^`\n]+`")
-ICON = "src/secl/server/http/dashboard/assets/icon.svg"
+ICON = "src/secl/server/http/pages/assets/icon.svg"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

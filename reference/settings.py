@@ -11,9 +11,7 @@ from pydantic.fields import FieldInfo
 from reference.tables import code, prose, table
 from secl.methods import METHODS
 from secl.runs.settings import shown
-from secl.server.http.settings import HttpSettings
-from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
+from secl.server.settings import Bounds, HttpSettings, Limits
 from secl.setting_groups import FLAT_NAMES, SettingGroups, has_flag, place_of
 from secl.settings import UNFLAGGED
 from secl.settings_base import Settings, allowed

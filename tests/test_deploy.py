@@ -25,8 +25,8 @@ import httpx
 import pytest
 
 from secl.server.http.api_keys import Keys
-from secl.server.http.serving import ACCEPTING, LINGER
-from secl.server.http.settings import HttpSettings
+from secl.server.http.process import ACCEPTING, LINGER
+from secl.server.settings import HttpSettings
 
 pytestmark = pytest.mark.slow
 

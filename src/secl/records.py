@@ -24,7 +24,8 @@ class Reply:
     Attributes:
         text: the answer as written, without the confidence line.
         answer: the option letter, the number, or the short text read from it; None where nothing could be read.
-        bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10).
+        bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10). Empty
+            where no confidence was asked for, which is nan then, as are entropy and digit_mass.
         digit_mass: probability of the ten digits together before that, in [0, 1]; low mass means the model did not
             want to say a digit.
         entropy: mean full-vocabulary entropy over the answer tokens and the confidence token, in nats (H_t); over those
@@ -52,13 +53,15 @@ class Reply:
     @property
     def confidence(self) -> float:
         """Soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
+        if not self.bins:
+            return math.nan
         # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored beside the bins.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property
     def hard_confidence(self) -> float:
         """Hard read-out: the centre of the most probable bin (the lower one of a tie)."""
-        return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10
+        return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10 if self.bins else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +150,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given", "unrated"]
 """What learning did with a question.
 
     idle       nothing was to be learned: outside bursts, or learning is off or paused
@@ -158,6 +161,7 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back
     given      the answer came from elsewhere and was rated (`secl.scoring`)
+    unrated    a client of a server did not want the confidence of its text
 """
 
 
@@ -222,6 +226,11 @@ class Record(Shown):
     def given(self) -> bool:
         """Whether the answer was given to the model, which rated it, and not written by it."""
         return self.outcome == "given"
+
+    @property
+    def rated(self) -> bool:
+        """Whether it has a confidence; nan stands for it where it was not asked for."""
+        return self.outcome != "unrated"
 
     @property
     def best_answer(self) -> str | None:

@@ -20,12 +20,12 @@ import uvicorn
 from secl.question import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
-from secl.server.audit.redaction import Keep
-from secl.server.audit.store import ServerStore
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
+from secl.server.redaction import Keep
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving

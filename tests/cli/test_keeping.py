@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from secl.server.audit.retention import Retention, prune
-from secl.server.audit.store import ServerStore
+from secl.server.retention import Retention, prune
+from secl.server.store import ServerStore
 from tests.cli.conftest import Shell
 from tests.server.folders import filled
 

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from secl.server.audit.store import ServerStore
+from secl.server.store import ServerStore
 from tests import processes
 from tests.cli.conftest import Shell
 

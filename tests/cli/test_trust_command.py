@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.server.audit.store import ServerStore
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.cli.conftest import Shell
 from tests.cli.test_auditing import make_service

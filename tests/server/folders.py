@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from secl.runs.folder import FILE
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
-from secl.server.audit import checkpoint
-from secl.server.audit.store import ServerStore
+from secl.server import stream
 from secl.server.online.factory import serving_settings
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import manifest
 
@@ -34,7 +38,8 @@ def filled(folder: Path, count: int, settings: RunSettings = QUIET, padding: str
     with ServerStore.create(folder, manifest(settings, model)) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
-            state.add_answers(records, 1.0, moment=1.7e9, stream=calibrator.state)
+            checkpoint = stream.due(records[0].position, calibrator.state)
+            state.add_answers(records, 1.0, moment=1.7e9, checkpoint=checkpoint)
     return folder
 
 
@@ -44,14 +49,23 @@ def multiply(state: ServerStore, count: int) -> None:
     One checkpoint stands behind the copies.
     """
     last = len(state) - 1
-    (record,) = state.records("r.position = ?", last)
+    (record,) = state.store.records("r.position = ?", last)
     numbers = "WITH RECURSIVE n (p) AS (SELECT ? UNION ALL SELECT p + 1 FROM n WHERE p + 1 < ?)"
     with state.db as db:
-        for table in ("records", "decisions", "served", "answers"):
+        for table in ("records", "decisions", "served"):
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")][1:]
             columns = ", ".join(names)
             query = f"INSERT INTO {table} (position, {columns}) {numbers} SELECT p, {columns} FROM n, {table}"
             db.execute(f"{query} WHERE position = ?", (last + 1, count, last))
         db.execute("UPDATE records SET body = json_set(body, '$.position', position) WHERE position > ?", (last,))
         calibrator = build_calibrator(QUIET, ScriptedModel())
-        checkpoint.write(state, replace(calibrator.state, position=count, decision=record.decision))
+        state.write_checkpoint(count, stream.pack(replace(calibrator.state, position=count, decision=record.decision)))
+
+
+def spoiled(folder: Path, place: Path, statement: str) -> Path:
+    """A copy of a stopped server's folder, in which one statement has changed something."""
+    copy = place / "spoiled"
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    with closing(sqlite3.connect(copy / FILE)) as db, db:
+        assert db.execute(statement).rowcount >= 1, statement
+    return copy

@@ -12,9 +12,9 @@ import openai
 import pytest
 
 from secl.question import Question
-from secl.server.audit.store import ServerStore
 from secl.server.http.app import create_app
-from secl.server.http.settings import HttpSettings
+from secl.server.settings import HttpSettings
+from secl.server.store import ServerStore
 from tests.server.conftest import MakePosterior
 from tests.server.doors import opened
 
@@ -107,4 +107,4 @@ def test_a_server_may_start_again_with_another_threshold(make_posterior: MakePos
     second = make_posterior("state", method="stated", accept=0.9)
     second.ask(Question("Why?"))
     with ServerStore(second.state.folder) as store:
-        assert [(record.accept, record.abstained) for record in store.records()] == [(0.8, False), (0.9, True)]
+        assert [(record.accept, record.abstained) for record in store.store.records()] == [(0.8, False), (0.9, True)]

@@ -20,12 +20,11 @@ from secl.gates import Always
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.runs.encoding import from_plain
-from secl.server.audit.store import ServerStore
 from secl.server.http import middleware
 from secl.server.http.app import create_app
-from secl.server.http.settings import HttpSettings
-from secl.server.online.limits import Limits
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings, Limits
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
@@ -57,8 +56,17 @@ def service(make_service: MakeService) -> Service:
 
 @pytest.fixture
 def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def refusing(share_service: MakeService) -> Iterator[httpx.Client]:
+    """A client of a server that answers nothing of what the tests ask."""
+    service = share_service()
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+    assert service.position == 0
 
 
 def error_of(reply: httpx.Response) -> dict[str, Any]:
@@ -101,8 +109,8 @@ def test_a_record_can_be_read_back_and_holds_what_the_reply_said(client: httpx.C
 
 
 @pytest.mark.parametrize("name", ["rec_00000009", "rec_x", "9", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"])
-def test_a_record_that_is_not_there_is_not_found(client: httpx.Client, name: str) -> None:
-    reply = client.get(f"/v1/records/{name}")
+def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client, name: str) -> None:
+    reply = refusing.get(f"/v1/records/{name}")
     assert reply.status_code == 404
     assert error_of(reply)["code"] == "record_not_found"
 
@@ -112,7 +120,7 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
     for correct in (False, True):
         reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
         assert reply.json() == {"record_id": "rec_00000000", "correct": correct, "labels": 1}
-    assert [correct for _, correct in service.state.labelled()] == [True]
+    assert [correct for _, correct, _ in service.state.labelled()] == [True]
     assert [label.correct for label in service.state.label_log()] == [False, True]
     assert service.state.served(0).record.correct is None
 
@@ -137,7 +145,7 @@ def test_learning_can_be_frozen_and_thawed(client: httpx.Client, service: Servic
 
 def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: MakeService) -> None:
     service = make_service(gate=Always())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         confidences: dict[int, float] = {}
         while len(confidences) < 3:
             secl = client.post("/v1/ask", json=OPTIONS).json()["secl"]
@@ -231,7 +239,10 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1))
     settings = HttpSettings(timeout=0.3)
-    with opened(create_app(service, settings=settings)) as address, httpx.Client(base_url=address) as client:
+    with (
+        opened(create_app(service, settings=settings)) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
         assert {reply.status_code for reply in replies} == {429, 503}
@@ -247,7 +258,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
 def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1))
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         first = threading.Thread(target=lambda: client.post("/v1/ask", json=OPTIONS))
         first.start()
         for _ in range(3):
@@ -271,7 +282,7 @@ def test_a_model_that_fails_is_one_500_and_the_next_question_is_answered(
             return super().answer(question, evidence=evidence, written=written)
 
     service = make_service(model=Failing())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         reply = client.post("/v1/ask", json={"question": "My secret?"})
         assert (reply.status_code, error_of(reply)["type"]) == (500, "server_error")
         assert client.post("/v1/ask", json=OPTIONS).status_code == 200
@@ -317,7 +328,7 @@ def test_more_requests_at_a_time_than_allowed_are_turned_away(
     model = Slow()
     service = make_service(model=model)
     with opened(create_app(service)) as address:
-        with httpx.Client(base_url=address) as client, ThreadPoolExecutor(10) as pool:
+        with httpx.Client(base_url=address, timeout=60) as client, ThreadPoolExecutor(10) as pool:
             requests = [pool.submit(client.post, "/v1/ask", json=OPTIONS) for _ in range(10)]
             while sum(each.done() for each in requests) < 7:
                 time.sleep(0.01)
@@ -333,7 +344,7 @@ def test_a_question_that_the_model_cannot_answer_is_the_clients_fault(make_servi
                 raise QuestionError(f"{question.mention} takes 9000 tokens; shorten it.")
 
     service = make_service(model=Short())
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         reply = client.post("/v1/ask", json={"question": "long " * 20})
         assert reply.status_code == 400
         assert error_of(reply)["message"].startswith("question 'long long ")
@@ -384,13 +395,10 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "word"), BAD)
-def test_a_bad_question_is_refused_in_one_sentence(
-    client: httpx.Client, service: Service, body: Any, word: str
-) -> None:
-    reply = client.post("/v1/ask", json=body)
+def test_a_bad_question_is_refused_in_one_sentence(refusing: httpx.Client, body: Any, word: str) -> None:
+    reply = refusing.post("/v1/ask", json=body)
     assert reply.status_code == 400
     assert word in error_of(reply)["message"]
-    assert service.position == 0
 
 
 @pytest.mark.parametrize(
@@ -408,8 +416,8 @@ def test_a_bad_question_is_refused_in_one_sentence(
     ids=["empty", "half", "no UTF-8", "half a character", "nan", "deep", "long number", "half a character in a name"],
 )
 @pytest.mark.parametrize("path", ["ask", "chat/completions", "feedback", "rollback", "pause"])
-def test_a_body_that_is_no_json_of_ours_is_refused(client: httpx.Client, path: str, body: bytes) -> None:
-    reply = client.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
+def test_a_body_that_is_no_json_of_ours_is_refused(refusing: httpx.Client, path: str, body: bytes) -> None:
+    reply = refusing.post(f"/v1/{path}", content=body, headers={"content-type": "application/json"})
     assert reply.status_code == 400
     assert error_of(reply)["type"] == "invalid_request_error"
 

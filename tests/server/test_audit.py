@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import math
-import sqlite3
 import stat
 import time
 from collections import Counter
@@ -16,29 +14,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 
-from secl.backends.local.adapter import Adapter
-from secl.backends.local.loading import load
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question, Turn
 from secl.records import Reply
-from secl.runs.folder import FILE
-from secl.server.audit import history
-from secl.server.audit.adapter_norm import adapter_norm
-from secl.server.audit.backup import backup
-from secl.server.audit.explain import conversation, explain
-from secl.server.audit.integrity import examine
-from secl.server.audit.redaction import KEY
-from secl.server.audit.replay import Verification, rederive, verify
-from secl.server.audit.store import ServerStore
-from secl.server.online.limits import Limits
+from secl.server import history
+from secl.server.explain import conversation, explain
+from secl.server.folder import backup
 from secl.server.online.service import Service
+from secl.server.recompute import Verification, rederive, verify
+from secl.server.redaction import KEY
+from secl.server.settings import Limits
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import close
+from tests.server.folders import spoiled
+from tests.server.waiting import close, examined
 
 
 def ask_all(service: Service, questions: Sequence[Question]) -> None:
@@ -55,58 +48,19 @@ def settle(service: Service) -> None:
         time.sleep(0.001)
 
 
-@pytest.fixture
-def folder(make_service: MakeService) -> Path:
+@pytest.fixture(scope="module")
+def folder(share_service: MakeService) -> Path:
     """The state of a stopped server: 40 answers, one burst with 10 lessons."""
-    service = make_service()
+    service = share_service()
     ask_all(service, toy_stream(40))
     service.state.add_feedback(3, True)
     return close(service)
 
 
-def spoil(folder: Path, *statements: str) -> None:
-    with sqlite3.connect(folder / FILE) as db:
-        for statement in statements:
-            db.execute(statement)
-    db.close()
-
-
-def test_the_norm_of_a_version_is_that_of_the_matrices_it_adds() -> None:
-    rng = np.random.default_rng(0)
-    tensors, total = {}, 0.0
-    for layer in range(3):
-        a, b = rng.normal(size=(4, 24)).astype(np.float32), rng.normal(size=(16, 4)).astype(np.float32)
-        tensors[f"base.layers.{layer}.q_proj.lora_A.weight"] = a
-        tensors[f"base.layers.{layer}.q_proj.lora_B.weight"] = b
-        total += float(np.square(2.0 * b.astype(np.float64) @ a.astype(np.float64)).sum())
-    stored = save(tensors, metadata={"format": "pt"})
-    assert adapter_norm(stored, {"lora_alpha": 8}) == pytest.approx(math.sqrt(total), rel=1e-12)
-    assert adapter_norm(stored, {"lora_alpha": 4, "use_rslora": True}) == pytest.approx(math.sqrt(total), rel=1e-12)
-
-
-def test_the_norm_of_a_real_adapter_goes_with_its_drift(tiny_llama: Path) -> None:
-    import torch
-
-    adapter = Adapter(load(str(tiny_llama), dtype="fp32").model, (2, 3), ("q_proj", "v_proj"))
-    config = {"lora_alpha": 16, "r": 8}
-    assert adapter_norm(adapter.weights(), config) == 0.0
-    with torch.no_grad():
-        for parameter in adapter.parameters.values():
-            parameter.normal_(generator=torch.Generator().manual_seed(1))
-    base = sum(float(m.get_base_layer().weight.double().square().sum()) for m in adapter._switched)
-    assert adapter_norm(adapter.weights(), config) == pytest.approx(adapter.relative_norm * math.sqrt(base), rel=1e-5)
-
-
-@pytest.mark.parametrize("stored", [b"", b"[0, 1, 1]", save({"other": np.zeros(3, dtype=np.float32)})])
-def test_the_norm_of_damaged_weights_is_refused(stored: bytes) -> None:
-    with pytest.raises(RunError, match="damaged"):
-        adapter_norm(stored, {"lora_alpha": 16})
-
-
 def test_history_tells_what_the_records_tell(folder: Path) -> None:
     with ServerStore(folder) as state:
         past = history.history(state)
-        records = list(state.records())
+        records = list(state.store.records())
     assert (past.answers, past.labelled, past.version, past.paused) == (40, 1, 10, None)
     assert past.lessons == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
     (burst,) = past.bursts
@@ -118,6 +72,7 @@ def test_history_tells_what_the_records_tell(folder: Path) -> None:
         assert used.answers == len(mine)
         assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.frozen.confidence for r in mine]))
         assert used.position == (mine[0].position if used.number else None)
+        assert (used.drift == 0.0) == (used.number == 0)
     assert past.began is not None
     assert past.ended is not None
     assert 0 <= past.ended - past.began < 60
@@ -131,9 +86,9 @@ def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: Mak
     assert [(used.number, used.shift, used.current) for used in past.versions] == [(0, None, True)]
 
 
-def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path) -> None:
-    spoil(folder, "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10")
-    with ServerStore(folder) as state:
+def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path, tmp_path: Path) -> None:
+    alarm = "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10"
+    with ServerStore(spoiled(folder, tmp_path, alarm)) as state:
         assert [(b.first, b.last, b.statistic, b.remaining) for b in history.bursts(state)] == [
             (0, 9, None, 0),
             (10, 10, 9.5, 3),
@@ -234,12 +189,12 @@ def test_a_state_is_examined_while_its_server_answers_and_learns(make_service: M
     with ServerStore(service.state.folder) as state:
         counts: list[int] = []
         while not counts or not all(future.done() for future in futures):
-            count, findings = examine(state)
+            count, findings = examined(state)
             assert findings == []
             counts.append(count)
     assert counts == sorted(counts)
     settle(service)
-    assert examine(service.state) == (200, [])
+    assert examined(service.state) == (200, [])
 
 
 SPOILS = {
@@ -266,13 +221,10 @@ SPOILS = {
 
 
 @pytest.mark.parametrize("statement", SPOILS)
-def test_whatever_is_changed_in_the_tables_is_found(folder: Path, statement: str) -> None:
+def test_whatever_is_changed_in_the_tables_is_found(folder: Path, tmp_path: Path, statement: str) -> None:
     check, words = SPOILS[statement]
-    with ServerStore(folder) as state:
-        assert examine(state) == (40, [])
-    spoil(folder, statement)
-    with ServerStore(folder) as state:
-        _, findings = examine(state)
+    with ServerStore(spoiled(folder, tmp_path, statement)) as state:
+        _, findings = examined(state)
     assert any(finding.check == check and words in finding.detail for finding in findings), findings
 
 
@@ -348,7 +300,7 @@ def test_another_model_does_not_pass(make_service: MakeService) -> None:
     assert verification.to_json()["agrees"] is False
 
 
-def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService) -> None:
+def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     ask_all(service, toy_stream(20))
     folder = close(service)
@@ -358,11 +310,10 @@ def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeSe
         forged = replace(served, record=replace(served.record, reply=before))
         assert rederive(state, ScriptedModel(), served, 0.05).match == "same"
         assert rederive(state, ScriptedModel(), forged, 0.05).match == "differs"
-    spoil(folder, "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
-    with ServerStore(folder) as state:
+    swap = "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10"
+    with ServerStore(spoiled(folder, tmp_path / "swapped", swap)) as state:
         assert rederive(state, ScriptedModel(), state.served(15), 0.05).match == "differs"
-    spoil(folder, "DELETE FROM versions WHERE version = 10")
-    with ServerStore(folder) as state:
+    with ServerStore(spoiled(folder, tmp_path, "DELETE FROM versions WHERE version = 10")) as state:
         lost = rederive(state, ScriptedModel(), state.served(15), 0.05)
     assert lost.match == "differs"
     assert "does not keep adapter version 10" in lost.detail

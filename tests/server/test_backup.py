@@ -12,14 +12,13 @@ import pytest
 from secl.errors import RunError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server.audit.backup import backup
-from secl.server.audit.integrity import examine
-from secl.server.audit.replay import verify
-from secl.server.audit.store import ServerStore
+from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
+from secl.server.recompute import verify
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled
+from tests.server.waiting import examined, settled
 
 
 def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: MakeService, tmp_path: Path) -> None:
@@ -43,7 +42,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
     assert restored.learner.model.version == 10
     again = [restored.ask(question, 10).record for question in questions[12:]]
     assert again == original
-    assert examine(restored.state) == (20, [])
+    assert examined(restored.state) == (20, [])
 
 
 def test_a_backup_is_private_and_complete_and_leaves_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
@@ -79,7 +78,7 @@ def test_a_backup_while_answers_are_written_is_of_one_moment(make_service: MakeS
     assert counts == sorted(counts)
     for number, count in enumerate(counts):
         with ServerStore(tmp_path / f"copy-{number}") as copy:
-            assert examine(copy) == (count, [])
+            assert examined(copy) == (count, [])
 
 
 def test_what_is_left_of_a_backup_that_was_killed_is_written_over(make_service: MakeService, tmp_path: Path) -> None:

@@ -13,15 +13,14 @@ from secl.errors import RunError
 from secl.gates import Always, EntropyShift, Gate, Never, PageHinkley
 from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
-from secl.server.audit import checkpoint
-from secl.server.audit.integrity import examine
-from secl.server.audit.redaction import Keep
-from secl.server.audit.store import ServerStore
+from secl.server import stream as checkpoint
+from secl.server.redaction import Keep
+from secl.server.store import ServerStore
 from secl.stream_state import StreamState
 from secl.testing import toy_stream
 from tests.server.conftest import MakePosterior
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import close
+from tests.server.waiting import close, examined
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +31,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState:
     """The stream after all records from the first one on, without any checkpoint."""
-    return checkpoint.follow(checkpoint.start(gate, rule), state.records(), gate, rule)
+    return checkpoint.follow(checkpoint.start(gate, rule), state.store.records(), gate, rule)
 
 
-@pytest.mark.parametrize("keep", ["full", "hash", "none"])
-@pytest.mark.parametrize("asked", [4, 5, 13, 31])
+@pytest.mark.parametrize(("keep", "asked"), [("full", 4), ("full", 13), ("hash", 31), ("none", 5)])
 def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     make_posterior: MakePosterior, keep: Keep, asked: int
 ) -> None:
@@ -88,7 +86,7 @@ def test_a_start_reads_no_more_rows_after_many_records_than_after_few(
         with ServerStore(folder) as state:
             counting = Counting(state.db)
             with monkeypatch.context() as patched:
-                patched.setattr(state, "db", counting)
+                patched.setattr(state.store, "db", counting)
                 checkpoint.resume(state, service.calibrator.gate, service.calibrator.posterior)
             read[asked] = counting.rows
     assert read[13] == read[93] > 3
@@ -105,7 +103,7 @@ def test_a_damaged_checkpoint_is_found_and_refused(make_posterior: MakePosterior
         db.execute("UPDATE checkpoints SET state = ?", (state,))
     db.close()
     with ServerStore(folder) as store:
-        count, findings = examine(store)
+        count, findings = examined(store)
         assert count == 7
         assert [(finding.check, finding.position) for finding in findings] == [("integrity", 4)]
         with pytest.raises(RunError, match="damaged"):
@@ -119,6 +117,7 @@ def test_a_checkpoint_that_was_changed_is_found(make_posterior: MakePosterior) -
     stream = checkpoint.latest(service.state, 7, service.calibrator.gate)
     assert stream is not None
     with service.state.db:
-        checkpoint.write(service.state, replace(stream, entropy=stream.entropy + 1e-3))
-    (finding,) = examine(service.state)[1]
+        changed = replace(stream, entropy=stream.entropy + 1e-3)
+        service.state.write_checkpoint(stream.position, checkpoint.pack(changed))
+    (finding,) = examined(service.state)[1]
     assert finding.detail == "the checkpoint behind it is not where the stream stands"

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.runs.folder import FILE
-from secl.server.audit.closeness import ARITHMETIC, furthest
-from secl.server.audit.integrity import examination, examine
-from secl.server.audit.recomputed import Computed
-from secl.server.audit.replay import load_recorded_model, rederive, verify
-from secl.server.audit.store import ServerStore
+from secl.server.closeness import ARITHMETIC, Computed, furthest
 from secl.server.online.factory import open_service, serving_settings
+from secl.server.recompute import load_recorded_model, rederive, verify
+from secl.server.store import ServerStore
+from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Writing
 from tests.server.conftest import MakePosterior, MakeService
+from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import close, settled
 
@@ -46,22 +44,16 @@ def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> Non
     assert furthest(math.inf, 1.0) == furthest(math.nan, 1.0) == math.inf
 
 
+@settings(max_examples=40)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=9))
 def test_a_value_that_went_through_json_is_no_distance_away(value: Any) -> None:
     assert furthest(value, json.loads(json.dumps(value))) == 0.0
 
 
-def spoil(folder: Path, statement: str) -> None:
-    db = sqlite3.connect(folder / FILE)
-    with db:
-        assert db.execute(statement).rowcount == 1, statement
-    db.close()
-
-
-@pytest.fixture
-def learned(make_service: MakeService) -> Path:
+@pytest.fixture(scope="module")
+def learned(share_service: MakeService) -> Path:
     """The folder of a server that has learned, and heard of an answer."""
-    service = make_service()
+    service = share_service()
     for question in toy_stream(21):
         service.ask(question, 20)
         settled(service)
@@ -70,10 +62,10 @@ def learned(make_service: MakeService) -> Path:
     return close(service)
 
 
-@pytest.fixture
-def weighed(make_posterior: MakePosterior) -> Path:
+@pytest.fixture(scope="module")
+def weighed(share_posterior: MakePosterior) -> Path:
     """The folder of a server that reports posteriors."""
-    service = make_posterior("weighed", model=Mixed())
+    service = share_posterior("weighed", model=Mixed())
     for question in mixed_stream(15):
         service.ask(question, 20)
     return close(service)
@@ -95,7 +87,7 @@ LEARNED = [
     cell("signal", "records", 4),
     cell("entropy", "decisions", 12),
     cell("statistic", "decisions", 20),
-    cell("confidence", "answers", 12),
+    cell("reported", "served", 12),
     cell("confidence", "labels", 3),
     cell("reported", "labels", 3),
     inside("reply.bins[8]", 12),
@@ -106,8 +98,7 @@ LEARNED = [
     inside("signal", 4),
 ]
 WEIGHED = [
-    cell("confidence", "posteriors", 12),
-    cell("confidence", "answers", 12),
+    cell("reported", "served", 12),
     inside("posterior.probabilities[0]", 12),
     inside("evidence.candidates.letters[0].log_p[0]", 12),
     inside("reply.option_log_p[0]", 12),
@@ -116,22 +107,22 @@ WEIGHED = [
 
 
 @pytest.mark.parametrize("statement", LEARNED)
-def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, statement: str) -> None:
-    spoil(learned, statement.format(1e-3))
-    with ServerStore(learned) as state:
-        assert examine(state)[1]
+def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, tmp_path: Path, statement: str) -> None:
+    with ServerStore(spoiled(learned, tmp_path, statement.format(1e-3))) as state:
+        assert examine(state).findings
 
 
 @pytest.mark.parametrize("statement", WEIGHED)
-def test_a_cell_of_a_posterior_that_was_changed_by_a_thousandth_is_found(weighed: Path, statement: str) -> None:
-    spoil(weighed, statement.format(1e-3))
-    with ServerStore(weighed) as state:
-        assert examine(state)[1]
+def test_a_cell_of_a_posterior_that_was_changed_by_a_thousandth_is_found(
+    weighed: Path, tmp_path: Path, statement: str
+) -> None:
+    with ServerStore(spoiled(weighed, tmp_path, statement.format(1e-3))) as state:
+        assert examine(state).findings
 
 
 @pytest.mark.parametrize(("by", "found"), [(1e-12, False), (1e-6, True)])
 def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
-    weighed: Path, learned: Path, by: float, found: bool
+    weighed: Path, learned: Path, tmp_path: Path, by: float, found: bool
 ) -> None:
     # What is reported is copied beside the record, and stays equal; so a candidate that is not reported is changed.
     for folder, statement, check in (
@@ -139,9 +130,8 @@ def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
         (learned, inside("labelled.low", 21), "labels"),
         (learned, cell("statistic", "decisions", 20), "gate"),
     ):
-        spoil(folder, statement.format(by))
-        with ServerStore(folder) as state:
-            found_now = examination(state)
+        with ServerStore(spoiled(folder, tmp_path / check, statement.format(by))) as state:
+            found_now = examine(state)
         assert any(finding.check == check for finding in found_now.findings) == found
         if not found:
             assert found_now.findings == []
@@ -180,8 +170,8 @@ def test_a_text_that_was_changed_is_found(tiny_llama: Path, tmp_path: Path) -> N
     service.start()
     service.write(Question("Why?", form="text"), Writing(max_tokens=8, or_fewer=True), lambda _: None).result(120)
     folder = close(service)
-    spoil(folder, "UPDATE records SET body = json_set(body, '$.reply.text', 'Because it is so, and in no other way.')")
-    with ServerStore(folder) as state:
+    change = "UPDATE records SET body = json_set(body, '$.reply.text', 'Because it is so, and in no other way.')"
+    with ServerStore(spoiled(folder, tmp_path, change)) as state:
         assert rederive(state, load_recorded_model(state), state.served(0), 1e-4).match == "differs"
 
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from secl.errors import QuestionError, RequestError
 from secl.question import Turn
-from secl.server.http import conversation
-from secl.server.http.conversation import ROLES, Asked, asked_in, make_question
-from secl.server.http.schemas import Message, Part
+from secl.server.http import requests
+from secl.server.http.requests import ROLES, Asked, Message, Part, asked_in, make_question
 
 TEXT = st.text(min_size=1).filter(str.strip)
 
@@ -58,7 +57,7 @@ def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
 
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "MAX_PROMPT_CHARS", 9)
+    monkeypatch.setattr(requests, "MAX_PROMPT_CHARS", 9)
     history = (Turn("user", "c"),)
     assert make_question(Asked("ab", "c", "d", history), ["ef", "gh"], "choice").form == "choice"
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError, StorageError
-from secl.server.audit.backup import backup
-from secl.server.audit.integrity import examine
-from secl.server.audit.retention import Retention
-from secl.server.audit.store import ServerStore
+from secl.server.folder import backup
+from secl.server.retention import Retention
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.folders import filled
-from tests.server.waiting import settled
+from tests.server.waiting import examined, settled
 
 Mount = Callable[..., None]
 
@@ -67,7 +66,7 @@ def test_a_full_disk_stops_neither_answers_nor_what_follows_when_there_is_space_
     assert service.ask(questions[-1], 10).stored
     settled(service)
     assert service.state.first == stored - 5
-    assert examine(service.state) == (6, [])
+    assert examined(service.state) == (6, [])
 
 
 def test_a_backup_to_a_full_disk_says_so_and_leaves_nothing(tmp_path: Path, disk: Path) -> None:
@@ -86,9 +85,9 @@ def test_a_read_only_disk_is_refused_in_a_sentence(disk: Path) -> None:
         lambda: ServerStore(folder, writable=True),
         lambda: backup(folder, disk / "copy"),
     ):
-        with pytest.raises((StorageError, RunError), match=r"read-?only|unable to open") as refused:
+        with pytest.raises((StorageError, RunError), match=r"[Rr]ead-?only|unable to open") as refused:
             attempt()
         assert "\n" not in str(refused.value)
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
     with ServerStore(folder) as state:
-        assert examine(state) == (50, [])
+        assert examined(state) == (50, [])

@@ -15,8 +15,8 @@ import pytest
 
 from secl.server.http.api_keys import FILE, Keys
 from secl.server.http.app import create_app
-from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
@@ -63,15 +63,15 @@ def test_a_first_key_closes_the_doors_and_a_second_server_needs_no_start(
     assert service.position == 2
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer secl_wrong", "Basic YTpi", "secl_wrong", "bearer é"])
-def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, header: str, service: Service) -> None:
+def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, service: Service) -> None:
     keys.add("a", "admin")
-    headers = {b"authorization": header.encode("latin-1")} if header else {}
-    with httpx.Client(base_url=address, headers=headers) as client:
-        for path in READS:
-            assert client.get(path).status_code == 401
-        for path, body in (("ask", ASKED), ("feedback", {"record_id": "rec_00000000", "correct": True}), *ORDERS):
-            assert client.post(f"/v1/{path}", json=body).status_code == 401
+    for header in ("", "Bearer", "Bearer secl_wrong", "Basic YTpi", "secl_wrong", "bearer é"):
+        headers = {b"authorization": header.encode("latin-1")} if header else {}
+        with httpx.Client(base_url=address, headers=headers) as client:
+            for path in READS:
+                assert client.get(path).status_code == 401
+            for path, body in (("ask", ASKED), ("feedback", {"record_id": "rec_00000000", "correct": True}), *ORDERS):
+                assert client.post(f"/v1/{path}", json=body).status_code == 401
     assert service.position == 0
 
 
@@ -103,7 +103,7 @@ def test_an_admin_key_steers(address: str, keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("loopback", [True, False])
-@pytest.mark.parametrize("content", ["?", "", "[]]", '[{"name": "a", "role": "admin", "sha256": ""}]'])
+@pytest.mark.parametrize("content", ["?", '[{"name": "a", "role": "admin", "sha256": ""}]'])
 def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
     service: Service, keys: Keys, loopback: bool, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,7 +126,7 @@ def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
 def test_a_new_key_counts_at_once_and_a_removed_one_no_more(service: Service) -> None:
     shell = Keys(service.state.folder)
     with opened(create_app(service, loopback=False)) as address:
-        for _ in range(20):
+        for _ in range(5):
             token = shell.add("a", "read")
             assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 200
             shell.remove("a")
@@ -139,16 +139,14 @@ def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service
         assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing("x")).status_code == 401
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "10.0.0.1", "[::2]"])
-def test_a_foreign_name_of_this_machine_is_refused_without_keys(address: str, host: str) -> None:
-    for method, path in (("GET", "/"), ("GET", "/v1/state"), ("POST", "/v1/ask")):
-        reply = httpx.request(method, f"{address}{path}", headers={"host": host}, json=ASKED)
-        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "host_not_allowed")
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:80", "127.8.9.1"])
-def test_the_names_of_this_machine_are_taken(address: str, host: str) -> None:
-    assert httpx.get(f"{address}/v1/models", headers={"host": host}).status_code == 200
+def test_only_the_names_of_this_machine_are_taken_without_keys(address: str) -> None:
+    with httpx.Client(base_url=address) as client:
+        for host in ("evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "10.0.0.1", "[::2]"):
+            for method, path in (("GET", "/"), ("GET", "/v1/state"), ("POST", "/v1/ask")):
+                reply = client.request(method, path, headers={"host": host}, json=ASKED)
+                assert (reply.status_code, reply.json()["error"]["code"]) == (403, "host_not_allowed"), host
+        for host in ("localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:80", "127.8.9.1"):
+            assert client.get("/v1/models", headers={"host": host}).status_code == 200
 
 
 def test_a_page_of_another_origin_cannot_ask_or_steer(address: str, service: Service) -> None:

@@ -26,10 +26,10 @@ import pytest
 
 from secl.gates import replay
 from secl.runs.manifest import Manifest
-from secl.server.audit.entries import position_of
-from secl.server.audit.integrity import examine
-from secl.server.audit.store import ServerStore
+from secl.server.entries import position_of
+from secl.server.store import ServerStore
 from tests import processes
+from tests.server.waiting import examined
 
 pytestmark = pytest.mark.heavy
 
@@ -175,28 +175,28 @@ def test_the_posterior_goes_on_as_if_nobody_had_killed_the_server(tiny_llama: Pa
         server.process.kill()
         assert processes.finish(server.process) == -signal.SIGKILL
     with ServerStore(state) as store:
-        assert examine(store) == (17, [])  # a replay of the posterior from the first question on
-        seen = [record.posterior.questions for record in store.records() if record.posterior is not None]
+        assert examined(store) == (17, [])  # a replay of the posterior from the first question on
+        seen = [record.posterior.questions for record in store.store.records() if record.posterior is not None]
     assert seen == list(range(17))
 
 
 def check(folder: Path, said: Said, before: int) -> int:
     """The state after a death: all that was said is on record, decisions follow from entropies, versions are kept."""
     with ServerStore(folder) as state:
-        records = list(state.records())
+        records = list(state.store.records())
         assert [record.position for record in records] == list(range(len(records)))
         for position, answer in said.replies.items():
             reply = records[position].reply
             assert answer["secl"]["bins"] == list(reply.bins)
             assert answer["secl"]["adapter_version"] == reply.version
-        labels = {label.position: label.correct for label in state.labels()}
+        labels = {label.position: label.correct for label in state.store.labels()}
         assert {position: labels.get(position) for position in said.labels} == said.labels
-        gate = Manifest.of(state).settings.build_gate()
+        gate = Manifest.of(state.store).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
-        stored_versions = {0, *state.versions()}
+        stored_versions = {0, *state.store.versions()}
         assert {record.reply.version for record in records} <= stored_versions
         updates = [record.update.version for record in records if record.update is not None]
         assert sorted(updates) == list(range(1, len(updates) + 1))
         assert len(updates) >= before, "an update was lost"
-        assert not examine(state)[1]
+        assert not examined(state)[1]
         return len(updates)

@@ -17,20 +17,20 @@ import pytest
 
 from secl.records import Record
 from secl.runs.folder import FILE
-from secl.server.audit.backup import backup
-from secl.server.audit.integrity import examine
-from secl.server.audit.retention import Retention, prune
-from secl.server.audit.store import ServerStore
+from secl.server.folder import backup
 from secl.server.online.factory import serving_settings
+from secl.server.retention import Retention, prune
+from secl.server.store import ServerStore
 from tests import processes
 from tests.server.folders import filled
 from tests.server.test_kill import CLIENTS, LEARNING, Said, Server, grows, load
+from tests.server.waiting import examined
 
 pytestmark = pytest.mark.heavy
 
 KILLS = int(os.environ.get("SECL_KILLS", "2"))
 
-RECORDS, KEPT = 2000, 150
+RECORDS, KEPT = 600, 150
 
 
 def wait_until(condition: Any, process: Any) -> None:
@@ -48,7 +48,7 @@ def first_of(folder: Path) -> int:
 
 def contents(folder: Path) -> dict[int, Record]:
     with ServerStore(folder) as state:
-        return {record.position: record for record in state.records()}
+        return {record.position: record for record in state.store.records()}
 
 
 def prune_folder(folder: Path) -> None:
@@ -71,7 +71,7 @@ def test_pruning_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
             process.kill()
         process.join()
         with ServerStore(folder) as state:
-            assert examine(state) == (len(state) - state.first, [])
+            assert examined(state) == (len(state) - state.first, [])
             assert (len(state), state.counts()) == (RECORDS, {"idle": RECORDS})
             first = state.first
         assert contents(folder) == {position: before[position] for position in range(first, RECORDS)}
@@ -94,10 +94,10 @@ def test_a_backup_that_is_killed_leaves_no_half_copy_and_the_state_as_it_was(tmp
         processes.finish(process)
         if out.exists():
             with ServerStore(out) as copy:
-                assert examine(copy) == (RECORDS, [])
+                assert examined(copy) == (RECORDS, [])
             out.rename(tmp_path / f"whole-{number}")
     with ServerStore(folder) as state:
-        assert examine(state) == (RECORDS, [])
+        assert examined(state) == (RECORDS, [])
     assert backup(folder, out) == RECORDS
     assert not unfinished.exists()
 
@@ -123,8 +123,8 @@ def test_a_server_that_prunes_and_is_killed_loses_nothing_that_it_keeps(tiny_lla
         for client in clients:
             client.join(120)
         with ServerStore(state) as store:
-            assert examine(store)[1] == []
-            kept = {record.position: record for record in store.records()}
+            assert examined(store)[1] == []
+            kept = {record.position: record for record in store.store.records()}
             end = len(store)
         assert sorted(kept) == list(range(end - len(kept), end))
         for position, answer in said.replies.items():
@@ -132,5 +132,5 @@ def test_a_server_that_prunes_and_is_killed_loses_nothing_that_it_keeps(tiny_lla
             if position in kept:
                 assert answer["secl"]["bins"] == list(kept[position].reply.bins)
         with ServerStore(tmp_path / f"copy-{number}") as copy:
-            assert examine(copy)[1] == []
+            assert examined(copy)[1] == []
     assert len(said.replies) > KILLS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.labels import LabelRule
-from secl.runs.folder import FILE
-from secl.server.audit.explain import explain
-from secl.server.audit.integrity import examine
-from secl.server.audit.labels import influences
-from secl.server.audit.store import ServerStore
+from secl.server.explain import explain, influences
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
+from tests.server.folders import spoiled
+from tests.server.waiting import close, examined
 
 
 def rated(service: Service, chance: float | None = 1.0) -> list[float]:
@@ -39,7 +37,7 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled == rule.rate(state, record.question.domain, record.label_free)
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
-    assert examine(service.state) == (31, [])
+    assert examined(service.state) == (31, [])
     moved = influences(rule, service.state.label_log(), record)
     assert len(moved) == 30
     assert all((each.moved > 0) == each.correct for each in moved[:5])
@@ -71,7 +69,7 @@ def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeSer
     assert between.confidence > before.confidence
     assert replace(after, until=before.until) == before
     assert [label.correct for label in service.state.label_log()][-2:] == [True, None]
-    assert examine(service.state)[1] == []
+    assert examined(service.state)[1] == []
 
 
 def test_a_restart_forgets_nothing(make_service: MakeService) -> None:
@@ -84,24 +82,21 @@ def test_a_restart_forgets_nothing(make_service: MakeService) -> None:
     assert then == again
 
 
-@pytest.mark.parametrize(
-    ("statement", "check"),
-    [
-        ("UPDATE labels SET correct = 1 - correct WHERE number = 4", "labels"),
-        ("UPDATE labels SET confidence = 0.5 WHERE number = 4", "labels"),
-        ("DELETE FROM labels WHERE number = 4", "labels"),
-        ("UPDATE labels SET position = 99 WHERE number = 4", "integrity"),
-    ],
-)
-def test_whatever_is_changed_in_the_labels_is_found(make_service: MakeService, statement: str, check: str) -> None:
+SPOILS = {
+    "UPDATE labels SET correct = 1 - correct WHERE number = 4": "labels",
+    "UPDATE labels SET confidence = 0.5 WHERE number = 4": "labels",
+    "DELETE FROM labels WHERE number = 4": "labels",
+    "UPDATE labels SET position = 99 WHERE number = 4": "integrity",
+}
+
+
+def test_whatever_is_changed_in_the_labels_is_found(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     rated(service)
-    service.stop()
-    service.state.close()
-    with sqlite3.connect(service.state.folder / FILE) as db:
-        db.execute(statement)
-    with ServerStore(service.state.folder) as state:
-        assert check in {finding.check for finding in examine(state)[1]}
+    folder = close(service)
+    for number, (statement, check) in enumerate(SPOILS.items()):
+        with ServerStore(spoiled(folder, tmp_path / str(number), statement)) as state:
+            assert check in {finding.check for finding in examined(state)[1]}, statement
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from secl.errors import ParameterError
-from secl.server.http.listener import FIRST_PASSED, bind, inherit, is_local, passed_by_systemd, url
-from secl.server.http.serving import notify
+from secl.server.http.process import FIRST_PASSED, bind, inherit, is_local, notify, passed_by_systemd, url
 
 
 def test_an_inherited_socket_is_the_same_one_and_no_child_gets_it() -> None:

@@ -13,10 +13,10 @@ from secl.gates import Never
 from secl.records import Decision
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.rendering import headline
-from secl.server.http.dashboard.view import view
-from secl.server.http.routes_admin import what_follows
-from secl.server.online.trust_monitor import TrustMonitor
+from secl.server.http.pages.rendering import headline
+from secl.server.http.pages.view import view
+from secl.server.http.routes_state import what_follows
+from secl.server.online.monitors import TrustMonitor
 from secl.testing import toy_stream
 from tests.reports.conftest import MakeRecord
 from tests.reports.conftest import make_record as make_record
@@ -68,7 +68,7 @@ def test_a_verdict_that_changes_is_logged(make_record: MakeRecord, said: pytest.
     monitor = TrustMonitor(50)
     monitor.add(make_record(0))
     levels = {monitor.verdict.level}
-    monitor.hear([(0.9, False)] * 20)
+    monitor.refresh([(0.9, False)] * 20)
     levels |= {monitor.verdict.level for _ in range(3)}
     assert levels == {"unproven", "do not act on it"}
     (record,) = said.records

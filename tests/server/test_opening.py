@@ -12,9 +12,9 @@ from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
 from secl.model import Model
 from secl.question import Question
-from secl.server.audit.store import ServerStore
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
+from secl.server.store import ServerStore
 from tests.server.waiting import settled
 
 pytestmark = pytest.mark.heavy

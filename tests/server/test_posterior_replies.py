@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from secl.cli.server_pages import explanation_page, verification_page
 from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
-from secl.server.audit.console import explanation_page
-from secl.server.audit.explain import explain
-from secl.server.audit.replay import verify
-from secl.server.audit.verification_page import verification_page
+from secl.server.explain import explain
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.view import view
+from secl.server.http.pages.view import view
 from secl.server.online.service import Service
+from secl.server.recompute import verify
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior
 from tests.server.waiting import close
@@ -119,7 +118,7 @@ def test_feedback_is_held_against_the_reported_confidence(make_posterior: MakePo
     service = make_posterior()
     confidence = ask(service)["secl"]["confidence"]
     service.state.add_feedback(0, True)
-    assert service.state.labelled() == [(confidence, True)]
+    assert service.state.labelled() == [(confidence, True, None)]
     assert view(service)["timeline"][0]["confidence"] == confidence
 
 

@@ -12,15 +12,14 @@ from fastapi.testclient import TestClient
 
 from secl.gates import Never
 from secl.question import Question, Turn
-from secl.server.audit.explain import explain
-from secl.server.audit.retention import Retention, prune
-from secl.server.audit.review import review_queue
-from secl.server.audit.store import ServerStore
-from secl.server.audit.why import learning_in_words, number_in_words
+from secl.server.explain import explain, learning_in_words, number_in_words
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.view import view
+from secl.server.http.pages.view import view
 from secl.server.online.service import Service
+from secl.server.records import review_queue
+from secl.server.retention import Retention, prune
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.pages import HOSTILE, Page, served, shown
@@ -199,7 +198,7 @@ def test_tabs_that_look_at_the_same_moment_read_it_once(
         read.append(1)
         return view(*given, **named)
 
-    monkeypatch.setattr("secl.server.http.dashboard.snapshot.view", counted)
+    monkeypatch.setattr("secl.server.http.pages.page.view", counted)
     client = client_of(service)
     assert len({client.get("/").text for _ in range(5)}) == 1
     assert len(read) == 1
@@ -244,7 +243,7 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
     shown(tab, "h1", "rec_00000005")
     tab.keyboard.press("w")
     shown(tab, ".why", "People say: wrong.")
-    assert service.state.labels()[-1].chance is None
+    assert service.state.store.labels()[-1].chance is None
     tab.keyboard.press("u")
     shown(tab, ".why", "Nobody has said whether it is right.")
     assert tab.problems == []
@@ -269,7 +268,7 @@ def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
         tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
 
     def said() -> dict[int, bool]:
-        return {label.position: bool(label.correct) for label in service.state.labels()}
+        return {label.position: bool(label.correct) for label in service.state.store.labels()}
 
     assert current() == queue[0]
     assert f"{service.state.served(queue[0]).record.confidence:.2f}" not in tab.inner_text("main")
@@ -280,7 +279,7 @@ def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
     tab.keyboard.press("s")
     at(queue[3])
     assert said() == {queue[0]: True, queue[1]: False}
-    assert {label.chance for label in service.state.labels()} == {1.0}
+    assert {label.chance for label in service.state.store.labels()} == {1.0}
     tab.keyboard.press("u")
     at(queue[2])
     tab.click("#undo")
@@ -311,7 +310,7 @@ def test_in_a_browser_a_key_opens_the_pages_and_is_kept_from_link_to_link(
     tab.click("nav >> text=Review")
     shown(tab, "h1", "Review")
     tab.keyboard.press("r")
-    until(lambda: service.state.labels()[-1].source == "review")
+    until(lambda: service.state.store.labels()[-1].source == "review")
     tab.click("nav >> text=Overview")
     shown(tab, "h1", "scripted")
     shown(tab, "#auto", "Kept up to date.")

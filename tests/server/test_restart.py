@@ -18,12 +18,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from secl.server.audit.entries import position_of
-from secl.server.audit.store import ServerStore
+from secl.server.entries import position_of
 from secl.server.http.api_keys import Keys
-from secl.server.http.listener import bind
-from secl.server.http.serving import answer_until_stopped
-from secl.server.http.settings import HttpSettings
+from secl.server.http.process import answer_until_stopped, bind
+from secl.server.settings import HttpSettings
+from secl.server.store import ServerStore
 from tests import processes
 from tests.server.conftest import MakeService
 

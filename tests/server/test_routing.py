@@ -77,7 +77,7 @@ def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_posteri
     assert Large.asked[0] == f"{sent_on[0].question.text}\nA. {sent_on[0].question.options[0]}" + "".join(
         f"\n{letter}. {option}" for letter, option in zip("BCD", sent_on[0].question.options[1:], strict=True)
     )
-    assert all(record.accept == 0.27 for record in service.state.records())
+    assert all(record.accept == 0.27 for record in service.state.store.records())
 
 
 def test_the_bill_counts_both_and_says_what_was_saved() -> None:

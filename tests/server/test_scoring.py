@@ -12,18 +12,18 @@ import httpx
 import pytest
 
 from secl.calibrator import Calibrator
+from secl.cli.server_pages import explanation_page, history_page
 from secl.errors import QuestionError
 from secl.gates import Always
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.scoring import given_by
-from secl.server.audit.console import explanation_page, history_page
-from secl.server.audit.explain import explain
-from secl.server.audit.history import history
-from secl.server.audit.replay import verify
+from secl.server.explain import explain
+from secl.server.history import history
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.view import view
+from secl.server.http.pages.view import view
 from secl.server.online.service import Service
+from secl.server.recompute import verify
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakePosterior, MakeService
 from tests.server.doors import opened
@@ -40,7 +40,7 @@ def service(make_service: MakeService) -> Service:
 
 @pytest.fixture
 def client(service: Service) -> Iterator[httpx.Client]:
-    with opened(create_app(service)) as address, httpx.Client(base_url=address) as client:
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
 
 
@@ -124,7 +124,7 @@ def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_s
     mix(service, 12)
     settled(service)
     state = service.state
-    records = list(state.records())
+    records = list(state.store.records())
     assert [record.given for record in records] == [False, True] * 12
     assert all(record.outcome == "given" and record.reply.version == 0 for record in records[1::2])
     assert sum(record.update is not None for record in records) > 0
@@ -145,7 +145,7 @@ def test_a_server_that_is_stopped_goes_on_as_if_it_had_not(make_service: MakeSer
     again = make_service(tmp_path / "parted")
     assert again.position == 22
     mix(again, 9, first=11)
-    one, other = list(whole.state.records()), list(again.state.records())
+    one, other = list(whole.state.store.records()), list(again.state.store.records())
     assert [record.decision for record in one] == [record.decision for record in other]
     assert [record.posterior for record in one] == [record.posterior for record in other]
     assert any(record.posterior is not None and record.posterior.questions for record in one)

@@ -13,29 +13,27 @@ from fastapi.testclient import TestClient
 from secl.errors import ParameterError
 from secl.question import Question
 from secl.runs.folder import FILE
-from secl.server.audit import search as searching
-from secl.server.audit.integrity import examine
-from secl.server.audit.review import RECENT, review_queue
-from secl.server.audit.search import Filter, Found, domains, search
-from secl.server.audit.store import ServerStore
-from secl.server.audit.wording import answer_text
+from secl.server import records as searching
+from secl.server.entries import answer_text, record_id
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
+from secl.server.records import RECENT, Found, Search, domains, review_queue, search
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled
+from tests.server.waiting import examined, settled
 
 WANTED = (
-    Filter(),
-    Filter(label="right"),
-    Filter(label="wrong"),
-    Filter(label="none"),
-    Filter(learned=True),
-    Filter(learned=False),
-    Filter(min_confidence=0.6),
-    Filter(max_confidence=0.5, label="none"),
-    Filter(query="what 7", learned=True),
-    Filter(domain="nowhere"),
+    Search(),
+    Search(label="right"),
+    Search(label="wrong"),
+    Search(label="none"),
+    Search(learned=True),
+    Search(learned=False),
+    Search(min_confidence=0.6),
+    Search(max_confidence=0.5, label="none"),
+    Search(query="what 7", learned=True),
+    Search(domain="nowhere"),
 )
 
 
@@ -51,15 +49,15 @@ def rated(service: Service, count: int = 60) -> Service:
     return service
 
 
-def by_looking(state: ServerStore, wanted: Filter) -> list[int]:
+def by_looking(state: ServerStore, wanted: Search) -> list[int]:
     """Positions of the records that fit, found without any index."""
-    said = {label.position: label.correct for label in state.labels()}
+    said = {label.position: label.correct for label in state.store.labels()}
     found = []
-    for record in state.records():
+    for record in state.store.records():
         text = " ".join((record.question.text, *record.question.options, answer_text(record))).lower()
         fits = (
             set(wanted.query.split()) <= set(re.findall(r"\w+", text)),
-            wanted.domain in (None, record.question.domain),
+            wanted.domain in ("", record.question.domain),
             wanted.min_confidence <= record.confidence <= wanted.max_confidence,
             wanted.label is None
             or said.get(record.position) is {"right": True, "wrong": False, "none": None}[wanted.label],
@@ -69,22 +67,27 @@ def by_looking(state: ServerStore, wanted: Filter) -> list[int]:
     return found[::-1]
 
 
-def all_pages(state: ServerStore, wanted: Filter, count: int) -> list[int]:
-    found, before = list[int](), None
+def all_pages(state: ServerStore, wanted: Search, count: int) -> list[int]:
+    found, before = list[int](), ""
     while True:
-        page = search(state, wanted, count, before)
+        page = search(state, wanted.model_copy(update={"count": count, "before": before}))
         assert len(page.positions) <= count
         found += page.positions
         if page.before is None:
             return found
-        before = page.before
+        before = record_id(page.before)
+
+
+@pytest.fixture(scope="module")
+def state(share_service: MakeService) -> ServerStore:
+    """Of a server with sixty answers, only to be read."""
+    return rated(share_service()).state
 
 
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_pages_together_are_what_a_look_at_all_records_finds(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, wanted: Filter
+    state: ServerStore, monkeypatch: pytest.MonkeyPatch, wanted: Search
 ) -> None:
-    state = rated(make_service()).state
     expected = by_looking(state, wanted)
     assert expected or wanted.domain
     assert all_pages(state, wanted, 7) == all_pages(state, wanted, 1000) == expected
@@ -93,12 +96,11 @@ def test_pages_together_are_what_a_look_at_all_records_finds(
 
 
 def test_a_page_looks_at_a_bounded_number_of_rows_and_says_where_to_go_on(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    state: ServerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = rated(make_service(), 30).state
     monkeypatch.setattr(searching, "LOOKED", 10)
-    assert search(state, Filter(min_confidence=1.0)) == Found((), 20, 10)
-    assert search(state, Filter(min_confidence=1.0), before=5) == Found((), None, 5)
+    assert search(state, Search(min_confidence=1.0)) == Found((), 50, 10)
+    assert search(state, Search(min_confidence=1.0, before="5")) == Found((), None, 5)
 
 
 def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(
@@ -110,7 +112,7 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
         service.ask(Question(text, options=("Zürich", "Île de Ré")), 20)
 
     def found(query: str) -> list[int]:
-        return sorted(search(service.state, Filter(query=query)).positions)
+        return sorted(search(service.state, Search(query=query)).positions)
 
     assert found("malmo") == [0]
     assert found("near") == [1, 2]
@@ -132,42 +134,37 @@ def test_domains_are_listed_once_each_in_order(make_service: MakeService) -> Non
     for domain in ("law", "art", "law", "zoo", "art"):
         service.ask(Question("Which?", options=("a", "b"), domain=domain), 20)
     assert domains(service.state) == ["art", "law", "zoo"]
-    assert search(service.state, Filter(domain="law")).positions == (2, 0)
+    assert search(service.state, Search(domain="law")).positions == (2, 0)
 
 
 @pytest.mark.parametrize("keep", ["hash", "none"])
 def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService, keep: Any) -> None:
     service = make_service(keep_text=keep)
     service.ask(Question("A secret phrase?", options=("hidden thing", "other")), 20)
-    assert search(service.state, Filter()).positions == (0,)
+    assert search(service.state, Search()).positions == (0,)
     with pytest.raises(ParameterError, match=rf"keeps no texts \(--keep-text {keep}\)"):
-        search(service.state, Filter(query="secret"))
+        search(service.state, Search(query="secret"))
     service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
 
 
 def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:
     state = rated(make_service(), 20).state
-    assert examine(state)[1] == []
+    assert examined(state)[1] == []
     with state.db:
-        state.db.execute("UPDATE answers SET confidence = 0.99 WHERE position = 7")
-        state.db.execute("DELETE FROM answers WHERE position = 11")
-        state.db.execute("UPDATE answers SET correct = 1 WHERE position = 13")
-    found = {(each.position, each.detail.split(",")[0].split(" default")[0]) for each in examine(state)[1]}
-    toy = state.record(7).question.domain
-    assert found == {
-        (7, f"the index has {toy}"),
-        (11, "it is missing in the index"),
-        (None, "the labels in the index do not follow from the log of labels"),
-    }
+        state.db.execute("UPDATE served SET reported = 0.99 WHERE position = 7")
+        state.db.execute("DELETE FROM served WHERE position = 11")
+        state.db.execute("UPDATE served SET correct = 1 WHERE position = 13")
+    found = {(each.position, each.detail[:20]) for each in examined(state)[1]}
+    assert found == {(7, "its served reported "), (11, "when it was answered"), (None, "the labels beside th")}
 
 
 def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:
     state = rated(make_service(), 12).state
     with state.db:
-        state.db.execute("DELETE FROM records WHERE position < 10")
-    assert search(state, Filter()).positions == (11, 10)
-    assert search(state, Filter(query="what")).positions == (11, 10)
+        state.db.execute("DELETE FROM served WHERE position < 10")
+    assert search(state, Search()).positions == (11, 10)
+    assert search(state, Search(query="what")).positions == (11, 10)
 
 
 def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(
@@ -175,7 +172,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
 ) -> None:
     service = rated(make_service(), 60)
     queue = review_queue(service.state)
-    unrated = by_looking(service.state, Filter(label="none"))
+    unrated = by_looking(service.state, Search(label="none"))
     assert sorted(queue.positions) == sorted(unrated)
     assert list(queue.positions) not in (sorted(unrated), sorted(unrated, reverse=True))
     assert (queue.drawn, queue.rated, queue.answers) == (True, 60 - len(unrated), 60)
@@ -198,7 +195,7 @@ def test_lots_are_spread_evenly() -> None:
 
 def test_other_orders_begin_with_the_least_sure_and_have_no_chance(make_service: MakeService) -> None:
     state = rated(make_service(), 40).state
-    confidences = {record.position: record.confidence for record in state.records()}
+    confidences = {record.position: record.confidence for record in state.store.records()}
     for order, accept, near in (("unsure", 0.9, 0.5), ("threshold", 0.8, 0.8), ("threshold", None, 0.5)):
         queue = review_queue(state, order, accept=accept)  # type: ignore[arg-type]
         distances = [abs(confidences[position] - near) for position in queue.positions]
@@ -247,7 +244,7 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
     after = client.get("/v1/review").json()
     assert after["rated"] == queue["rated"] + 1
     assert name not in {each["record_id"] for each in after["records"]}
-    assert (service.state.labels()[-1].chance, service.state.labels()[-1].source) == (1.0, "review")
+    assert (service.state.store.labels()[-1].chance, service.state.store.labels()[-1].source) == (1.0, "review")
     both = {"record_id": name, "correct": True, "drawn": True, "chance": 0.5}
     assert client.post("/v1/feedback", json=both).json()["error"]["param"] == "chance"
     skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
@@ -260,7 +257,7 @@ def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_ser
     numbers, generator = range(3, 100_000), random.Random(0)
     with state.db:
         state.db.executemany(
-            "INSERT INTO answers VALUES (?, ?, ?, NULL, 'idle', NULL, NULL)",
+            "INSERT INTO served (position, domain, reported, time, batch, outcome) VALUES (?, ?, ?, 0, 1, 'idle')",
             ((number, f"domain {number % 50}", generator.random()) for number in numbers),
         )
     steps = 0
@@ -272,10 +269,10 @@ def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_ser
 
     state.db.set_progress_handler(count_steps, 1000)
     for wanted in (
-        Filter(),
-        Filter(domain="domain 7"),
-        Filter(label="right"),
-        Filter(min_confidence=0.999, accepted=True),
+        Search(),
+        Search(domain="domain 7"),
+        Search(label="right"),
+        Search(min_confidence=0.999, accepted=True),
     ):
         steps = 0
         search(state, wanted)

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from secl.server.http.app import create_app
-from secl.server.http.settings import HttpSettings
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
@@ -23,12 +23,12 @@ ROOT = Path(__file__).parent.parent.parent
 INJECTED = "x\r\nSet-Cookie: stolen=1\r\n\r\n<html>"
 
 
-@pytest.fixture
-def service(make_service: MakeService) -> Service:
-    return make_service()
+@pytest.fixture(scope="module")
+def service(share_service: MakeService) -> Service:
+    return share_service()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address(service: Service) -> Iterator[str]:
     with opened(create_app(service, settings=HttpSettings(timeout=5))) as address:
         yield address
@@ -81,9 +81,10 @@ def test_what_is_no_http_is_refused_and_the_next_client_is_served(
     address: str, head: bytes, service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
+    position = service.position
     assert raw(address, head).startswith(b"HTTP/1.1 400 ")
     assert httpx.get(f"{address}/v1/models").status_code == 200
-    assert service.position == 0
+    assert service.position == position
     assert "Traceback" not in caplog.text
     assert "evil" not in caplog.text
 
@@ -102,7 +103,7 @@ def test_no_path_leads_out_of_the_files_of_the_page(address: str, path: str) -> 
 def test_of_two_values_for_one_name_the_last_is_asked_and_recorded(address: str, service: Service) -> None:
     body = b'{"question": "First?", "question": "Last?"}'
     assert httpx.post(f"{address}/v1/ask", content=body, headers={"content-type": "application/json"}).is_success
-    assert service.state.served(0).record.question.text == "Last?"
+    assert service.state.latest(1)[0].record.question.text == "Last?"
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:

@@ -19,10 +19,9 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
-from secl.server.online import guardrails
+from secl.server.online import monitors
 from secl.server.online import service as service_module
-from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
+from secl.server.settings import Bounds, Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import close, settled, until
@@ -58,7 +57,7 @@ def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_servi
     versions = [served.record.reply.version for served in service.state.latest(40)]
     assert versions == sorted(versions)
     assert versions[-1] == 10
-    assert set(versions) - {0} <= set(service.state.versions())
+    assert set(versions) - {0} <= set(service.state.store.versions())
 
 
 def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(make_service: MakeService) -> None:
@@ -305,7 +304,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: MakeService) -> No
 def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
     make_service: MakeService, bounds: Bounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guardrails, "WINDOW", 3)
+    monkeypatch.setattr(monitors, "WINDOW", 3)
     service = make_service(gate=Always(), bounds=bounds)
     for question in toy_stream(40):
         service.ask(question, 60)

@@ -12,9 +12,9 @@ import pytest
 
 from secl.errors import RunError
 from secl.runs.store import Store
-from secl.server.audit import permissions
-from secl.server.audit.store import ServerStore
+from secl.server import folder as permissions
 from secl.server.http.api_keys import Keys
+from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import settled
@@ -97,7 +97,7 @@ def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path)
 def test_a_server_synchronises_every_commit_and_a_run_does_not(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
 
-    def level(store: Store) -> Any:
+    def level(store: Store | ServerStore) -> Any:
         return store.db.execute("PRAGMA synchronous").fetchone()[0]
 
     normal, full = 1, 2

@@ -14,7 +14,7 @@ from secl.gates import Always
 from secl.question import Question
 from secl.server.online import scheduler
 from secl.server.online import service as service_module
-from secl.server.online.limits import Limits
+from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece, Writing
 from tests.server.conftest import MakeService

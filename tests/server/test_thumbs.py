@@ -15,11 +15,11 @@ import pytest
 
 from secl.evidence import Labelled
 from secl.labels import LabelRule
-from secl.server.audit.entries import position_of
-from secl.server.audit.integrity import examine
-from secl.server.audit.store import ServerStore
+from secl.server.entries import position_of
+from secl.server.store import ServerStore
 from tests import processes
 from tests.server.test_kill import WEIGHING, Server
+from tests.server.waiting import examined
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")]
 
@@ -73,8 +73,8 @@ def test_thirty_thumbs_move_the_confidence_as_the_formula_says_also_over_a_kill(
     client.close()
 
     with ServerStore(state) as store:
-        entries, records = store.label_log(), list(store.records())
-        assert examine(store) == (len(records), [])
+        entries, records = store.label_log(), list(store.store.records())
+        assert examined(store) == (len(records), [])
     assert [label.position for label in entries[:THUMBS]] == list(map(position_of, names))
     rule, formula = LabelRule(), dict[str, Labelled]()
     for name, reply, count in (("after", after, 30), ("between", between, 31), ("back", back, 32)):

@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from secl.gates import Never
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.dashboard.rendering import render
-from secl.server.http.dashboard.view import view
+from secl.server.http.pages.rendering import render
+from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
+from secl.server.online.monitors import LABELS, TrustMonitor
 from secl.server.online.service import Service
-from secl.server.online.trust_monitor import LABELS, TrustMonitor
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 
@@ -124,7 +124,7 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     asked(service, 25)
     assert service.trust.verdict.questions == 10
     monitor = TrustMonitor(10)
-    monitor.hear([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
+    monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
     assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)
 
 
@@ -156,11 +156,6 @@ def test_the_latest_answers_are_listed_with_their_texts_and_lead_to_their_explan
     assert latest["answer"][:3] in ("A. ", "B. ")
     assert "Which &lt;b&gt;very" in page
     assert 'href="records/rec_00000000"' in page
-    told = client.get("/v1/records/rec_00000000/explanation")
-    assert told.headers["content-type"].startswith("text/plain")
-    assert "stated confidence" in told.text
-    assert "\x1b" not in told.text
-    assert client.get("/v1/records/rec_00000009/explanation").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])

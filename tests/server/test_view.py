@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from secl.gates import Never
-from secl.server.http.dashboard.view import VERSIONS, feedback, view
-from secl.server.online.limits import Limits
+from secl.server.http.pages.view import VERSIONS, feedback, view
+from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import settled
@@ -90,7 +90,7 @@ def test_the_newest_versions_are_listed_with_the_answer_they_first_gave(make_ser
     for position, question in enumerate(toy_stream(60)):
         first.setdefault(service.ask(question, 20).record.reply.version, position)
         settled(service)
-    stored_versions = service.state.versions()
+    stored_versions = service.state.store.versions()
     assert len(stored_versions) > VERSIONS
     state = view(service)
     *listed, untouched = state["versions"]
@@ -109,7 +109,7 @@ def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_ser
     for question in toy_stream(20):
         service.ask(question, 20)
     settled(service)
-    version = service.state.versions()[0]
+    version = service.state.store.versions()[0]
     service.learner.rollback(version)
     state = view(service)
     assert state["newest"] == version != state["version"]

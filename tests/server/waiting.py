@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from secl.server.online.service import Service
+from secl.server.store import ServerStore
+from secl.server.verify import Finding, examine
 
 
 def until(condition: Any, seconds: float = 120) -> None:
@@ -27,3 +29,9 @@ def close(service: Service) -> Path:
     service.stop()
     service.state.close()
     return service.state.folder
+
+
+def examined(state: ServerStore) -> tuple[int, list[Finding]]:
+    """How many records an examination looked at, and what does not agree."""
+    found = examine(state)
+    return found.count, found.findings

@@ -22,9 +22,9 @@ not be computed again; 2 is a mistake, as everywhere."""
 @app.command
 def history(*, state: StateFolder, as_json: AsJson = False) -> None:
     """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
-    from secl.server.audit import history
-    from secl.server.audit.console import history_page
-    from secl.server.audit.store import ServerStore
+    from secl.cli.server_pages import history_page
+    from secl.server import history
+    from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
         past = history.history(store)
@@ -38,13 +38,12 @@ def show(record: str, /, *, state: StateFolder, as_json: AsJson = False) -> None
     Args:
         record: Its id or position.
     """
-    from secl.server.audit.console import explanation_page
-    from secl.server.audit.entries import position_of
-    from secl.server.audit.explain import explain
-    from secl.server.audit.store import ServerStore
+    from secl.cli.server_pages import explanation_page
+    from secl.server.explain import explain
+    from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
-        explanation = explain(store, position_of(record))
+        explanation = explain(store, store.position_of(record))
     _print(explanation.to_json() if as_json else explanation_page(explanation))
 
 
@@ -68,10 +67,9 @@ def verify(
         last: How many of the latest answers to compute again; 20 by default, 0 for none.
         record: The answer to compute again instead.
     """
-    from secl.server.audit import replay
-    from secl.server.audit.entries import position_of
-    from secl.server.audit.store import ServerStore
-    from secl.server.audit.verification_page import verification_page
+    from secl.cli.server_pages import verification_page
+    from secl.server import recompute
+    from secl.server.store import ServerStore
     from secl.validation import check_whole
 
     if last is not None and record is not None:
@@ -79,12 +77,12 @@ def verify(
     count = 20 if last is None else last
     check_whole("number of answers of --last", count, 0)
     with ServerStore(state) as store:
-        records, unread = replay.choose(store, count, None if record is None else position_of(record))
+        records, unread = recompute.choose(store, count, None if record is None else store.position_of(record))
         model, changes = None, list[str]()
         if records and store.keep_text == "full":
-            model = replay.load_recorded_model(store)
-            changes = replay.environment_changes(store, model)
-        outcome = replay.verify(store, records, model, changes, unread)
+            model = recompute.load_recorded_model(store)
+            changes = recompute.environment_changes(store, model)
+        outcome = recompute.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return CONTRADICTS if outcome.findings else UNKNOWN if outcome.unknown else 0
 
@@ -96,7 +94,7 @@ def rollback(version: int, /, *, server: Server, key_file: KeyFile = None) -> No
     Args:
         version: A kept version; 0 is the untouched model.
     """
-    from secl.server.audit import client
+    from secl.server import client
 
     reply = client.send_command(server, "rollback", {"version": version}, key_file)
     console().print(
@@ -111,7 +109,7 @@ def pause(reason: str = "by hand", /, *, server: Server, key_file: KeyFile = Non
     Args:
         reason: Why, for the history.
     """
-    from secl.server.audit import client
+    from secl.server import client
 
     dropped = client.send_command(server, "pause", {"reason": reason}, key_file).get("dropped", 0)
     console().print(f"learning is paused; {_dropped(dropped)}")
@@ -120,7 +118,7 @@ def pause(reason: str = "by hand", /, *, server: Server, key_file: KeyFile = Non
 @app.command
 def resume(*, server: Server, key_file: KeyFile = None) -> None:
     """Have a running server learn again."""
-    from secl.server.audit import client
+    from secl.server import client
 
     client.send_command(server, "resume", {}, key_file)
     console().print("learning goes on.")

@@ -27,9 +27,9 @@ def prune(
         keep_versions: How many of the newest adapter versions are kept, beside those that answered a kept record.
     """
     from secl.reports.formatting import counted
-    from secl.server.audit import client
-    from secl.server.audit.entries import record_id
-    from secl.server.audit.retention import Pruned, Retention
+    from secl.server import client
+    from secl.server.entries import record_id
+    from secl.server.retention import Pruned, Retention
 
     policy = Retention.of(keep_records, keep_versions)
     if not policy:
@@ -51,7 +51,7 @@ def prune(
 def backup(out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /, *, state: StateFolder) -> None:
     """Copy a server's state while it runs, into a folder that a server can go on from."""
     from secl.reports.formatting import counted
-    from secl.server.audit.backup import backup
+    from secl.server.folder import backup
 
     records = backup(state, out)
     console().print(

@@ -41,11 +41,12 @@ def label(
         seed: Of the order.
     """
     from secl.runs.labelling import add_label, current_records, queue
+    from secl.runs.store import Store
     from secl.validation import check_whole
 
     if count is not None:
         check_whole("number of answers of --count", count, 1)
-    with _opened(run) as store:
+    with Store(run, writable=True) as store:
         if undo is not None:
             add_label(store, store.record(undo), None)
             echo(f"what was said of the answer at position {undo} is taken back.")
@@ -63,19 +64,6 @@ def label(
             if store.label_log() != log:
                 before = _mean_confidence(current_records(store, log))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
-
-
-def _opened(run: Path) -> Store:
-    """A run, or the state of a server that does not run, to write labels into."""
-    from secl.runs.store import Store
-
-    with Store(run) as store:
-        is_server = store.is_server
-    if not is_server:
-        return Store(run, writable=True)
-    from secl.server.audit.store import ServerStore
-
-    return ServerStore(run, writable=True)
 
 
 def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None:

@@ -16,9 +16,7 @@ from pydantic import Field
 
 from secl.cli.app import Flag, Set, app, console, echo
 from secl.errors import ParameterError
-from secl.server.http.settings import HttpSettings
-from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
+from secl.server.settings import Bounds, HttpSettings, Limits
 from secl.setting_groups import OF_METHOD, OF_MODEL, OF_OUTPUT, merged, with_set
 from secl.settings import (
     FLAT,
@@ -88,11 +86,10 @@ def serve(
     """
     try:
         # What is missing is said at once, and not after a model was loaded.
-        from secl.server.audit.retention import Retention
         from secl.server.http.api_keys import Keys
-        from secl.server.http.listener import is_local, url
-        from secl.server.http.serving import answer_until_stopped
+        from secl.server.http.process import answer_until_stopped, is_local, url
         from secl.server.online.factory import open_service
+        from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
         package = str(problem.name).partition(".")[0]
         raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
@@ -189,7 +186,7 @@ def listening(host: str | None, port: int | None, descriptor: int | None) -> soc
     Raises:
         ParameterError: there is no such socket or address, or both are given.
     """
-    from secl.server.http.listener import bind, inherit, passed_by_systemd
+    from secl.server.http.process import bind, inherit, passed_by_systemd
 
     from_systemd = passed_by_systemd()
     inherited = from_systemd if descriptor is None else descriptor

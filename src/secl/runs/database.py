@@ -16,16 +16,17 @@ from secl.runs.encoding import from_plain
 SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE records (
-    position INTEGER PRIMARY KEY, id TEXT NOT NULL, domain TEXT NOT NULL, confidence REAL NOT NULL,
-    frozen_confidence REAL NOT NULL, signal REAL, correct INTEGER, version INTEGER NOT NULL, outcome TEXT NOT NULL,
+    position INTEGER PRIMARY KEY, id TEXT NOT NULL, domain TEXT NOT NULL, confidence REAL,
+    frozen_confidence REAL, signal REAL, correct INTEGER, version INTEGER NOT NULL, outcome TEXT NOT NULL,
     seconds REAL NOT NULL, body TEXT NOT NULL);
 CREATE TABLE decisions (
     position INTEGER PRIMARY KEY REFERENCES records, alarm INTEGER NOT NULL, in_burst INTEGER NOT NULL,
-    remaining INTEGER NOT NULL, statistic REAL, entropy REAL NOT NULL);
+    remaining INTEGER NOT NULL, statistic REAL, entropy REAL);
 CREATE TABLE updates (
     version INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, before REAL NOT NULL,
     target REAL NOT NULL, after REAL NOT NULL, losses TEXT NOT NULL);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, weights BLOB NOT NULL);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, drift REAL,
+    weights BLOB NOT NULL);
 CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), position INTEGER NOT NULL, snapshot BLOB NOT NULL);
 """
 
@@ -63,7 +64,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
     Raises:
         RunError: it is no database.
     """
-    # A server's threads take turns with it; see `secl.server.audit.store`.
+    # A server's threads take turns with it; see `secl.server.store`.
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:

@@ -29,7 +29,7 @@ from secl.runs import database, label_log
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT = 4
+FORMAT = 5
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50
@@ -38,10 +38,17 @@ KEEP_EVERY = 50
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An adapter version to keep: its number and its weights in the safetensors format."""
+    """An adapter version to keep.
+
+    Attributes:
+        number: of the version.
+        weights: in the safetensors format.
+        drift: norm of what it adds to the weights over that of the weights; None where nobody measured it.
+    """
 
     number: int
     weights: bytes
+    drift: float | None = None
 
 
 class Store(Shown):
@@ -143,13 +150,14 @@ class Store(Shown):
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
         with storage_errors(self.folder, RESUME), self.db:
-            self._add(record, seconds)
+            self.insert(record, seconds)
             if snapshot is not None:
-                self._learned(record.position, snapshot)
+                self.insert_snapshot(record.position, snapshot)
             if kept is not None:
-                self._keep(kept, record.position)
+                self.insert_version(kept, record.position)
 
-    def _add(self, record: Record, seconds: float) -> None:
+    def insert(self, record: Record, seconds: float) -> None:
+        """Write a record with its decision and its update, inside a transaction."""
         body = to_plain(record)
         decision, update = body.pop("decision"), body.pop("update")
         self.db.execute(
@@ -173,32 +181,36 @@ class Store(Shown):
             {**decision, "position": record.position, "entropy": record.reply.entropy},
         )
         if update is not None:
-            self._add_update(record.position, update)
+            self.insert_update(record.position, update)
 
-    def _add_update(self, position: int, update: dict[str, Any]) -> None:
+    def insert_update(self, position: int, update: dict[str, Any]) -> None:
+        """Write the update of a record, inside a transaction."""
         self.db.execute(
             "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
             {**update, "losses": json.dumps(update["losses"]), "position": position},
         )
 
-    def _learned(self, position: int, snapshot: bytes) -> None:
+    def insert_snapshot(self, position: int, snapshot: bytes) -> None:
+        """Write the learner's state, inside a transaction."""
         self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
 
     def keep(self, kept: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
-            self._keep(kept, len(self) - 1)
+            self.insert_version(kept, len(self) - 1)
 
-    def _keep(self, kept: Version, position: int) -> None:
-        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?)", (kept.number, position, kept.weights))
+    def insert_version(self, kept: Version, position: int) -> None:
+        """Keep an adapter version, inside a transaction."""
+        values = (kept.number, position, kept.drift, kept.weights)
+        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
-    def records(self, where: str = "", *values: object) -> Iterator[Record]:
-        """All records in order, or those that a condition on their row `r` lets through."""
+    def records(self, where: str = "r.outcome != 'unrated'", *values: object) -> Iterator[Record]:
+        """The records that a condition on their row `r` lets through, in order; those with a confidence by default."""
         query = f"""
             SELECT r.body, d.alarm, d.in_burst, d.remaining, d.statistic,
                    u.version, u.before, u.target, u.after, u.losses
             FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)
-            {where and f"WHERE {where}"} ORDER BY r.position"""
+            WHERE {where} ORDER BY r.position"""
         for row in self.read(query, *values):
             try:
                 yield database.read_record(row)
@@ -207,14 +219,16 @@ class Store(Shown):
 
     def extra_names(self) -> Iterator[str]:
         """Names of the extra columns of all questions, as often as they come."""
+        # Older versions of SQLite read no NaN, which only records of endpoints and servers have.
         query = """
-            SELECT json_extract(e.value, '$[0]') FROM records r, json_each(r.body, '$.question.extra') e
+            SELECT json_extract(e.value, '$[0]') FROM records r,
+                   json_each(CASE WHEN json_valid(r.body) THEN r.body ELSE '{}' END, '$.question.extra') e
             ORDER BY r.position, e.key"""
         return (name for (name,) in self.read(query))
 
     def domains(self) -> Iterator[tuple[int, str]]:
-        """Position and domain of all records in order."""
-        return self.read("SELECT position, domain FROM records ORDER BY position")
+        """Position and domain of all records with a confidence, in order."""
+        return self.read("SELECT position, domain FROM records WHERE outcome != 'unrated' ORDER BY position")
 
     def record(self, position: int) -> Record:
         """The record at a position.

@@ -12,7 +12,7 @@ from secl.errors import ModelError, ParameterError, QuestionError, RunError, Una
 from secl.question import Question
 from secl.records import Record
 from secl.runs.settings import RunSettings
-from secl.server.audit import replay
+from secl.server import recompute as replay
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from secl.writing import Piece, Writing

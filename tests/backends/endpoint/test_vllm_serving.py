@@ -17,8 +17,8 @@ from secl.errors import ParameterError, UnavailableError
 from secl.gates import Always
 from secl.question import Question
 from secl.server.online.factory import open_service, open_state, serving_settings
-from secl.server.online.guardrails import Bounds
 from secl.server.online.service import Service
+from secl.server.settings import Bounds
 from secl.settings import LoopSettings
 from tests.backends.conftest import Fakes, MakeLearner
 

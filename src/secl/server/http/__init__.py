@@ -1,1 +1,1 @@
-"""OpenAI's API, administration, metrics and the dashboard over HTTP."""
+"""OpenAI's API, administration, metrics and the pages over HTTP."""

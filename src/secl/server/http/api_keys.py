@@ -22,7 +22,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
 from secl.runs.folder import storage_errors
-from secl.server.audit.permissions import make_folder
+from secl.server.folder import make_folder
 
 Role = Literal["read", "admin"]
 """read: ask, read records and give feedback; admin: also roll back, pause and resume."""

@@ -12,18 +12,15 @@ from starlette.responses import Response
 
 from secl.errors import RequestError, SeclError
 from secl.server.http.api_keys import Keys
-from secl.server.http.dashboard.page import page_router
 from secl.server.http.errors import error_response, to_request_error
 from secl.server.http.health import health_router
 from secl.server.http.metrics import Metrics, metrics_router
 from secl.server.http.middleware import BEARER, Authentication, BodyLimit, ErrorBoundary
-from secl.server.http.routes_admin import admin_router
-from secl.server.http.routes_ask import ask_router
-from secl.server.http.routes_chat import chat_router
-from secl.server.http.routes_records import records_router
-from secl.server.http.routes_score import score_router
-from secl.server.http.settings import HttpSettings
+from secl.server.http.pages.page import page_router
+from secl.server.http.routes import answers_router
+from secl.server.http.routes_state import state_router
 from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -60,11 +57,8 @@ def create_app(
     app.include_router(metrics_router(metrics))
     # The middleware has checked the key, before the body was read; this describes it in the API's description.
     described = [Depends(BEARER)]
-    app.include_router(chat_router(service, settings, metrics), dependencies=described)
-    app.include_router(ask_router(service, settings, metrics), dependencies=described)
-    app.include_router(score_router(service, settings, metrics), dependencies=described)
-    app.include_router(records_router(service, metrics), dependencies=described)
-    app.include_router(admin_router(service), dependencies=described)
+    app.include_router(answers_router(service, settings), dependencies=described)
+    app.include_router(state_router(service, metrics), dependencies=described)
     app.include_router(page_router(service, has_role))
     return app
 

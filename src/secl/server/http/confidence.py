@@ -1,4 +1,4 @@
-"""The object `secl` of a reply: how sure the model is of its answer, and why."""
+"""The object `secl` of a reply: how sure the model is of its answer, and why; and the replies that hold little else."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
 from secl.evaluation.trust import Level
+from secl.posterior.views import pmi_of
 from secl.records import Record
 from secl.reports.answers import source_of
-from secl.server.audit.entries import record_id
-from secl.server.online.requests import Answer
+from secl.server.entries import record_id
+from secl.server.explain import NOT_ASKED_FOR
+from secl.server.online.queue import Answer
 
 
 class Candidate(BaseModel):
@@ -77,8 +80,35 @@ class Secl(BaseModel):
     warnings: list[Code] = []
 
 
-def secl_of(answer: Answer) -> Secl:
-    """The object with the confidence."""
+class NoConfidence(BaseModel):
+    """In place of a confidence that is not there: because the client did not want it, or because it takes longer.
+
+    confidence: null. record_id: to ask for the record, which has the confidence as soon as it is known. remark: why
+    there is none, in a sentence.
+    """
+
+    confidence: None = None
+    record_id: str | None
+    remark: str
+
+
+def later(name: str) -> NoConfidence:
+    """In place of a confidence that takes longer than the stream; the record can be asked for by this name."""
+    return NoConfidence(
+        record_id=name, remark=f"the confidence takes longer than the text; GET /v1/records/{name} will have it."
+    )
+
+
+def secl_of(answer: Answer) -> Secl | NoConfidence:
+    """The object with the confidence, or why there is none."""
+    if not answer.record.rated:
+        stored = record_id(answer.record.position) if answer.stored else None
+        return NoConfidence(record_id=stored, remark=answer.remark or NOT_ASKED_FOR)
+    return rated_secl(answer)
+
+
+def rated_secl(answer: Answer) -> Secl:
+    """The object with the confidence of an answer that has one."""
     record, reply = answer.record, answer.record.reply
     posterior, labelled = record.posterior, record.labelled
     weighed = None
@@ -132,3 +162,59 @@ def calibration_of(record: Record, source: Origin) -> str:
     if labels:
         return f"{labels} {'label' if labels == 1 else 'labels'}"
     return "none" if source == "stated" else "label-free"
+
+
+class AskReply(BaseModel):
+    """An answer (an option letter, or a text; null where the model's words could not be read) and its confidence.
+
+    `text` is the model's own answer as it wrote it. The answer is that, unless the server answers with the most
+    probable candidate. Where an answer is not accepted and a refusal was asked for, `text` is that, and the others are
+    null.
+    """
+
+    answer: str | None
+    option_text: str | None
+    text: str
+    secl: Secl
+
+
+class ScoreReply(BaseModel):
+    """What the model thinks of the answer.
+
+    answer: an option's letter, or the text. p_true: probability that the model calls it true when asked, in [0, 1].
+    log_probability: natural logarithm of that of its words as this model's own. pmi: nats by which the question makes
+    the answer more probable; null where it is compared with nothing. secl: as for the model's own answers; in it "own"
+    stands for the given answer.
+    """
+
+    answer: str
+    option_text: str | None
+    p_true: float | None
+    log_probability: float | None
+    pmi: float | None
+    secl: Secl
+
+
+def ask_reply(answer: Answer, refusal: str | None = None) -> AskReply:
+    """The reply to a plain question, with a refusal if its answer is not accepted."""
+    record = answer.record
+    if refusal is not None and record.abstained:
+        return AskReply(answer=None, option_text=None, text=refusal, secl=rated_secl(answer))
+    question, given = record.question, record.answer
+    option = question.option(given) if question.options and given is not None else None
+    text = record.reply.text.strip() if answer.written is None else answer.written.text
+    return AskReply(answer=given, option_text=option, text=text, secl=rated_secl(answer))
+
+
+def score_reply(result: Answer) -> ScoreReply:
+    """The reply to a request for a rating."""
+    record = result.record
+    question, reply, p_true = record.question, record.reply, record.evidence.p_true
+    return ScoreReply(
+        answer=reply.text,
+        option_text=question.option(reply.text) if question.options else None,
+        p_true=None if p_true is None else p_true.probabilities[0],
+        log_probability=defined(reply.log_probability),
+        pmi=defined(pmi_of(question, reply, record.evidence)),
+        secl=rated_secl(result),
+    )

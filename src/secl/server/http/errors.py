@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from secl.errors import (
@@ -18,6 +19,30 @@ from secl.errors import (
     TooLongError,
 )
 from secl.evaluation.json_values import json_value
+from secl.server.entries import Values
+
+
+class Error(BaseModel):
+    """What went wrong, in one sentence and in words for programs."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorReply(BaseModel):
+    """OpenAI's shape of an error."""
+
+    error: Error
+
+
+ERROR_RESPONSES: dict[int | str, Values] = {
+    "4XX": {"model": ErrorReply, "description": "The request cannot be served as it is."},
+    500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
+    503: {"model": ErrorReply, "description": "Not now: the server is stopping, or has no time."},
+}
+"""For the API's description."""
 
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""

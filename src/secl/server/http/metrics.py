@@ -16,9 +16,9 @@ from starlette.types import Scope
 from secl.evaluation.reason import CODES, Severity
 from secl.evaluation.trust import Level, Verdict
 from secl.metrics.calibration import ece
-from secl.server.online.requests import Answer
+from secl.server.online.monitors import TrustMonitor
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.trust_monitor import TrustMonitor
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SEVERITIES: dict[Severity, int] = {"note": 0, "doubt": 1, "stop": 2}
@@ -32,6 +32,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.registry.register(ServiceCollector(service))
+        service.on_answer = self.observe_answer
         self._requests = Counter("secl_requests", "Requests.", ("route", "status"), registry=self.registry)
         self._seconds = Histogram(
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
@@ -58,6 +59,8 @@ class Metrics:
 
     def observe_answer(self, answer: Answer) -> None:
         """Count an answer and its confidence; a rated one apart, because it says nothing about this model's own."""
+        if not answer.record.rated:
+            return
         if answer.record.given:
             self._given.observe(answer.record.confidence)
             return

@@ -25,7 +25,7 @@ from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role
 from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
 from secl.server.http.metrics import Metrics
-from secl.server.http.settings import MAX_CONCURRENT, HttpSettings
+from secl.server.settings import MAX_CONCURRENT, HttpSettings
 
 log = logging.getLogger("secl.server")
 

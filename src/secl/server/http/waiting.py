@@ -12,10 +12,11 @@ from fastapi import Request
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
 from secl.given import GivenAnswer
 from secl.question import Question
+from secl.server.entries import promised_name
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
-from secl.server.online.requests import Answer
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.writing import Piece, Writing
+from secl.writing import Piece, Writing, Written
 
 log = logging.getLogger("secl.server")
 
@@ -51,18 +52,26 @@ class Texts:
         question: of a free form.
         writing: how.
         timeout: seconds that may pass until the first piece, and from each piece to the next.
+        rate: whether their confidences are wanted.
+
+    Attributes:
+        names: under which their records can be asked for before they are there.
     """
 
-    def __init__(self, service: Service, question: Question, writing: Writing, timeout: float) -> None:
+    def __init__(
+        self, service: Service, question: Question, writing: Writing, timeout: float, *, rate: bool = True
+    ) -> None:
         loop = asyncio.get_running_loop()
-        self._timeout = timeout
+        self.writing, self._timeout = writing, timeout
+        self.names = [promised_name() for _ in range(writing.n)]
+        self._seen: list[Piece] = []
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._ahead: list[Piece | None] = []
 
         def on_piece(piece: Piece) -> None:
             loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
-        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece))
+        self._answers = asyncio.wrap_future(service.write(question, writing, on_piece, self.names, rate=rate))
         # The loop comes to this after all pieces, which the same thread has sent before.
         self._answers.add_done_callback(lambda _: self._pieces.put_nowait(None))
 
@@ -76,9 +85,22 @@ class Texts:
         self._ahead.append(await self._next())
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """The pieces as they come; errors as in `begin`."""
-        while (piece := self._ahead.pop() if self._ahead else await self._next()) is not None:
+        """The pieces as they come, until all texts are at their end; errors as in `begin`."""
+        unfinished = self.writing.n
+        while unfinished and (piece := self._ahead.pop() if self._ahead else await self._next()) is not None:
+            self._seen.append(piece)
+            unfinished -= piece.finish is not None
             yield piece
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """What the pieces so far make up."""
+        return Written.of(self._seen)
+
+    async def answers_within(self, seconds: float) -> tuple[Answer, ...] | None:
+        """The answers, if they are there by then; errors as in `begin`."""
+        await asyncio.wait([self._answers], timeout=seconds)
+        return self._result() if self._answers.done() else None
 
     async def answers(self) -> tuple[Answer, ...]:
         """The answers, once everything is written; errors as in `begin`."""
@@ -87,7 +109,7 @@ class Texts:
         return self._result()
 
     def cancel(self) -> None:
-        """Write no more."""
+        """Write no more; what has been written to its end becomes a record all the same."""
         self._answers.cancel()
 
     async def _next(self) -> Piece | None:

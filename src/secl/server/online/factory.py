@@ -17,12 +17,11 @@ from secl.runs.loading import Load, load_local, load_model, named
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import SERVED, RunSettings, with_absolute_paths
-from secl.server.audit.redaction import KEEPS, Keep
-from secl.server.audit.retention import Retention
-from secl.server.audit.store import ServerStore
-from secl.server.online.guardrails import Bounds
-from secl.server.online.limits import Limits
 from secl.server.online.service import Service
+from secl.server.redaction import KEEPS, Keep
+from secl.server.retention import Retention
+from secl.server.settings import Bounds, Limits
+from secl.server.store import ServerStore
 
 
 def serving_settings(**settings: Any) -> RunSettings:
@@ -155,7 +154,7 @@ def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> RunSet
     if (folder / FILE).exists():
         with ServerStore(folder, writable=True) as state:
             check_settings(state, settings, {"keep_text": keep_text})
-            return Manifest.of(state).to_load(settings)
+            return Manifest.of(state.store).to_load(settings)
     check_free(folder)
     return settings
 
@@ -190,7 +189,7 @@ def check_settings(state: ServerStore, settings: RunSettings, others: Mapping[st
         RunError: something differs; the message names it.
     """
     begun = state.manifest
-    differences = Manifest.of(state).settings.differences(settings)
+    differences = Manifest.of(state.store).settings.differences(settings)
     differences += [
         f"{name}: {begun.get(name)} there, {now} here" for name, now in others.items() if begun.get(name) != now
     ]

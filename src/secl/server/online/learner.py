@@ -12,10 +12,10 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
-from secl.server.audit.history import version_now
-from secl.server.audit.store import ServerStore
-from secl.server.online.guardrails import ShiftMonitor, rejection_reason
+from secl.server.history import version_now
+from secl.server.online.monitors import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
+from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
 
@@ -65,7 +65,7 @@ class Learner:
 
     def restore_state(self) -> None:
         """Go back to where the state was left: the latest weights, and the lessons that were not held."""
-        snapshot = self.state.snapshot()
+        snapshot = self.state.store.snapshot()
         if snapshot is not None:
             self.model.restore(snapshot)
             self._new_snapshot, self.relative_norm = snapshot, self.model.relative_norm
@@ -133,7 +133,7 @@ class Learner:
             RunError: that version is not stored.
             StorageError: the change cannot be written; nothing changes.
         """
-        weights = self.state.weights(version) if version else b""
+        weights = self.state.store.weights(version) if version else b""
         with self._no_lesson():
             before = self.model.snapshot()
             if version:
@@ -195,7 +195,7 @@ class Learner:
         """
         with self._no_lesson():
             if self._weights_lost:
-                snapshot = self.state.snapshot()
+                snapshot = self.state.store.snapshot()
                 self.model.reset() if snapshot is None else self.model.restore(snapshot)
                 self._weights_lost = False
             self.state.add_event("resume", self.model.version, "learning goes on")

@@ -7,8 +7,8 @@ import threading
 import time
 
 from secl.errors import public_reason
-from secl.server.audit.retention import Pruned, Retention, prune
-from secl.server.audit.store import ServerStore
+from secl.server.retention import Pruned, Retention, prune
+from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
 

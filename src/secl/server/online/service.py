@@ -13,29 +13,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import zip_longest
 
 from secl.calibrator import Calibrator
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
+from secl.evaluation.json_values import defined
 from secl.given import GivenAnswer
 from secl.question import Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
-from secl.server.audit.checkpoint import resume
-from secl.server.audit.retention import Retention
-from secl.server.audit.store import ServerStore
-from secl.server.audit.wording import remark_on
-from secl.server.online.guardrails import WINDOW, Bounds, ShiftMonitor
+from secl.server import stream
+from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.limits import BACKLOG, SHARE, TEXTS, Limits
-from secl.server.online.posterior_monitor import PosteriorMonitor
+from secl.server.online.monitors import LABELS, WINDOW, PosteriorMonitor, ShiftMonitor, TrustMonitor
 from secl.server.online.pruner import Pruner
-from secl.server.online.request_queue import RequestQueue
-from secl.server.online.requests import Answer, Request, answer_together
+from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
-from secl.server.online.trust_monitor import LABELS, TrustMonitor
+from secl.server.retention import Retention
+from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
+from secl.server.store import ServerStore
 from secl.stream_state import StreamState
 from secl.writing import Writing, Written
 
@@ -60,6 +60,7 @@ class Service:
         unreadable: replies without a readable answer.
         posteriors: what those of the latest answers say.
         trust: whether the confidences of the latest answers may be acted on.
+        on_answer: is called with every answer, in the thread that answers.
     """
 
     def __init__(
@@ -79,11 +80,12 @@ class Service:
         self.last_error: str | None = None
         self.failures = self.unreadable = 0
         self.storage_fails = False
-        stream = resume(state, calibrator.gate, calibrator.posterior)
-        calibrator.state = replace(stream, labels=calibrator.state.labels)
+        self.on_answer: Callable[[Answer], None] = lambda _: None
+        resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
+        calibrator.state = replace(resumed, labels=calibrator.state.labels)
         self.posteriors = PosteriorMonitor(WINDOW)
         self.trust = TrustMonitor(WINDOW)
-        self.hear_labels()
+        self.refresh_labels()
         for served in state.latest(WINDOW):
             self._count(served.record)
         self._next_snapshot: bytes | None = None
@@ -91,6 +93,7 @@ class Service:
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
         self._closing = False
+        self._promised: set[str] = set()
         self.texts = TextWriters(self.model, self.scheduler, TEXTS, self.limits.queue)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
@@ -116,16 +119,21 @@ class Service:
         self._check_open()
         return self._queue.put(Request(asked=asked, time=time.perf_counter(), future=Future()))
 
-    def write(self, question: Question, writing: Writing, on_piece: OnPiece) -> Future[tuple[Answer, ...]]:
+    def write(
+        self, question: Question, writing: Writing, on_piece: OnPiece, names: Sequence[str] = (), *, rate: bool = True
+    ) -> Future[tuple[Answer, ...]]:
         """Have free answers written, and then answered for like any other: each becomes a record of its own.
 
         Args:
             question: of a free form.
             writing: how they are written.
             on_piece: is called with every piece of them, in a thread of its own.
+            names: under which their records can be asked for, one for each text; none unless given.
+            rate: whether their confidences are wanted; else they are only recorded.
 
         Returns:
-            the answers in the order of their numbers; cancelled, nothing more is written.
+            the answers in the order of their numbers. Cancelled, nothing more is written; what has been written to its
+            end becomes a record all the same.
 
         Raises:
             BusyError: too many texts are being written.
@@ -135,11 +143,26 @@ class Service:
         began = time.perf_counter()
 
         def answers(texts: tuple[Written, ...]) -> tuple[Answer, ...]:
-            requests = [Request(asked=question, time=began, future=Future(), written=text) for text in texts]
+            requests = [
+                Request(asked=question, time=began, future=Future(), written=text, rate=rate, name=name)
+                for text, name in zip_longest(texts, names)
+            ]
+            for request in requests:
+                self._promise(request)
             waiting = [self._queue.put(request, full=True) for request in requests]  # their turn was when they began
             return tuple(each.result() for each in waiting)
 
         return self.texts.submit(question, writing, on_piece, answers)
+
+    def _promise(self, request: Request) -> None:
+        """Know of a record by its name, until it is there or will never be."""
+        if (name := request.name) is not None:
+            self._promised.add(name)
+            request.future.add_done_callback(lambda _: self._promised.discard(name))
+
+    def is_promised(self, name: str) -> bool:
+        """Whether a record of this name is still to come."""
+        return name in self._promised
 
     def _check_open(self) -> None:
         if self._closing:
@@ -225,7 +248,8 @@ class Service:
     def _store_and_reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
         """Store what was answered, and then reply; `before` is where the stream goes back to if it is not stored."""
         try:
-            stored = self._store_batch(records, time.perf_counter() - began)
+            names = {each.position: request.name for each, request in zip(records, batch, strict=True) if request.name}
+            stored = self._store_batch(records, time.perf_counter() - began, names)
         except Exception as problem:
             self.calibrator.state = before
             for request in batch:
@@ -248,7 +272,15 @@ class Service:
                 verdict=verdict,
                 written=request.written,
             )
+            self._tell(answer)
             request.future.set_result(answer)
+
+    def _tell(self, answer: Answer) -> None:
+        """Tell who counts answers; what goes wrong there keeps no reply back."""
+        try:
+            self.on_answer(answer)
+        except Exception as problem:
+            self.last_error = public_reason(problem, "counting an answer")
 
     def _answerable(self, request: Request) -> bool:
         """Whether the model can answer or rate what is asked; if not, its future says why."""
@@ -265,12 +297,14 @@ class Service:
             self.last_error = public_reason(problem, "answering a question")
         request.future.set_exception(problem)
 
-    def _store_batch(self, records: list[Record], seconds: float) -> bool:
+    def _store_batch(self, records: list[Record], seconds: float, names: dict[int, str]) -> bool:
         """Store a batch; False if the disk refuses."""
         number = records[0].reply.version
         try:
-            kept = Version(number, self.model.weights()) if number and not self.state.keeps(number) else None
-            self.state.add_answers(records, seconds, moment=time.time(), kept=kept, stream=self.calibrator.state)
+            new = number and not self.state.store.keeps(number)
+            kept = Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None
+            checkpoint = stream.due(records[0].position, self.calibrator.state)
+            self.state.add_answers(records, seconds, moment=time.time(), kept=kept, checkpoint=checkpoint, names=names)
         except StorageError as problem:
             if not self.storage_fails:
                 log.warning("answers are not stored until the disk takes them again: %s", problem)
@@ -294,14 +328,14 @@ class Service:
             self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
 
     def _count(self, record: Record) -> None:
-        if not record.given:  # what others answered says nothing about this model's own answers
+        if record.rated and not record.given:  # what others answered says nothing about this model's own answers
             self.monitor.add(record)
             self.posteriors.add(record)
             self.trust.add(record)
 
-    def hear_labels(self) -> None:
+    def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.trust.hear(self.state.labelled(LABELS))
+        self.trust.refresh([(reported, right) for reported, right, _ in self.state.labelled(LABELS)])
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

@@ -1,1 +1,0 @@
-"""What a server has recorded: history, explanations, integrity, replay, rollback; no HTTP."""

@@ -1,0 +1,340 @@
+"""Why an answer got its number, read from the state folder: values, and sentences that terminal and page share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from secl.evaluation.labelled import Source
+from secl.evaluation.summary import LOW_DIGIT_MASS
+from secl.evidence import Posterior
+from secl.labels import Label, LabelRule
+from secl.metrics.probability import bin_index
+from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
+from secl.question import Question
+from secl.records import Record, Reply
+from secl.reports.acceptance_report import accepted_line
+from secl.reports.answers import source_of
+from secl.reports.formatting import counted
+from secl.runs.encoding import to_export
+from secl.runs.manifest import Manifest
+from secl.runs.settings import RunSettings
+from secl.server.entries import Served, Values, record_id
+from secl.server.redaction import Keep
+from secl.server.store import ServerStore
+
+MOST = 200
+"""Latest labels whose influence on a confidence is computed; each takes a fit."""
+
+PEOPLE = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
+
+NOT_ASKED_FOR = "the client did not want the confidence of this text, so it has none."
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """What one label did to one confidence.
+
+    Attributes:
+        position: of the record that it is about.
+        correct: what it says of that record's answer.
+        moved: the confidence less what it would be without this label.
+    """
+
+    position: int
+    correct: bool
+    moved: float
+
+
+def influences(rule: LabelRule, log: Sequence[Label], record: Record) -> tuple[Influence, ...]:
+    """Which labels moved the confidence of a record, the strongest first; labels that came later moved nothing."""
+    if record.labelled is None or not record.labelled.labels:
+        return ()
+    state = rule.add(rule.start(), [label for label in log if label.number <= record.labelled.until])
+    found = []
+    for label in state.standing[-MOST:]:
+        without = rule.rate(rule.without(state, label), record.question.domain, record.label_free)
+        found.append(Influence(label.position, bool(label.correct), record.labelled.confidence - without.confidence))
+    return tuple(sorted(found, key=lambda each: -abs(each.moved)))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an answer got its number.
+
+    Attributes:
+        served: the record with the circumstances of its reply.
+        keep_text: what is stored of texts; without "full" it has no prompt.
+        prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
+            from the question and the answer, before the model's chat template.
+        threshold: of the gate's statistic; None for a gate without.
+        stated_bin: of the stated confidence that the bin gate saw when the lesson was held; None without an update.
+        signal_bin: of the signal; None without one.
+        bin_gate: no update where these are at most so many bins apart; None if the bin gate is off.
+        reason: what learning did with the question, in one sentence.
+        source: where the reported confidence comes from.
+        remark: what one must know to read it, in one sentence; None if there is nothing to say.
+        influences: of the labels that moved the confidence, the strongest first.
+    """
+
+    served: Served
+    keep_text: Keep
+    prompt: tuple[tuple[str, str], ...] | None
+    threshold: float | None
+    stated_bin: int | None
+    signal_bin: int | None
+    bin_gate: int | None
+    reason: str
+    source: Source
+    remark: str | None
+    influences: tuple[Influence, ...] = ()
+
+    def to_json(self) -> Values:
+        """As plain JSON values."""
+        served, record = self.served, self.served.record
+        turns = None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt]
+        return {
+            "record_id": record_id(record.position),
+            "time": served.time,
+            "batch": served.batch,
+            "feedback": served.correct,
+            "keep_text": self.keep_text,
+            "prompt": turns,
+            **to_export(record),
+            "threshold": self.threshold,
+            "stated_bin": self.stated_bin,
+            "signal_bin": self.signal_bin,
+            "bin_gate": self.bin_gate,
+            "reason": self.reason,
+            "source": self.source,
+            "remark": self.remark,
+            "influences": [
+                {"record_id": record_id(each.position), "correct": each.correct, "moved": each.moved}
+                for each in self.influences
+            ],
+        }
+
+
+def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> Explanation:
+    """Everything known about one answer.
+
+    Args:
+        state: of the server.
+        position: of the record.
+        with_labels: compute which labels moved the confidence; each takes a fit, so many labels take seconds.
+
+    Raises:
+        ParameterError: there is no such record.
+    """
+    served = state.served(position)
+    record, settings = served.record, Manifest.of(state.store).settings
+    bin_gate = settings.loop.bin_gate
+    alongside = settings.prompts.open_confidence == "alongside"
+    return Explanation(
+        served=served,
+        keep_text=state.keep_text,
+        prompt=conversation(record.question, record.reply, alongside=alongside)
+        if state.keep_text == "full" and record.rated
+        else None,
+        threshold=getattr(settings.build_gate(), "threshold", None),
+        stated_bin=None if record.update is None else bin_index(record.update.before),
+        signal_bin=None if record.signal is None else bin_index(record.signal),
+        bin_gate=bin_gate,
+        reason=reason(record, bin_gate, state.paused_at(served.time)),
+        source=source_of(record),
+        remark=remark_on(record, expected=_was_weighed(settings, record)),
+        influences=influences(LabelRule(), state.label_log(), record) if with_labels else (),
+    )
+
+
+def _was_weighed(settings: RunSettings, record: Record) -> bool:
+    """Whether a posterior was to be computed for a record."""
+    wanted = "candidates" in settings.all_evidence
+    return record.given or (wanted and (settings.complete_loop.evidence_on == "always" or record.decision.in_burst))
+
+
+def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:
+    """The conversation whose next token was the confidence digit, as pairs of role and text.
+
+    Args:
+        question: as asked.
+        reply: as given.
+        alongside: whether the confidence in an open answer is asked for in the same reply.
+
+    >>> from secl.records import Reply
+    >>> question = Question("2 + 2?", options=("4", "5"))
+    >>> uniform = (0.1,) * 10
+    >>> reply = Reply(text="A", answer="A", bins=uniform, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
+    >>> conversation(question, reply)[-1]
+    ('assistant', 'Answer: A\\nConfidence: ')
+    """
+    if question.options:
+        prompt = answer_prompt(question)
+        prefill = prompt.prefill + (choice_with_confidence(reply.answer) if reply.answer else "")
+    else:
+        prompt = confidence_prompt(question, reply.text, alongside=alongside)
+        prefill = prompt.prefill
+    roles = ("user", "assistant")
+    system = (("system", question.system),) if question.system else ()
+    earlier = tuple((turn.role, turn.text) for turn in question.history)
+    ours = ((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prefill)))
+    return (*system, *earlier, *ours)
+
+
+def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
+    """What learning did with a question, and why, in one sentence.
+
+    Args:
+        record: of it.
+        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
+        paused: why learning was paused when it was answered; None if it was not.
+    """
+    update = record.update
+    if update is not None:
+        return (
+            f"it made version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
+            f"{update.after:.3f} afterwards"
+        )
+    if record.outcome == "idle" and record.decision.in_burst:
+        return f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
+    return {
+        "given": "it was rated for somebody else, and nothing is learned from such answers",
+        "idle": "it lies outside the bursts",
+        "unrated": "its confidence was not asked for",
+        "waiting": "its lesson has not been held yet",
+        "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
+        "failed": "its update failed and was taken back",
+        "no_signal": "the evidence gave no signal to learn from",
+        "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
+        "trained": "its update is not recorded",
+    }[record.outcome]
+
+
+def remark_on(record: Record, *, expected: bool) -> str | None:
+    """What people must know to read a reported confidence, in one sentence; None where there is nothing to say.
+
+    Args:
+        record: of the answer.
+        expected: whether a posterior was to be computed for it.
+    """
+    if not record.rated:
+        return NOT_ASKED_FOR
+    if source_of(record) == "posterior" or not expected:
+        return None
+    if record.reply.answer is None:
+        return "the answer could not be read, so there is nothing to compare; the confidence is as stated."
+    if record.posterior is not None:
+        return "the model's own answer is none of the candidates; the confidence is as stated."
+    return (
+        "there are no two different candidates to compare, or more than the model has letters for; the confidence is "
+        "as stated."
+    )
+
+
+def weights_in_words(posterior: Posterior) -> str:
+    """The weights of the views, and what the letters' reliability rests on.
+
+    >>> from secl.records import Posterior
+    >>> weights_in_words(Posterior(candidates=("a", "b"), probabilities=(0.5, 0.5), own=0, weights=(("letters", 0.66),),
+    ...     reliability=0.66, questions=40))
+    'letters 0.660; letters 0.66 reliable in 40 questions'
+    """
+    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
+    if posterior.reliability is None:
+        return weights
+    seen = f"in {posterior.questions} questions" if posterior.questions else "as known before the first question"
+    return f"{weights}; letters {posterior.reliability:.2f} reliable {seen}"
+
+
+def number_in_words(explanation: Explanation) -> list[str]:
+    """Where the reported confidence comes from: what was weighed or stated, the frozen model, labels, the threshold."""
+    record = explanation.served.record
+    if not record.rated:
+        return [sentence(NOT_ASKED_FOR)]
+    told = [_weighed(record) if explanation.source == "posterior" else _stated(record)]
+    if explanation.remark is not None:
+        told.append(explanation.remark)
+    if record.reply.digit_mass < LOW_DIGIT_MASS:
+        told.append(
+            f"asked for its confidence the model gave all ten digits together only {record.reply.digit_mass:.2f}, so "
+            "what it states says little"
+        )
+    told.append(_labels(explanation))
+    if record.accept is not None:
+        told.append(accepted_line(record.answer, record.confidence, record.accept))
+    return [sentence(text) for text in told if text]
+
+
+def learning_in_words(explanation: Explanation) -> list[str]:
+    """What gate and lesson made of the question, and what people say."""
+    lesson, people = lesson_in_words(explanation), PEOPLE[explanation.served.correct]
+    return [sentence(text) for text in (f"gate: {gate_in_words(explanation)}", f"lesson: {lesson}", people)]
+
+
+def gate_in_words(explanation: Explanation) -> str:
+    """What the gate said of the reply."""
+    decision = explanation.served.record.decision
+    what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
+    to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
+    if decision.statistic is None:
+        return f"{what}{to_come}; nothing was tested"
+    threshold = "" if explanation.threshold is None else f" against the threshold {explanation.threshold:g}"
+    return f"{what}{to_come}; statistic {decision.statistic:.4f}{threshold}"
+
+
+def lesson_in_words(explanation: Explanation) -> str:
+    """What learning did with the question."""
+    record = explanation.served.record
+    return explanation.reason if record.update else f"{outcome_in_words(record.outcome)}, because {explanation.reason}"
+
+
+def outcome_in_words(outcome: str) -> str:
+    """The outcome of a lesson.
+
+    >>> outcome_in_words("no_signal")
+    'no signal'
+    """
+    return outcome.replace("_", " ")
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop.
+
+    >>> sentence("so it is"), sentence("Is it so?")
+    ('So it is.', 'Is it so?')
+    """
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+
+
+def _stated(record: Record) -> str:
+    stated, frozen = record.reply.confidence, record.frozen.confidence
+    said = f"the model states {stated:.4f}, the mean of what its ten digits stand for"
+    if record.reply.version == 0:
+        return f"{said}; it has learned nothing yet"
+    return f"{said}; before all lessons it would have stated {frozen:.4f}"
+
+
+def _weighed(record: Record) -> str:
+    posterior = record.posterior
+    if posterior is None:
+        return ""
+    count = counted(len(set(posterior.candidates)), "candidate")
+    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
+    views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
+    return (
+        f"of {count}, compared by {views}, {of} has {record.label_free:.4f}; "
+        f"the model states {record.reply.confidence:.4f}"
+    )
+
+
+def _labels(explanation: Explanation) -> str:
+    labelled = explanation.served.record.labelled
+    if labelled is None:
+        return ""
+    band = f"with 90 % probability the right confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"
+    if not labelled.labels:
+        return f"nobody had labelled an answer yet; {band}"
+    changed = labelled.confidence - labelled.label_free
+    moved = f"moved it by {changed:+.4f} to {labelled.confidence:.4f}"
+    domain = f"{labelled.of_domain} of its own domain"
+    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}"

@@ -1,0 +1,223 @@
+"""What a chat request holds: what has an effect, what is refused, and what is accepted without effect."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
+
+from secl.errors import RequestError
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.question import Form
+from secl.server.entries import Text
+from secl.server.http.requests import Domain, Message, Refusal, Texts
+from secl.server.settings import MAX_CHOICES, HttpSettings
+from secl.writing import MAX_TOP, Writing
+
+MAX_STOPS = 4
+"""Most texts that may end an answer."""
+
+WITHOUT_EFFECT = (
+    "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+    "parallel_tool_calls", "prediction",
+)  # fmt: skip
+"""Fields that say nothing about the reply; they are accepted, and the reply's `warnings` name them."""
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
+
+
+def _listed(value: object) -> object:
+    if value is None or isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return [value]
+    raise ValueError("it must be a text, or a list of texts")
+
+
+OneOrMore = Annotated[
+    list[Text],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+"""A text, or a list of texts."""
+
+
+class SeclOptions(BaseModel):
+    """Fields of a chat request beyond OpenAI's.
+
+    options: to choose from. form: of the answer; "text" for whatever the model says. domain: what kind of question it
+    is. refuse: text in place of an answer that is not accepted. confidence: false leaves the confidence of a text out.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    options: Texts = []
+    form: Literal["text", "sentence", "short", "number", "choice"] | None = None
+    domain: Domain = "default"
+    refuse: Refusal | None = None
+    confidence: StrictBool = True
+
+
+class StreamOptions(BaseModel):
+    """OpenAI's options of a stream."""
+
+    model_config = ConfigDict(extra="forbid")
+    include_usage: StrictBool | None = None
+    include_obfuscation: StrictBool | None = None
+
+
+class ChatRequest(BaseModel):
+    """A request for a chat completion; docs/server.md says what each field does.
+
+    Further fields are refused by name, but for those in `WITHOUT_EFFECT`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    model: str
+    messages: list[Message]
+    max_tokens: Count | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] | None = None
+    stop: OneOrMore | None = None
+    n: Count | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    frequency_penalty: Number | None = None
+    presence_penalty: Number | None = None
+    logit_bias: dict[str, Number] | None = None
+    max_completion_tokens: Count | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
+    response_format: dict[str, object] | None = None
+    tools: list[object] | None = None
+    tool_choice: object = None
+    functions: list[object] | None = None
+    function_call: object = None
+    modalities: list[str] | None = None
+    audio: object = None
+    secl: SeclOptions | None = None
+
+    @property
+    def wishes(self) -> SeclOptions:
+        """The fields beyond OpenAI's."""
+        return self.secl or SeclOptions()
+
+    @property
+    def form(self) -> Form:
+        """Of the answer."""
+        return self.wishes.form or ("choice" if self.wishes.options else "text")
+
+    @property
+    def token_limit(self) -> int | None:
+        """Most tokens of a text; None if the request names none."""
+        return self.max_completion_tokens or self.max_tokens
+
+    def _unsupported(self) -> Iterator[tuple[str, str]]:
+        """The fields that ask for what is not supported, each with the sentence that says so."""
+        yield from self._unsupported_kinds()
+        yield from self._unsupported_ways()
+        if self.form != "text":
+            yield from self._unsupported_in_short_forms(self.form)
+
+    def _unsupported_kinds(self) -> Iterator[tuple[str, str]]:
+        """What other kinds of models do."""
+        if self.tools or self.tool_choice not in (None, "none", "auto"):
+            yield "tools" if self.tools else "tool_choice", "this model uses no tools."
+        if self.functions or self.function_call not in (None, "none", "auto"):
+            yield "functions" if self.functions else "function_call", "this model calls no functions."
+        if self.modalities not in (None, [], ["text"]):
+            yield "modalities", "this model writes text only."
+        if self.audio is not None:
+            yield "audio", "this model writes text only."
+        if self.response_format is not None and self.response_format.get("type") != "text":
+            yield (
+                "response_format",
+                "the form of a text cannot be promised, so it is plain text; for a fixed set of answers give options "
+                "in the object secl.",
+            )
+
+    def _unsupported_ways(self) -> Iterator[tuple[str, str]]:
+        """How no text is written here."""
+        if len({self.max_tokens, self.max_completion_tokens} - {None}) > 1:
+            yield (
+                "max_tokens",
+                f"max_tokens is {self.max_tokens} and max_completion_tokens is {self.max_completion_tokens}; they mean "
+                "the same, so give one of them.",
+            )
+        if self.top_logprobs is not None and not self.logprobs:
+            yield "top_logprobs", "top_logprobs needs logprobs: true."
+        for field in ("frequency_penalty", "presence_penalty"):
+            if getattr(self, field):
+                yield field, "no token is made less probable here; leave it out or make it 0."
+        if self.logit_bias:
+            yield "logit_bias", "no token is made more or less probable here; leave it out."
+        stops = self.stop or []
+        if len(stops) > MAX_STOPS or not all(stops):
+            yield (
+                "stop",
+                f"an answer ends at one of up to {MAX_STOPS} texts, none of them empty; stop has {len(stops)} texts.",
+            )
+        if (self.n or 1) > MAX_CHOICES:
+            yield "n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request."
+
+    def _unsupported_in_short_forms(self, form: Form) -> Iterator[tuple[str, str]]:
+        """What an answer of a few words cannot be asked for: it is the most probable one, whole, and alone."""
+        why = f"has no effect on an answer of the form {form!r}, which is the most probable one; leave it out"
+        if self.temperature:
+            yield "temperature", f"temperature {why} or make it 0."
+        if (self.n or 1) > 1:
+            yield "n", f"n {why} or make it 1."
+        if self.stop:
+            yield "stop", f"stop {why}."
+        if self.logprobs:
+            yield "logprobs", f"logprobs are of texts; the form is {form!r}, so leave them out."
+        if not self.wishes.confidence:
+            sentence = f"an answer of the form {form!r} comes with its confidence; leave it out."
+            yield "secl.confidence", f"secl.confidence is false, but {sentence}"
+        most = MAX_ANSWER_TOKENS[form]
+        if (self.token_limit or most) < most:
+            limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
+            yield (
+                limit,
+                f"{limit} is {self.token_limit}, but an answer of the form {form!r} takes up to {most} tokens; leave "
+                "it out.",
+            )
+
+    def check(self) -> list[str]:
+        """Refuse what is not supported, rather than leave it out in silence.
+
+        Returns:
+            a sentence for each field that was accepted without effect.
+
+        Raises:
+            RequestError: 400; it names the field.
+        """
+        for field, message in self._unsupported():
+            raise RequestError(400, message, "unsupported_value", field)
+        given = [name for name, value in (self.model_extra or {}).items() if value is not None]
+        for name in given:
+            if name not in WITHOUT_EFFECT:
+                message = f"this server does not know the field {name[:100]!r}; leave it out."
+                raise RequestError(400, message, "unknown_field", name[:100])
+        if self.stream_options is not None and not self.stream:
+            given.append("stream_options")
+        for number, turn in enumerate(self.messages):
+            extra = (turn.model_extra or {}).items()
+            given += [f"messages.{number}.{name}" for name, value in extra if value]
+        return [f"{name} was accepted and has no effect." for name in given]
+
+    def writing(self, settings: HttpSettings) -> Writing:
+        """How the texts are to be written; without a seed, texts that are drawn are drawn differently every time."""
+        return Writing(
+            max_tokens=self.token_limit or settings.max_tokens,
+            or_fewer=self.token_limit is None,
+            temperature=self.temperature or 0.0,
+            top_p=self.top_p or 1.0,
+            seed=secrets.randbelow(2**32) if self.seed is None else self.seed,
+            stop=tuple(self.stop or ()),
+            n=self.n or 1,
+            top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )

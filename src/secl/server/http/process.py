@@ -1,0 +1,257 @@
+"""The life of a server's process: it listens, says that it is ready, answers until a signal, and loses no request.
+
+The listening socket is one of its own, or one that systemd or another parent holds open over restarts: clients that
+connect to that while no server runs wait in its backlog, so a restart refuses nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from secl.errors import ParameterError
+from secl.reports.formatting import terminal_text
+from secl.server.http.api_keys import Keys
+from secl.server.http.app import create_app
+from secl.server.http.middleware import is_loopback
+from secl.server.online.service import Service
+from secl.server.settings import HttpSettings
+
+log = logging.getLogger("secl.server")
+
+ACCEPTING = 0.05
+"""Seconds for connections that were accepted at the last moment to get their protocol."""
+
+LINGER = 1.0
+"""Seconds in which open connections may still send a request after the signal; one that stays idle is then closed."""
+
+FIRST_PASSED = 3
+"""The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that is bound to an address. Nothing is accepted yet.
+
+    Raises:
+        ParameterError: the address is none of this machine's, or is taken.
+    """
+    if not 0 <= port < 2**16:
+        raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
+    with ExitStack() as resources:
+        try:
+            family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = resources.enter_context(socket.socket(family))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except (OSError, UnicodeError) as problem:
+            reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
+            raise ParameterError(
+                f"cannot listen at {host}, port {port}: {reason}; choose another --host or --port."
+            ) from None
+        resources.pop_all()
+    return listener
+
+
+def passed_by_systemd() -> int | None:
+    """The descriptor of the socket that systemd passes to this process; None if it passes none.
+
+    Its variables are taken out of the environment, so that no child takes the socket for its own.
+
+    Raises:
+        ParameterError: several are passed.
+    """
+    passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if passed["LISTEN_PID"] != str(os.getpid()):
+        return None
+    if passed["LISTEN_FDS"] != "1":
+        raise ParameterError(
+            f"systemd passes {passed['LISTEN_FDS'] or 'no'} sockets, but a server listens at one; keep a single "
+            "ListenStream in its socket unit."
+        )
+    return FIRST_PASSED
+
+
+def inherit(descriptor: int) -> socket.socket:
+    """The listening socket that the parent of this process opened.
+
+    Raises:
+        ParameterError: the descriptor is no listening TCP socket.
+    """
+    try:
+        listener = socket.socket(fileno=descriptor)
+    except (OSError, ValueError, OverflowError):
+        listener = None
+    if listener is None or not _accepts_tcp(listener):
+        if listener is not None:
+            listener.detach()  # it stays open: it is somebody else's
+        raise ParameterError(
+            f"file descriptor {descriptor} is no listening TCP socket; a parent opens one and passes it, such as a "
+            "systemd socket unit with ListenStream=127.0.0.1:8080."
+        )
+    listener.set_inheritable(False)
+    return listener
+
+
+def _accepts_tcp(listener: socket.socket) -> bool:
+    is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6) and listener.type == socket.SOCK_STREAM
+    return is_tcp and bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
+def is_local(listener: socket.socket) -> bool:
+    """Whether only this machine can reach a socket."""
+    return is_loopback(str(listener.getsockname()[0]))
+
+
+def url(listener: socket.socket) -> str:
+    """The address of a socket as a client writes it."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def answer_until_stopped(
+    service: Service,
+    api_keys: Keys,
+    http: HttpSettings,
+    listener: socket.socket,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; then answer what was asked, and end.
+
+    Args:
+        service: not started yet.
+        api_keys, http: who may ask, and how much.
+        listener: where; bound, or inherited.
+        on_ready: called when questions are accepted.
+    """
+    early: list[int] = []
+    """Signals that came before uvicorn listens to them; those that it hands on once it has drained come after that."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
+    begins = not service.position
+
+    def ready() -> None:
+        on_ready()
+        log.info(where_it_stands("begins anew" if begins else "resumed", service))
+
+    service.start()
+    try:
+        if not early:
+            app = create_app(service, api_keys, http, loopback=is_local(listener))
+            Server(app, service, listener, http.timeout, ready, early).run()
+    finally:
+        service.stop()
+        log.info(where_it_stands("stopped", service))
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class LastReplies:
+    """ASGI middleware: once `begun`, every reply asks its client to connect anew, where the next server accepts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app, self.begun = app, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_closing(message: Message) -> None:
+            if self.begun and message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        await self.app(scope, receive, send_closing)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered.
+
+    Left alone it closes idle connections at once, also those whose request is on its way.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        listener: socket.socket,
+        timeout: float,
+        on_ready: Callable[[], None],
+        early: Sequence[int] = (),
+    ) -> None:
+        self.service, self.listener, self.on_ready, self.early = service, listener, on_ready, early
+        self.last_replies = LastReplies(app)
+        self.stopped_by = "stop"
+        config = uvicorn.Config(
+            self.last_replies,
+            loop="asyncio",  # another one keeps its listening sockets to itself
+            log_config=None,
+            access_log=False,  # a proxy in front writes a better one
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(timeout) + 1,
+        )
+        super().__init__(config)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self.listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.early:
+            self.should_exit = True
+            return
+        self.on_ready()
+        notify("READY=1")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Nothing is logged here: a handler may have interrupted the very log that it would write to.
+        self.stopped_by = signal.Signals(sig).name
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        waiting = self.service.waiting
+        log.info("%s: takes no more connections, and answers what is under way (%d wait)", self.stopped_by, waiting)
+        notify("STOPPING=1")
+        self.last_replies.begun = True
+        asyncio.get_running_loop().remove_reader(self.listener)  # what is not accepted yet is the next server's
+        await asyncio.sleep(ACCEPTING)
+        for server in self.servers:
+            server.close()
+        end = time.monotonic() + LINGER
+        while self.server_state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def notify(state: str) -> None:
+    """Tell systemd how this process is (sd_notify); without NOTIFY_SOCKET nobody wants to know."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+    except OSError as problem:
+        log.warning("systemd does not hear %s: %s", state, problem)
+
+
+def where_it_stands(verb: str, service: Service) -> str:
+    """Where a server's stream is, in a line.
+
+    >>> from types import SimpleNamespace as Names
+    >>> learner = Names(model=Names(version=3), waiting=35, paused=None)
+    >>> where_it_stands("resumed", Names(position=64, learner=learner))
+    'resumed before record 64, version 3; 35 lessons wait; learning is not paused'
+    """
+    learner = service.learner
+    paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
+    waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
+    return f"{verb} before record {service.position}, version {learner.model.version}; {waiting}; learning is {paused}"

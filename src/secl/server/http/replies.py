@@ -1,0 +1,297 @@
+"""What replies hold, whole and as streams of server-sent events, with an object `secl` in every choice.
+
+A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
+[DONE]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import BaseModel
+
+from secl.errors import SeclError
+from secl.prompts.templates import MAX_ANSWER_TOKENS
+from secl.server.entries import Values, answer_text
+from secl.server.http.confidence import NoConfidence, Secl, later, secl_of
+from secl.server.http.errors import describe_failure, error_json, to_request_error
+from secl.server.http.waiting import Texts
+from secl.server.online.queue import Answer
+from secl.writing import Finish, Piece, Token, Written
+
+PREFIX = "chatcmpl"
+"""What the id of a reply begins with."""
+
+LEAST = -9999.0
+"""What stands for the logarithm of a probability of nothing, as at OpenAI's."""
+
+GRACE = 0.5
+"""Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
+
+log = logging.getLogger("secl.server")
+
+
+class Usage(BaseModel):
+    """Tokens of the prompt, once, and of all texts; those for the confidence are in `secl.cost`."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class TopLogProb(BaseModel):
+    """A token with its log-probability. bytes: null where they are part of a character."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+    @classmethod
+    def values(cls, text: str, log_p: float) -> Values:
+        """Of a token. A decoder makes U+FFFD of bytes that are no whole character, and nobody knows which they were."""
+        return {
+            "token": text,
+            "logprob": max(LEAST, log_p),
+            "bytes": None if "\ufffd" in text else list(text.encode()),
+        }
+
+
+class TokenLogProb(TopLogProb):
+    """A token of a text, with the most probable ones in its place."""
+
+    top_logprobs: list[TopLogProb]
+
+
+class LogProbs(BaseModel):
+    """Log-probabilities of a text's tokens, before temperature and top_p."""
+
+    content: list[TokenLogProb]
+    refusal: None = None
+
+    @classmethod
+    def of(cls, tokens: Sequence[Token]) -> LogProbs:
+        """Those of a text, or of a piece of it."""
+        content = []
+        for token in tokens:
+            top = [TopLogProb(**TopLogProb.values(text, log_p)) for text, log_p in token.top]
+            content.append(TokenLogProb(**TopLogProb.values(token.text, token.log_p), top_logprobs=top))
+        return cls(content=content)
+
+
+class AnswerMessage(BaseModel):
+    """The visible answer."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+    refusal: None = None
+
+
+class Choice(BaseModel):
+    """A text with its confidence."""
+
+    index: int
+    message: AnswerMessage
+    finish_reason: Finish
+    logprobs: LogProbs | None
+    secl: Secl | NoConfidence
+
+
+class Completion(BaseModel):
+    """OpenAI's chat completion. `secl` is that of the first choice; `warnings` name what had no effect."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    secl: Secl | NoConfidence
+    warnings: list[str]
+
+
+class ModelCard(BaseModel):
+    """A model that can be asked."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "secl"
+
+
+class ModelList(BaseModel):
+    """All models that can be asked: one."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer as a client sees it.
+
+    Attributes:
+        text: the answer, or what stands in its place.
+        finish: why it ended.
+        tokens: of the text, where log-probabilities were asked for.
+        secl: its confidence.
+        usage: tokens of the prompt and of the answer.
+    """
+
+    text: str
+    finish: Finish
+    tokens: tuple[Token, ...]
+    secl: Secl | NoConfidence
+    usage: tuple[int, int]
+
+    @classmethod
+    def of(cls, answer: Answer, refusal: str | None = None) -> Shown:
+        """An answer, or a refusal if it is not accepted."""
+        written, secl, usage = answer.written, secl_of(answer), _tokens_of(answer)
+        if refusal is not None and answer.record.abstained:
+            return cls(refusal, "stop", (), secl, usage)
+        if written is None:
+            form, text = answer.record.question.form, answer_text(answer.record)
+            cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
+            return cls(text, "length" if cut else "stop", (), secl, usage)
+        return cls(written.text, written.finish, written.tokens, secl, usage)
+
+    @classmethod
+    def before(cls, written: Written, name: str) -> Shown:
+        """A text whose confidence is still to come, in a record of this name."""
+        usage = (written.prompt_tokens, written.completion_tokens)
+        return cls(written.text, written.finish, written.tokens, later(name), usage)
+
+
+def _tokens_of(answer: Answer) -> tuple[int, int]:
+    """Tokens of prompt and answer; where an endpoint counts both together, an answer has 4 bytes for each."""
+    if answer.written is not None:
+        return answer.written.prompt_tokens, answer.written.completion_tokens
+    reply = answer.record.reply
+    if reply.prompt_tokens is not None and reply.answer_tokens is not None:
+        return reply.prompt_tokens, reply.answer_tokens
+    total = max(2, round(answer.record.plain_tokens))
+    written = min(total - 1, max(1, len(reply.text.strip().encode()) // 4))
+    return total - written, written
+
+
+def usage_of(shown: Sequence[Shown]) -> Usage:
+    """Tokens of all texts behind one prompt."""
+    prompt, written = shown[0].usage[0], sum(each.usage[1] for each in shown)
+    return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """How the answers to one chat are put into OpenAI's JSON.
+
+    Attributes:
+        model: the model's public name.
+        warnings: of the reply.
+        logprobs: whether log-probabilities were asked for.
+        with_usage: whether a stream ends with usage.
+        created: when, in seconds since 1970.
+    """
+
+    model: str
+    warnings: list[str]
+    logprobs: bool
+    with_usage: bool
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def reply(self, identifier: str, shown: Sequence[Shown]) -> Completion:
+        """The whole reply; `identifier` is what is behind the hyphen in its id."""
+        choices = [
+            Choice(
+                index=index,
+                message=AnswerMessage(content=each.text),
+                finish_reason=each.finish,
+                logprobs=LogProbs.of(each.tokens) if self.logprobs else None,
+                secl=each.secl,
+            )
+            for index, each in enumerate(shown)
+        ]
+        return Completion(
+            id=f"{PREFIX}-{identifier}",
+            created=self.created,
+            model=self.model,
+            choices=choices,
+            usage=usage_of(shown),
+            secl=shown[0].secl,
+            warnings=self.warnings,
+        )
+
+    async def at_once(self, identifier: str, shown: Sequence[Shown]) -> AsyncIterator[str]:
+        """The stream of answers that are all there."""
+        pieces = [Piece(choice=index, text=each.text, tokens=each.tokens) for index, each in enumerate(shown)]
+        for chunk in (*self._first(len(shown)), *(self._piece(piece) for piece in pieces), *self._last(shown)):
+            yield self._event(identifier, chunk)
+        yield "data: [DONE]\n\n"
+
+    async def live(self, identifier: str, texts: Texts) -> AsyncIterator[str]:
+        """The stream of texts as they are written; what fails on the way is its last event.
+
+        It ends soon after the last word. A confidence that takes longer is in the record, whose name it ends with.
+        """
+        try:
+            for chunk in self._first(texts.writing.n):
+                yield self._event(identifier, chunk)
+            async for piece in texts.pieces():
+                if piece.text or piece.tokens:
+                    yield self._event(identifier, self._piece(piece))
+            answers = await texts.answers_within(GRACE)
+            shown = (
+                [Shown.before(text, name) for text, name in zip(texts.written, texts.names, strict=True)]
+                if answers is None
+                else [Shown.of(answer) for answer in answers]
+            )
+            for chunk in self._last(shown):
+                yield self._event(identifier, chunk)
+        except SeclError as problem:
+            yield _data(error_json(to_request_error(problem)))
+        except Exception as problem:
+            log.error("a stream failed: %s", describe_failure(problem))
+            yield _data(error_json(to_request_error(SeclError())))
+        finally:
+            texts.cancel()  # the client may have gone
+        yield "data: [DONE]\n\n"
+
+    def _first(self, count: int) -> Iterator[Values]:
+        """What each of `count` choices begins with."""
+        return (_choice(index, {"role": "assistant", "content": ""}) for index in range(count))
+
+    def _piece(self, piece: Piece) -> Values:
+        """A further piece of a choice."""
+        logprobs = LogProbs.of(piece.tokens).model_dump() if self.logprobs else None
+        return _choice(piece.choice, {"content": piece.text}, logprobs=logprobs)
+
+    def _last(self, shown: Sequence[Shown]) -> Iterator[Values]:
+        """Why each choice ended, with its confidence; then usage, if it is wanted."""
+        for index, each in enumerate(shown):
+            secl = each.secl.model_dump(mode="json")
+            choice = _choice(index, {}, finish_reason=each.finish, secl=secl)
+            yield choice | {"secl": secl, "warnings": self.warnings}
+        if self.with_usage:
+            yield {"choices": [], "usage": usage_of(shown).model_dump()}
+
+    def _event(self, identifier: str, chunk: Values) -> str:
+        head = {
+            "id": f"{PREFIX}-{identifier}",
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.model,
+        }
+        return _data({**head, **({"usage": None} if self.with_usage else {}), **chunk})
+
+
+def _choice(index: int, delta: dict[str, str], **more: object) -> Values:
+    """A chunk of one choice."""
+    return {"choices": [{"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}]}
+
+
+def _data(content: object) -> str:
+    return f"data: {json.dumps(content, allow_nan=False)}\n\n"

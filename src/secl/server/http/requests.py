@@ -1,0 +1,260 @@
+"""Requests other than chats (`secl.server.http.chat_request`), and the question in a conversation.
+
+A system text at the start is the question's system text, the last turn is the question, and what came between stays in
+its roles: the model's own chat template puts them together as if nobody stood in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+from secl.errors import RequestError
+from secl.given import GivenAnswer
+from secl.prompts.parsing import MAX_WORDS
+from secl.question import Form, Question, Role, Turn
+from secl.server.entries import Text
+from secl.server.settings import MAX_PROMPT_CHARS
+
+Texts = Annotated[list[str], Field(max_length=1000)]
+LARGEST_EXACT = 2**53
+"""The largest whole number that every JSON parser reads exactly."""
+
+Domain = Annotated[Text, Field(min_length=1, max_length=100)]
+"""What kind of question it is; labels of a domain move its own confidences more than those of others."""
+
+Refusal = Annotated[Text, Field(min_length=1, max_length=1000)]
+"""What a client wants in place of an answer that is not accepted."""
+
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""The roles of messages, and what they are to a chat template."""
+
+
+class Part(BaseModel):
+    """A piece of a message. Only those of type "text" can be read."""
+
+    type: str
+    text: str | None = None
+
+
+class Message(BaseModel):
+    """A turn of a conversation. Fields other than these are not read; a chat's `warnings` name them."""
+
+    model_config = ConfigDict(extra="allow")
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[object] | None = None
+    function_call: object = None
+
+
+class AskRequest(BaseModel):
+    """A question. With options it is multiple choice; without them the answer is a few words unless `form` says else.
+
+    `context` is a passage beside the question, `system` the system text, `history` what was said between that and the
+    question. `refuse` stands in place of an answer that is not accepted.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    question: str
+    options: Texts = []
+    form: Form | None = None
+    context: str | None = None
+    system: str | None = None
+    history: Annotated[list[Message], Field(max_length=1000)] = []
+    domain: Domain = "default"
+    refuse: Refusal | None = None
+
+
+class ScoreRequest(BaseModel):
+    """An answer to the last question of a conversation.
+
+    `answer` may be left out where the last message is the assistant's: then that is the answer. With `options` it is an
+    option's letter or text. `rivals` are other answers to an open question to compare it with; without any the model
+    lists some. `form` is that of the answer: "short" up to twelve words and else "sentence" unless it is given.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    model: str | None = None
+    messages: list[Message]
+    answer: Text | None = None
+    options: Texts = []
+    rivals: Annotated[list[Text], Field(max_length=20)] = []
+    form: Form | None = None
+    domain: Domain = "default"
+
+
+class Feedback(BaseModel):
+    """A person's word on an answer; null takes it back. Weights never learn from it; later confidences follow it.
+
+    `chance`: the probability that this answer was asked about: 1 from somebody who rates every answer, 0.05 from a
+    random sample of one in twenty. Leave it out for thumbs of users, who rate what they dislike more often than the
+    rest: alone they move the level of all confidences little. `drawn`: true where /v1/review drew the answer by lot;
+    then there is no `chance`.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    record_id: Text
+    correct: StrictBool | None
+    chance: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    drawn: StrictBool = False
+
+
+class RollbackRequest(BaseModel):
+    """The kept adapter version to go back to; 0 is the untouched model."""
+
+    model_config = ConfigDict(extra="forbid")
+    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_EXACT)]
+
+
+class PruneRequest(BaseModel):
+    """What is kept; the rest is pruned."""
+
+    model_config = ConfigDict(extra="forbid")
+    keep_records: (
+        Annotated[Text, Field(max_length=40, description="So many records (100000), or days (30d).")] | None
+    ) = None
+    keep_versions: Annotated[StrictInt, Field(ge=1, le=LARGEST_EXACT)] | None = None
+
+
+class PauseRequest(BaseModel):
+    """Why learning is to pause."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The texts of a question.
+
+    Attributes:
+        text: the question.
+        context: a passage beside it; "" for none.
+        system: the system text; "" for the model's own.
+        history: what was said between the system text and the question.
+    """
+
+    text: str
+    context: str = ""
+    system: str = ""
+    history: tuple[Turn, ...] = ()
+
+
+def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
+    """The turns of a conversation.
+
+    Raises:
+        RequestError: one belongs to somebody unknown, or has more than text.
+    """
+    return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
+
+
+def _turn(message: Message, field: str) -> Turn:
+    if message.role not in ROLES or message.tool_calls or message.function_call:
+        raise RequestError(
+            400,
+            f"{field} belongs to the use of tools, or has the unknown role {message.role[:40]!r}; this model reads "
+            f"{', '.join(ROLES)}.",
+            "unsupported_message",
+            f"{field}.role",
+        )
+    if not isinstance(message.content, list):
+        return Turn(ROLES[message.role], message.content or "")
+    for number, part in enumerate(message.content):
+        if part.type != "text" or part.text is None:
+            sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
+            raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
+    return Turn(ROLES[message.role], "\n".join(part.text or "" for part in message.content))
+
+
+def asked_in(messages: Sequence[Message]) -> Asked:
+    r"""What a conversation asks.
+
+    Raises:
+        RequestError: it has no messages, one cannot be read, or the last one is no question of the user's.
+
+    >>> asked_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
+    ...     Message(role="user", content="Capital of Italy?")])
+    Asked(text='Capital of Italy?', context='', system='Be brief.', history=(Turn(role='assistant', text='Yes?'),))
+    """
+    turns = turns_of(messages)
+    if not turns:
+        raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
+    *earlier, last = turns
+    field = f"messages.{len(earlier)}"
+    if last.role != "user":
+        sentence = f"the last message is the {messages[-1].role}'s; the question must come last, from the user."
+        raise RequestError(400, sentence, "no_question", f"{field}.role")
+    if not last.text.strip():
+        raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
+    # Without any system text a model may have one of its own, so one that says nothing stays a turn.
+    leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
+    system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
+    return Asked(last.text, system=system, history=tuple(history))
+
+
+def make_question(asked: Asked, options: Sequence[str], form: Form, domain: str = "default") -> Question:
+    """The question to ask.
+
+    Args:
+        asked: its texts.
+        options: of it.
+        form: of the answer.
+        domain: of the question.
+
+    Raises:
+        RequestError: it is too long.
+        QuestionError: the question, its options or its form are not usable.
+    """
+    said = [turn.text for turn in asked.history]
+    length = sum(map(len, (asked.text, asked.context, asked.system, *said, *options)))
+    if length > MAX_PROMPT_CHARS:
+        message = (
+            f"the prompt has {length} characters, more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
+        )
+        raise RequestError(413, message, "context_length_exceeded")
+    return Question(
+        asked.text,
+        tuple(options),
+        domain=domain,
+        form=form,
+        context=asked.context,
+        system=asked.system,
+        history=asked.history,
+    )
+
+
+def given_in(body: ScoreRequest) -> GivenAnswer:
+    """The answer to rate, with its question.
+
+    Raises:
+        RequestError: there is no answer, or question and answers are too long.
+        QuestionError: the answer is empty, or none of the options.
+    """
+    messages, answer = body.messages, body.answer
+    if answer is None:
+        messages, answer = messages[:-1], _last_answer(messages)
+    _check_length([answer, *body.rivals])
+    form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
+    form = body.form or ("choice" if body.options else form)
+    question = make_question(asked_in(messages), body.options, form, body.domain)
+    return GivenAnswer(question, answer, tuple(body.rivals))
+
+
+def _last_answer(messages: Sequence[Message]) -> str:
+    """The text of the last message, which must be the assistant's."""
+    if not messages or messages[-1].role != "assistant":
+        message = "there is no answer to rate; give it as answer, or as the last message, from the assistant."
+        raise RequestError(400, message, "no_answer", "answer")
+    content = messages[-1].content
+    return "\n".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
+
+
+def _check_length(texts: Sequence[str]) -> None:
+    length = sum(map(len, texts))
+    if length > MAX_PROMPT_CHARS:
+        message = f"the answers have {length} characters, and this server reads at most {MAX_PROMPT_CHARS}; shorten."
+        raise RequestError(413, message, "context_length_exceeded")

@@ -1,0 +1,181 @@
+"""Routes that answer: OpenAI's chat and the model behind it, plain questions, and answers from elsewhere to rate."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from secl.errors import RequestError
+from secl.question import Question
+from secl.server.http.chat_request import ChatRequest
+from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply
+from secl.server.http.errors import ERROR_RESPONSES
+from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, Shown
+from secl.server.http.requests import Asked, AskRequest, ScoreRequest, asked_in, given_in, make_question, turns_of
+from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
+from secl.server.online.queue import Answer
+from secl.server.online.service import Service
+from secl.server.settings import HttpSettings, public_name
+from secl.writing import Writing
+
+ACCEPTED = "X-Secl-Accepted"
+"""Header of a reply: true or false."""
+
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
+}
+
+
+def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
+    """/v1/chat/completions, /v1/models, /v1/ask and /v1/score."""
+    router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
+    name = settings.served_model_name or public_name(service.model.name)
+    _add_chat(router, service, settings, name)
+    _add_models(router, ModelCard(id=name, created=int(service.started)))
+
+    @router.post("/v1/ask")
+    async def ask(body: AskRequest, request: Request, response: Response) -> AskReply:
+        """Answer one question."""
+        if not body.question.strip():
+            raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
+        refusal = refusal_of(service, settings, body.refuse, "refuse")
+        question = _question_of(body)
+        writing = Writing(max_tokens=settings.max_tokens, or_fewer=True) if question.free else None
+        (answer,) = await _answers(service, settings, question, writing, request)
+        reply = ask_reply(answer, refusal)
+        response.headers.update(accepted_header(reply.secl))
+        return reply
+
+    @router.post("/v1/score")
+    async def score(body: ScoreRequest, request: Request, response: Response) -> ScoreReply:
+        """Rate an answer that somebody else gave; nothing is learned from it."""
+        if body.model is not None:
+            check_model(body.model, name)
+        reply = score_reply(await wait_for_answer(service, given_in(body), request, settings.timeout))
+        response.headers.update(accepted_header(reply.secl))
+        return reply
+
+    return router
+
+
+def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name: str) -> None:
+    """/v1/chat/completions."""
+
+    @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
+    async def chat(body: ChatRequest, request: Request, response: Response) -> Any:
+        """Go on with a conversation, in as many texts as are asked for; each has an object `secl` beside it.
+
+        A stream shows texts as they are written. Where a text may have to be refused, nothing of it can be shown before
+        its confidence is known, so it comes in one piece, as answers in a short form do.
+        """
+        check_model(body.model, name)
+        wishes, warnings = body.wishes, body.check()
+        question = make_question(asked_in(body.messages), wishes.options, body.form, wishes.domain)
+        writing = body.writing(settings) if body.form == "text" else None
+        refusal = refusal_of(service, settings, wishes.refuse, "secl.refuse")
+        if refusal is not None and not wishes.confidence:
+            message = "secl.confidence is false, but answers are refused by their confidence here; leave it out."
+            raise RequestError(400, message, "unsupported_value", "secl.confidence")
+        usage = bool(body.stream_options and body.stream_options.include_usage)
+        shape = Shape(model=name, warnings=warnings, logprobs=bool(body.logprobs), with_usage=usage)
+        if body.stream and writing is not None and refusal is None:
+            texts = Texts(service, question, writing, settings.timeout, rate=wishes.confidence)
+            return await _live(shape, texts, request)
+        answers = await _answers(service, settings, question, writing, request, rate=wishes.confidence)
+        shown = [Shown.of(answer, refusal) for answer in answers]
+        headers, identifier = accepted_header(shown[0].secl), shown[0].secl.record_id or uuid.uuid4().hex
+        if not body.stream:
+            response.headers.update(headers)
+            return shape.reply(identifier, shown)
+        return StreamingResponse(shape.at_once(identifier, shown), media_type="text/event-stream", headers=headers)
+
+
+def _add_models(router: APIRouter, card: ModelCard) -> None:
+    """/v1/models."""
+
+    @router.get("/v1/models")
+    async def models() -> ModelList:
+        """The model that answers."""
+        return ModelList(data=[card])
+
+    @router.get("/v1/models/{model:path}")
+    async def model(model: str) -> ModelCard:
+        """The model that answers, by its name."""
+        check_model(model, card.id)
+        return card
+
+
+async def _answers(
+    service: Service,
+    settings: HttpSettings,
+    question: Question,
+    writing: Writing | None,
+    request: Request,
+    *,
+    rate: bool = True,
+) -> Sequence[Answer]:
+    """The answers to a question, once all texts are written; nothing more is written once the client has gone.
+
+    Raises:
+        RequestError: as of `wait_for_answer`.
+        QuestionError: the model cannot answer this question.
+    """
+    if writing is None:
+        return [await wait_for_answer(service, question, request, settings.timeout)]
+    texts = Texts(service, question, writing, settings.timeout, rate=rate)
+    try:
+        return await unless_gone(request, texts.answers())
+    finally:
+        texts.cancel()
+
+
+async def _live(shape: Shape, texts: Texts, request: Request) -> StreamingResponse:
+    """The texts as they are written."""
+    try:
+        await unless_gone(request, texts.begin())  # what cannot be written is an error and no stream
+    except BaseException:
+        texts.cancel()
+        raise
+    return StreamingResponse(shape.live(uuid.uuid4().hex, texts), media_type="text/event-stream")
+
+
+def _question_of(body: AskRequest) -> Question:
+    asked = Asked(
+        body.question.strip(),
+        (body.context or "").strip(),
+        (body.system or "").strip(),
+        tuple(turns_of(body.history, "history")),
+    )
+    return make_question(asked, body.options, body.form or ("choice" if body.options else "short"), body.domain)
+
+
+def refusal_of(service: Service, settings: HttpSettings, asked: str | None, field: str) -> str | None:
+    """What stands in place of an answer that is not accepted: what the request asks for, else the server's text.
+
+    Raises:
+        RequestError: 400; this server accepts every answer.
+    """
+    if asked is not None and service.calibrator.loop.accept is None:
+        message = "this server accepts every answer, so there is nothing to refuse; start it with --accept."
+        raise RequestError(400, message, "no_threshold", field)
+    return asked if asked is not None else settings.refusal
+
+
+def accepted_header(secl: Secl | NoConfidence) -> dict[str, str]:
+    """The header that tells proxies whether an answer is accepted; none on a server without a threshold."""
+    return {} if isinstance(secl, NoConfidence) or secl.accepted is None else {ACCEPTED: str(secl.accepted).lower()}
+
+
+def check_model(requested: str, name: str) -> None:
+    """Check that a request names the model that is here.
+
+    Raises:
+        RequestError: 404; it names another one.
+    """
+    if requested != name:
+        message = f"there is no model {requested[:100]!r} here; there is {name!r}."
+        raise RequestError(404, message, "model_not_found", "model")

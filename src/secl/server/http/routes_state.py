@@ -1,0 +1,193 @@
+"""Routes about what a server did: records, which to rate next and what people say, history and state, and control."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from secl.errors import ParameterError, RequestError, RunError
+from secl.records import Decision
+from secl.server.entries import Served, Text, position_of, record_id
+from secl.server.history import RECENT, bursts, posterior_counts
+from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
+from secl.server.http.metrics import Metrics
+from secl.server.http.pages.view import view
+from secl.server.http.requests import Feedback, PauseRequest, PruneRequest, RollbackRequest
+from secl.server.online.service import Service
+from secl.server.records import Order, Search, listed, review_queue, search
+from secl.server.retention import Retention
+from secl.server.store import at_one_moment
+
+Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
+
+NEXT = 20
+"""Answers that the queue for a review names at a time."""
+
+PRUNING = 10.0
+"""Seconds that one request for pruning takes at most."""
+
+
+def state_router(service: Service, metrics: Metrics) -> APIRouter:
+    """All routes of this module."""
+    records = APIRouter(tags=["records"], responses=ERROR_RESPONSES)
+    _add_records(records, service)
+    _add_feedback(records, service, metrics)
+    control = APIRouter(tags=["control"], responses=ERROR_RESPONSES)
+    _add_reading(control, service)
+    _add_control(control, service)
+    router = APIRouter()
+    router.include_router(records)
+    router.include_router(control)
+    return router
+
+
+def _add_records(router: APIRouter, service: Service) -> None:
+    """/v1/records, one of them, and /v1/review."""
+    folder = service.state.folder
+
+    @router.get("/v1/records")
+    def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
+        """Records that fit, the newest first. `before` leads to the next page; null where there is nothing older.
+
+        A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
+        """
+        with at_one_moment(folder) as reader:
+            found = search(reader, wanted)
+            rows = listed(reader, found.positions)
+        further = None if found.before is None else record_id(found.before)
+        return AsciiJson({"records": rows, "before": further})
+
+    @router.get("/v1/review")
+    def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
+        """Which of the latest answers to rate next, and whether they are `drawn` by lot, to send with what is said."""
+        behind = position_of(after) if after else None
+        with at_one_moment(folder) as reader:
+            queue = review_queue(reader, order, after=behind, accept=service.calibrator.loop.accept)
+            rows = listed(reader, queue.positions[:NEXT])
+        counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
+        return AsciiJson({"records": rows, "drawn": queue.drawn, **counts})
+
+    @router.get("/v1/records/{record_id}")
+    def record(record_id: str) -> AsciiJson:
+        """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
+        return AsciiJson(served(service, record_id).to_json())
+
+
+def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None:
+    """/v1/feedback."""
+    state = service.state
+
+    @router.post("/v1/feedback")
+    def feedback(body: Feedback) -> AsciiJson:
+        """Say whether an answer is right: confidences of later answers follow. The last word on an answer counts."""
+        if body.drawn and body.chance is not None:
+            message = "drawn and chance are both given; leave chance out for an answer of /v1/review."
+            raise RequestError(400, message, "invalid_value", "chance")
+        state.add_feedback(served(service, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn)
+        metrics.count_feedback(body.correct)
+        service.refresh_labels()
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})
+
+
+def _add_reading(router: APIRouter, service: Service) -> None:
+    """/v1/history and /v1/state."""
+    state, learner = service.state, service.learner
+
+    @router.get("/v1/history")
+    def history(count: Count = 100) -> AsciiJson:
+        """What happened to learning: versions, outcomes of lessons, latest bursts and events; counts of posteriors."""
+        with at_one_moment(state.folder) as reader:
+            past = {
+                "answers": len(reader),
+                "versions": [0, *reader.store.versions()],
+                "lessons": reader.counts(),
+                "posteriors": posterior_counts(reader),
+                "bursts": [asdict(burst) for burst in bursts(reader, RECENT)[-count:]],
+                "events": [event.to_json() for event in reader.events(count)],
+            }
+        return AsciiJson({**past, "adapter_version": learner.model.version, "paused": learner.paused})
+
+    @router.get("/v1/state")
+    def now(count: Count = 300) -> AsciiJson:
+        """What the page shows."""
+        return AsciiJson(view(service, count))
+
+
+def _add_control(router: APIRouter, service: Service) -> None:
+    """/v1/rollback, /v1/pause, /v1/resume and /v1/prune."""
+    learner = service.learner
+    only_admin = [Depends(require_admin)]
+
+    @router.post("/v1/rollback", dependencies=only_admin)
+    def rollback(body: RollbackRequest) -> AsciiJson:
+        """Go back to a kept adapter version; lessons that wait are dropped."""
+        try:
+            dropped = learner.rollback(body.version)
+        except RunError:
+            numbers = ", ".join(map(str, [0, *learner.state.store.versions()]))
+            message = f"adapter version {body.version} is not kept; kept are {numbers}."
+            raise RequestError(404, message, "version_not_found", "version") from None
+        follows = what_follows(service.decision, learner.paused)
+        return AsciiJson({"adapter_version": body.version, "dropped": dropped, "follows": follows})
+
+    @router.post("/v1/pause", dependencies=only_admin)
+    def pause(body: PauseRequest) -> AsciiJson:
+        """Pause learning; answers go on."""
+        dropped = learner.pause(body.reason)
+        return AsciiJson({"paused": learner.paused, "dropped": dropped})
+
+    @router.post("/v1/resume", dependencies=only_admin)
+    def resume() -> AsciiJson:
+        """Resume learning."""
+        learner.resume()
+        return AsciiJson({"paused": learner.paused})
+
+    @router.post("/v1/prune", dependencies=only_admin)
+    def prune(body: PruneRequest) -> AsciiJson:
+        """Prune old records and versions for some seconds; call it again until it is `done`."""
+        policy = Retention.of(body.keep_records, body.keep_versions)
+        return AsciiJson(asdict(service.pruner.prune(policy, PRUNING)))
+
+
+def served(service: Service, name: str) -> Served:
+    """The record with this id, or with the name under which a stream promised it.
+
+    Raises:
+        RequestError: 404, there is none, or not yet.
+    """
+    if service.is_promised(name):
+        message = f"the confidence of {name} is not known yet; ask again in a moment."
+        raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
+    state = service.state
+    try:
+        return state.served(state.position_of(name))
+    except ParameterError:
+        pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
+        raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None
+
+
+def what_follows(decision: Decision | None, paused: str | None) -> str:
+    """When a server that was rolled back learns again, in one sentence.
+
+    Args:
+        decision: of the gate on the latest answer; None before the first.
+        paused: why learning is paused; None if it is not.
+    """
+    if paused is not None:
+        return "Learning is paused; nothing is learned until it is resumed."
+    if decision is not None and decision.in_burst and decision.remaining:
+        coming = "question" if decision.remaining == 1 else f"{decision.remaining} questions"
+        return f"The burst goes on: it learns again from the next {coming}."
+    return "It learns again when the gate sees the next shift; until then this version answers."
+
+
+def require_admin(request: Request) -> None:
+    """Require the admin role.
+
+    Raises:
+        RequestError: 403.
+    """
+    if request.scope.get("secl_role") != "admin":
+        raise RequestError(403, "this needs a key with the role admin.", "admin_only")

@@ -1,0 +1,191 @@
+"""Requests in the order in which they came, until the thread that answers takes some together; and the answers."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from secl.calibrator import Calibrator
+from secl.errors import BusyError
+from secl.evaluation.trust import Verdict
+from secl.evidence import Evidence
+from secl.given import GivenAnswer
+from secl.model import Model
+from secl.question import Question
+from secl.records import Ledger, Record, Reply
+from secl.scoring import UNDECIDED
+from secl.writing import Written
+
+GATHER = 0.005
+"""Seconds that the first request waits for others: clients answered together ask again together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Result of one served question, or of one rated answer.
+
+    Attributes:
+        record: the reply with everything known about it so far.
+        stored: whether the record is on disk; if not, its position will be used again.
+        batch: how many questions were answered in the same pass.
+        seconds: from the request to the reply.
+        remark: what one must know to read its confidence, in one sentence; None if there is nothing to say.
+        verdict: on the confidences of the latest answers, this one among them if it is stored.
+        written: how a free answer was written; None for any other.
+    """
+
+    record: Record
+    stored: bool
+    batch: int
+    seconds: float
+    remark: str | None = None
+    verdict: Verdict | None = None
+    written: Written | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A question in the queue, or an answer to rate.
+
+    Attributes:
+        asked: as asked.
+        time: when it was asked (`time.perf_counter`).
+        future: receives the answer.
+        written: what the model has written in answer to a question; None if it is still to answer.
+        rate: whether the confidence of what was written is wanted.
+        name: under which a stream promises the record; None where nobody was promised anything.
+    """
+
+    asked: Question | GivenAnswer
+    time: float
+    future: Future[Answer]
+    written: Written | None = None
+    rate: bool = True
+    name: str | None = None
+
+    @property
+    def kind(self) -> Literal["asked", "given", "unrated"]:
+        """Requests of one kind are answered together: questions, answers to rate, and texts that are only recorded."""
+        if isinstance(self.asked, GivenAnswer):
+            return "given"
+        return "asked" if self.rate else "unrated"
+
+    def check(self, model: Model) -> None:
+        """Check that a model can answer or rate it.
+
+        Raises:
+            QuestionError: it cannot.
+        """
+        if isinstance(self.asked, GivenAnswer):
+            model.check_given(self.asked)
+        elif self.written is None:  # else the model has read the question already
+            model.check(self.asked)
+
+
+def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> list[Record]:
+    """The records of a batch, whose passes are shared."""
+    if batch[0].kind == "unrated":
+        return [_unrated(calibrator, request) for request in batch]
+    given = [request.asked for request in batch if isinstance(request.asked, GivenAnswer)]
+    questions = [request.asked for request in batch if isinstance(request.asked, Question)]
+    written = [None if request.written is None else request.written.text for request in batch]
+    return calibrator.score_all(given) if given else calibrator.answer_all(questions, written)
+
+
+def _unrated(calibrator: Calibrator, request: Request) -> Record:
+    """The record of a text whose confidence nobody wants: it takes a position, and no gate looks at it."""
+    question, written = request.asked, request.written
+    if not isinstance(question, Question) or written is None:
+        raise TypeError("only what was written can go without a confidence")
+    reply = Reply(
+        text=written.text,
+        answer=written.text,
+        bins=(),
+        digit_mass=math.nan,
+        entropy=math.nan,
+        log_probability=math.fsum(token.log_p for token in written.tokens) if written.tokens else math.nan,
+        prompt_tokens=written.prompt_tokens,
+        answer_tokens=written.completion_tokens,
+    )
+    state = calibrator.state
+    calibrator.state = replace(state, position=state.position + 1)
+    return Record(
+        position=state.position,
+        question=question,
+        reply=reply,
+        frozen=reply,
+        decision=UNDECIDED,
+        evidence=Evidence(),
+        signal=None,
+        outcome="unrated",
+        update=None,
+        correct=None,
+        frozen_correct=None,
+        ledger=Ledger(),
+        plain_tokens=float(written.prompt_tokens + written.completion_tokens),
+    )
+
+
+class RequestQueue:
+    """Waiting requests.
+
+    Args:
+        most: requests that may wait.
+        batch: most that are taken together.
+    """
+
+    def __init__(self, most: int, batch: int) -> None:
+        self.most, self.batch = most, batch
+        self._requests: deque[Request] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def put(self, request: Request, *, full: bool = False) -> Future[Answer]:
+        """Add a request, if `full` even to a full queue.
+
+        Returns:
+            its future, which can be cancelled until its turn comes.
+
+        Raises:
+            BusyError: the queue is full.
+        """
+        with self._changed:
+            if not full and len(self._requests) >= self.most:  # drop cancelled requests
+                self._requests = deque(each for each in self._requests if not each.future.cancelled())
+            if not full and len(self._requests) >= self.most:
+                raise BusyError(f"{self.most} questions are waiting already; ask again in a moment.")
+            self._requests.append(request)
+            self._changed.notify_all()
+        return request.future
+
+    def wait(self) -> bool:
+        """Wait for requests, and a moment for further ones; False if none will ever come."""
+        with self._changed:
+            while not self._requests and not self._closed:
+                self._changed.wait()
+            if self._requests:
+                self._changed.wait_for(lambda: self._closed or len(self._requests) >= self.batch, GATHER)
+            return bool(self._requests)
+
+    def take(self) -> list[Request]:
+        """The next requests, all of one kind, without cancelled ones."""
+        taken: list[Request] = []
+        with self._changed:
+            waiting = self._requests
+            while waiting and len(taken) < self.batch and (not taken or waiting[0].kind == taken[0].kind):
+                taken.append(waiting.popleft())
+        return [request for request in taken if request.future.set_running_or_notify_cancel()]
+
+    def close(self) -> None:
+        """Say that no more requests will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,275 @@
+"""Verification of a state folder: is it consistent, and do its confidences come out again?
+
+A reply is computed again from its question and the stored adapter version. A text is rated as it is stored, and not
+written anew, so that nothing depends on the limits and draws of the request that it answered. Three outcomes are kept
+apart: the reply agrees, to the last digit or within rounding; it contradicts what is stored; or nobody can tell,
+because a close choice between two words came out otherwise, or texts were not kept.
+
+A short answer that was computed alone, on this machine, must be the same to the last digit. A pass over several
+questions has another shape, and so has reading a text that is written already: sums inside it round differently.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from secl.errors import ModelError, ParameterError, RunError
+from secl.model import Model
+from secl.records import Record
+from secl.runs import loading
+from secl.runs.manifest import Manifest, environment
+from secl.runs.runner import build_calibrator
+from secl.scoring import given_by
+from secl.server.closeness import Computed, rounding
+from secl.server.entries import Served, Values
+from secl.server.store import ServerStore
+from secl.server.verify import Finding, examine
+
+Match = Literal["same", "rounding", "together", "differs", "unsettled", "not kept"]
+"""How a reply computed again agrees: to the last digit; within rounding; to the last digit once asked together with the
+questions of its pass; not at all; unknown, because a close choice between words came out otherwise; unknown, because
+the texts were not kept."""
+
+UNKNOWN: tuple[Match, ...] = ("unsettled", "not kept")
+
+
+def load_recorded_model(state: ServerStore) -> Model:
+    """Load the model that a state folder was begun with.
+
+    Raises:
+        RunError: it has changed since then.
+    """
+    settings = Manifest.of(state.store).to_load()
+    model = loading.load_model(settings)
+    if model.fingerprint != state.manifest["model"]:
+        raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
+    return model
+
+
+def environment_changes(state: ServerStore, model: Model) -> list[str]:
+    """How machine and libraries differ from when the state was begun, as "torch: 2.8 there, 2.9 here"."""
+    then, now = state.manifest["environment"], environment(model)
+    changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
+    starts = sum(event.kind == "start" for event in state.events())
+    elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
+    return [*changes, *([f"it changed {starts} times between starts"] if starts else []), *elsewhere]
+
+
+@dataclass(frozen=True, slots=True)
+class Rederived:
+    """A reply computed again.
+
+    Attributes:
+        position: of its record.
+        version: that answered.
+        batch: how many questions were answered in its pass.
+        match: how it agrees.
+        difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None where nothing can
+            be compared.
+        detail: what differs, or why nobody can tell, in one sentence; empty where it agrees.
+    """
+
+    position: int
+    version: int
+    batch: int
+    match: Match
+    difference: float | None
+    detail: str = ""
+
+
+def load_kept(state: ServerStore, model: Model, version: int) -> None:
+    """Bring a model to a kept version, 0 for the untouched one, with an empty optimizer.
+
+    Raises:
+        RunError: that version was not kept.
+        ModelError: its weights are damaged, or fit another model.
+    """
+    if version:
+        model.load_version(state.store.weights(version), version)
+    else:
+        model.reset()
+
+
+def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
+    """Compute a reply again from its question and the stored adapter version.
+
+    Args:
+        state: where it is stored.
+        model: the server's; its adapter is changed to the version that answered.
+        served: the record.
+        tolerance: of its probabilities, see `closeness.rounding`.
+        exact: False where the machine or the libraries are others than the server's, so that the tolerance holds for
+            every reply.
+    """
+    record = served.record
+    start = (record.position, record.reply.version, served.batch)
+    if state.keep_text != "full":
+        return Rederived(*start, "not kept", None)
+    try:
+        load_kept(state, model, record.reply.version)
+        now = _ask(state, model, [record])[0]
+    except (RunError, ModelError) as problem:
+        return Rederived(*start, "differs", None, str(problem))
+    if now.is_same(record):
+        return Rederived(*start, "same", now.distance(record))
+    rounds = served.batch > 1 or not exact or record.question.free
+    if rounds and now.answer.reply.text != record.reply.text and _is_written(model, record):
+        now = _ask(state, model, [record], stored=True)[0]
+    difference = now.distance(record)
+    if rounds and difference <= tolerance:
+        return Rederived(*start, "rounding" if difference else "same", difference)
+    if served.batch > 1 and _same_together(state, model, served):
+        return Rederived(*start, "together", difference)
+    if rounds and (reason := now.unsettled(record, tolerance)):
+        return Rederived(*start, "unsettled", None, reason)
+    reply = now.answer.reply
+    detail = (
+        "asked again it gives other evidence about the candidates"
+        if now.is_reply_of(record)
+        else f"asked again it gives confidence {reply.confidence} and not {record.reply.confidence}"
+        f"{', with another answer' if reply.text != record.reply.text else ''} (largest difference: {difference:.2g})"
+    )
+    return Rederived(*start, "differs", difference, detail)
+
+
+def _is_written(model: Model, record: Record) -> bool:
+    """Whether the answer was written by the untouched weights, so that any version can rate it as it stands."""
+    written = record.question.free or model.answer_weights == "frozen"
+    return written and not record.question.options and not record.given
+
+
+def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
+    """Whether the questions of its pass, asked together again, bring the same reply to the last digit."""
+    position, batch = served.record.position, served.batch
+    try:
+        near = state.latest(2 * batch - 1, until=position + batch - 1)
+    except RunError:
+        return False  # a damaged neighbour, which the examination names
+    batch_records = [other.record for other in near if other.time == served.time]
+    if len(batch_records) != batch:
+        return False
+    answers = _ask(state, model, batch_records)
+    return answers[position - batch_records[0].position].is_same(served.record)
+
+
+def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored: bool = False) -> list[Computed]:
+    """Answer questions just as a server does: in a pass of the same shape, so with the same evidence.
+
+    Free texts are rated as they are stored; with `stored` all open answers are.
+    """
+    calibrator = build_calibrator(Manifest.of(state.store).settings, model)
+    if records[0].given:  # then all of its pass are
+        ratings = model.rate_given([given_by(record) for record in records], calibrator.rated_evidence)
+        return [Computed(rating.answer, rating.evidence.candidates) for rating in ratings]
+    shared = calibrator.plan.weighed(False)
+    texts = [record.reply.text if stored or record.question.free else None for record in records]
+    questions = [record.question for record in records]
+    model.prefetch(questions, [shared] * len(records), weights_fixed=True, written=texts)
+    computed = []
+    for record, text in zip(records, texts, strict=True):
+        answer = model.answer(record.question, evidence=shared, written=text)
+        candidates = record.evidence.candidates
+        if "candidates" in shared:
+            candidates = model.compare_candidates(record.question, answer.reply)
+        computed.append(Computed(answer, candidates))
+    return computed
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of verifying a state folder.
+
+    Attributes:
+        examined: how many records the gate was replayed and the tables compared over.
+        posteriors: how many of them have a posterior, which was replayed from its evidence.
+        rederived: replies that were computed again.
+        tolerance: of their probabilities, where rounding may differ; None if nothing was computed again.
+        environment: how machine and libraries differ from the server's; the tolerance then holds for all.
+        findings: what does not agree.
+        first: position of the first record that is kept; those before it were pruned.
+        largest: for "gate", "posterior", "labels" and "confidence", how far numbers that agree lie apart at most.
+    """
+
+    examined: int
+    posteriors: int
+    rederived: tuple[Rederived, ...]
+    tolerance: float | None
+    environment: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    first: int
+    largest: dict[str, float]
+
+    @property
+    def unknown(self) -> int:
+        """How many replies could not be computed again."""
+        return sum(each.match in UNKNOWN for each in self.rederived)
+
+    @property
+    def matches(self) -> dict[Match, int]:
+        """How many replies agree in which way."""
+        return dict(Counter(each.match for each in self.rederived))
+
+    def to_json(self) -> Values:
+        """As plain JSON values."""
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches, "unknown": self.unknown}
+
+
+def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
+    """The latest records, or the one at a position, to be computed again; where they cannot be read, a finding.
+
+    Raises:
+        ParameterError: there is no record at that position, or it has no confidence.
+    """
+    try:
+        if position is None:
+            return [served for served in state.latest(count) if served.record.rated], []
+        served = state.served(position)
+    except RunError as problem:
+        return [], [Finding("confidence", position, f"no answer can be computed again: {problem}")]
+    if not served.record.rated:
+        raise ParameterError(f"the record {position} has no confidence to compute again; name another one.")
+    return [served], []
+
+
+def verify(
+    state: ServerStore,
+    chosen: Sequence[Served] = (),
+    model: Model | None = None,
+    environment: Sequence[str] = (),
+    unread: Sequence[Finding] = (),
+) -> Verification:
+    """Examine a state folder, and compute chosen replies again.
+
+    Args:
+        state: to be verified.
+        chosen: records whose replies are computed again.
+        model: the server's; needed where any record is chosen and its text was kept.
+        environment: how machine and libraries differ from the server's.
+        unread: findings of `choose`.
+    """
+    with state.moment():
+        found, first = examine(state), state.first
+    tolerance = rounding(state.manifest["environment"].get("dtype"))
+    rederived = []
+    for served in chosen:
+        if model is None:
+            record = served.record
+            rederived.append(Rederived(record.position, record.reply.version, served.batch, "not kept", None))
+        else:
+            rederived.append(rederive(state, model, served, tolerance, exact=not environment))
+    wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
+    agreeing = [each for each in rederived if each.match in ("same", "rounding")]
+    apart = [each.difference for each in agreeing if each.difference is not None]
+    return Verification(
+        examined=found.count,
+        posteriors=found.posteriors,
+        rederived=tuple(rederived),
+        tolerance=tolerance if rederived else None,
+        environment=tuple(environment),
+        findings=(*found.findings, *unread, *wrong),
+        first=first,
+        largest={**found.largest, "confidence": max(apart, default=0.0)},
+    )

@@ -1,0 +1,268 @@
+"""Finding records: by words, domain, confidence, label, threshold and lesson; the newest first, a page at a time.
+
+One condition chooses the rows to look at, each of which SQLite finds by an index, from the newest down; the others are
+tested on these rows, `LOOKED` of them at most. So a page costs the same however many records there are: where few of
+them fit, it ends early, says how far it came, and the next one goes on there. Pages follow by position, so that records
+which arrive meanwhile move nothing. `review_queue` says which answers to rate next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from secl.display import excerpt
+from secl.errors import ParameterError
+from secl.labels.draw import lot
+from secl.server.entries import Text, Values, answer_text, position_of, record_id
+from secl.server.store import OWN, ServerStore
+from secl.server.tables import has_words
+
+LOOKED = 20_000
+"""Most rows that are looked at for one page; a few hundredths of a second."""
+
+DOMAINS = 100
+"""Most domains that are listed."""
+
+BEGINNING = 200
+"""Characters of a question and of an answer that are shown in a list."""
+
+RECENT = 1000
+"""Latest answers among which the next one to rate is chosen: what people say is to hold for what is answered now."""
+
+SEED = 42
+
+Labelled = Literal["right", "wrong", "none"]
+"""What people said of an answer; "none" while nobody did."""
+
+Order = Literal["random", "unsure", "threshold"]
+"""random: drawn by lot; unsure: confidence nearest to 0.5 first; threshold: nearest to the server's threshold first."""
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+class Search(BaseModel):
+    """Which records are looked for; a parameter that is left out lets all through.
+
+    query: words that question and answer together contain; put double quotes around words that stand side by side.
+    min_confidence, max_confidence: of the reported confidence, both included. label: what people said of the answer,
+    `none` while nobody did. accepted: whether the threshold accepted it. learned: whether the model learned from it.
+    before: the `before` of the page before this one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    query: Annotated[Text, Field(max_length=200)] = ""
+    domain: Annotated[Text, Field(max_length=100)] = ""
+    min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+    max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+    label: Labelled | None = None
+    accepted: bool | None = None
+    learned: bool | None = None
+    before: Annotated[Text, Field(max_length=30)] = ""
+    count: Annotated[int, Field(ge=1, le=100)] = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of records.
+
+    Attributes:
+        positions: of records that fit, the newest first.
+        before: where the next page begins; None if there is nothing older to look at.
+        looked: rows that were looked at.
+    """
+
+    positions: tuple[int, ...]
+    before: int | None
+    looked: int
+
+
+def search(state: ServerStore, wanted: Search) -> Found:
+    """The newest records that fit.
+
+    Raises:
+        ParameterError: words are looked for that nothing can be found by, nothing can lie between the two confidences,
+            or `before` names no record.
+    """
+    if wanted.min_confidence > wanted.max_confidence:
+        raise ParameterError(
+            f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}, so nothing can "
+            "fit; exchange them."
+        )
+    until = position_of(wanted.before) if wanted.before else 2**62
+    rows, values = _rows_to_look_at(state, wanted)
+    fits, more = _condition(wanted)
+    place = "words.rowid" if wanted.query.strip() else "served.position"  # each index is read in its own order
+    query = f"SELECT served.position, {fits} FROM {rows} AND {place} < ? ORDER BY {place} DESC"
+    positions: list[int] = []
+    looked = 0
+    with state.lock:
+        for position, fit in state.read(query, *more, *values, until):
+            if looked == LOOKED or len(positions) == wanted.count:
+                return Found(tuple(positions), position + 1, looked)
+            looked += 1
+            if fit:
+                positions.append(position)
+    return Found(tuple(positions), None, looked)
+
+
+def _rows_to_look_at(state: ServerStore, wanted: Search) -> tuple[str, list[object]]:
+    """The condition that promises the fewest rows, and its values."""
+    if wanted.query.strip():
+        return "words CROSS JOIN served ON served.position = words.rowid WHERE words MATCH ?", [_match(state, wanted)]
+    if wanted.label in ("right", "wrong"):
+        return "served INDEXED BY labelled WHERE correct IS NOT NULL", []
+    if wanted.learned:
+        return "served INDEXED BY learned WHERE outcome = 'trained'", []
+    if wanted.domain:
+        return "served INDEXED BY of_domain WHERE domain = ?", [wanted.domain]
+    return "served WHERE 1", []
+
+
+def _match(state: ServerStore, wanted: Search) -> str:
+    """The words in SQLite's language, each quoted, so that none of them is an operator."""
+    if state.keep_text != "full":
+        raise ParameterError(
+            f"this server keeps no texts (--keep-text {state.keep_text}), so there are no words to find."
+        )
+    if not has_words(state.db):
+        raise ParameterError("this Python's SQLite was built without full-text search (FTS5); leave the words out.")
+    parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query.replace("\0", " "))]
+    words = [part for part in parts if re.search(r"\w", part)]
+    if not words:
+        raise ParameterError("there is no word in the search, only signs; type at least one word.")
+    return " ".join(f'"{word}"' for word in words)
+
+
+def _condition(wanted: Search) -> tuple[str, list[object]]:
+    """What else a row must fulfil, and its values."""
+    parts: list[str] = []
+    values: list[object] = []
+    if wanted.domain:
+        parts.append("domain = ?")
+        values.append(wanted.domain)
+    if wanted.min_confidence > 0.0 or wanted.max_confidence < 1.0:
+        parts.append("reported BETWEEN ? AND ?")
+        values += [wanted.min_confidence, wanted.max_confidence]
+    if wanted.label is not None:
+        parts.append("correct IS ?")
+        values.append({"right": 1, "wrong": 0, "none": None}[wanted.label])
+    if wanted.accepted is not None:
+        parts.append("accepted = ?")
+        values.append(wanted.accepted)
+    if wanted.learned is not None:
+        parts.append("(outcome = 'trained') = ?")
+        values.append(wanted.learned)
+    return " AND ".join(parts) or "1", values
+
+
+_POINTS = """
+    SELECT s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, d.alarm, d.in_burst, r.version,
+           s.outcome, s.correct, s.accepted
+    FROM served s JOIN records r USING (position) JOIN decisions d USING (position)
+    WHERE {which} ORDER BY s.position"""
+
+
+def _point(row: tuple[Any, ...]) -> Values:
+    """A record as lists and charts show it, without its texts; None stands for what there is not."""
+    position, time, domain, confidence, frozen, entropy, alarm, in_burst, version, outcome, correct, accepted = row
+    return {
+        "position": position,
+        "time": time,
+        "domain": domain,
+        "confidence": confidence,
+        "frozen_confidence": frozen,
+        "entropy": entropy,
+        "alarm": bool(alarm),
+        "in_burst": bool(in_burst),
+        "version": version,
+        "outcome": outcome,
+        "correct": None if correct is None else bool(correct),
+        "accepted": None if accepted is None else bool(accepted),
+    }
+
+
+def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
+    """The records at these positions, in their order, with the beginnings of their texts as they are kept."""
+    marks = ", ".join("?" * len(positions))
+    with state.moment():
+        points = {
+            row[0]: _point(row) for row in state.read(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
+        }
+        records = {each.position: each for each in state.store.records(f"r.position IN ({marks})", *positions)}
+    return [
+        points[position]
+        | {
+            "record_id": record_id(position),
+            "question": excerpt(records[position].question.text, BEGINNING),
+            "answer": excerpt(answer_text(records[position]), BEGINNING),
+        }
+        for position in positions
+    ]
+
+
+def latest_points(state: ServerStore, count: int) -> list[Values]:
+    """Of the latest answers those that the model gave with a confidence, the oldest first."""
+    latest = f"s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.{OWN}"
+    return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
+
+
+def domains(state: ServerStore) -> list[str]:
+    """The first domains in order, `DOMAINS` at most; each is one step in the index."""
+    query = """
+        WITH RECURSIVE found (latest) AS (
+            SELECT min(domain) FROM served UNION ALL
+            SELECT (SELECT min(domain) FROM served WHERE domain > latest) FROM found WHERE latest IS NOT NULL)
+        SELECT latest FROM found WHERE latest IS NOT NULL LIMIT ?"""
+    return [domain for (domain,) in state.rows(query, DOMAINS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Answers that nobody has rated, in order.
+
+    Attributes:
+        positions: of their records.
+        drawn: whether they are drawn by lot, and not chosen by confidence; to be sent with a label.
+        rated: how many of the latest answers have a label.
+        answers: how many latest answers there are, `RECENT` at most.
+    """
+
+    positions: tuple[int, ...]
+    drawn: bool
+    rated: int
+    answers: int
+
+
+def review_queue(
+    state: ServerStore, order: Order = "random", *, after: int | None = None, accept: float | None = None
+) -> Queue:
+    """The answers to rate.
+
+    The lot of a record depends on its position alone. So every one of the latest answers is as likely as the others to
+    come first, a review goes on where it was left, and two people who review draw the same.
+
+    Args:
+        state: to choose from.
+        order: of the queue.
+        after: begin behind the record at this position, which is skipped; None begins with the first.
+        accept: the server's threshold; without one the order "threshold" is "unsure".
+    """
+    query = "SELECT position, reported, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
+    rows = state.rows(query, RECENT)
+    near = accept if order == "threshold" and accept is not None else 0.5
+    place: Callable[[int, float], tuple[float, int]] = (
+        (lambda position, _: (lot(position, SEED), position))
+        if order == "random"
+        else (lambda position, confidence: (abs(confidence - near), -position))
+    )
+    places = {position: place(position, confidence) for position, confidence, _ in rows}
+    unrated = sorted((position for position, _, correct in rows if correct is None), key=places.__getitem__)
+    if after in places:
+        unrated = [position for position in unrated if places[position] > places[after]]
+    rated = sum(correct is not None for *_, correct in rows)
+    return Queue(tuple(unrated), order == "random", rated, len(rows))

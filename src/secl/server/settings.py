@@ -1,0 +1,81 @@
+"""What a server takes on, how far learning may go by itself, and what one request may ask for."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from secl.settings_base import Settings
+
+TEXTS = 16
+"""Texts written at once: more of them make each slower, and no machine of one process has room for many more."""
+
+BACKLOG = 1000
+"""Questions that wait for their lesson; the oldest are dropped beyond it."""
+
+SHARE = 0.2
+"""Time of learning between two batches under load, as a fraction of the last batch, in [0, 1).
+
+A server that is never idle learns too, and its answers take at most so much longer.
+"""
+
+MAX_PROMPT_CHARS = 100_000
+"""Longest question with its context and options, in characters (413 beyond); models read less."""
+
+MAX_CHOICES = 16
+"""Most texts that one request may ask for (400 beyond)."""
+
+MAX_CONCURRENT = 1024
+"""Most requests at the same time (429 beyond), four times as many as may wait for an answer."""
+
+
+class Limits(Settings):
+    """What the service takes on."""
+
+    batch: Annotated[int, Parameter("--max-batch-size")] = Field(16, ge=1, description="Most questions in one pass.")
+    queue: Annotated[int, Parameter("--max-queue")] = Field(256, ge=1, description="Most questions that wait.")
+
+
+class Bounds(Settings):
+    """How far learning may go before it is paused and somebody is told."""
+
+    drift: Annotated[float, Parameter("--max-drift")] = Field(
+        0.1, gt=0, description="Largest change of the weights, relative."
+    )
+    shift: Annotated[float, Parameter("--max-shift")] = Field(
+        0.4,
+        gt=0,
+        le=1,
+        description="Largest mean move in 200 answers.",
+    )
+
+
+class HttpSettings(Settings):
+    """What one HTTP request may ask for."""
+
+    max_body_bytes: int = Field(default=2**20, ge=1, description="Largest request body, in bytes.")
+    max_tokens: int = Field(
+        default=1024,
+        ge=1,
+        le=2**31,
+        description="Most tokens of a text.",
+    )
+    timeout: float = Field(
+        default=300.0,
+        gt=0,
+        description="Seconds until a request is given up.",
+    )
+    refusal: str | None = Field(default=None, description="Text in place of an answer not accepted.")
+    served_model_name: str | None = Field(default=None, description="Model name in replies; the model's own.")
+
+
+def public_name(name: str) -> str:
+    """The model's name to the outside: of a folder or file the last part, which tells nothing about this machine.
+
+    >>> public_name("/models/tiny"), public_name("org/model")
+    ('tiny', 'org/model')
+    """
+    return PurePath(name).name if PurePath(name).is_absolute() else name

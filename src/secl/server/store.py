@@ -1,0 +1,379 @@
+"""What a server remembers: the tables of a run (`secl.runs.store`), and beside them those of `secl.server.tables`.
+
+    served       when each question was answered and with how many others, and what lists and filters read of its record
+    events       what happened to learning: rollbacks, pauses and resumes, alerts
+    checkpoints  where the stream stood every so many records (`secl.server.stream`)
+    counts       counters of records by outcome, and of posteriors
+    words        of questions and answers, where texts are kept
+
+Labels, what people said about answers, are a log: weights never learn from it, confidences follow it. Older records may
+have been pruned (`secl prune`).
+
+A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
+the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
+state, so that a server that is killed at any moment goes on from its last lesson.
+
+Only the user who runs the server can read the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from secl.errors import ParameterError, RunError
+from secl.labels import Label, LabelSource, label_of
+from secl.records import Record
+from secl.runs import label_log
+from secl.runs.encoding import to_plain
+from secl.runs.folder import FILE, check_free, storage_errors, synchronise
+from secl.runs.store import Store, Version
+from secl.server.entries import Event, EventKind, Served, Values, position_of
+from secl.server.folder import make_folder, make_private
+from secl.server.redaction import Keep, redacted, secret_of
+from secl.server.tables import insert_served, tables
+
+HINT = "a running server goes on by itself"
+"""What a user has to do once the disk takes records again."""
+
+AT_START = "start again, or name another folder with --state"
+"""The same where the server has not begun."""
+
+BUSY_TIMEOUT = 1.0
+"""Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
+
+_EVENTS = "SELECT time, kind, position, version, detail FROM events"
+_UNLIMITED = -1
+"""SQLite's word for a limit that is none."""
+
+OWN = "outcome NOT IN ('given', 'unrated')"
+"""Condition on a record: the model answered itself and was asked for its confidence, so the gate saw it."""
+
+
+class ServerStore:
+    """The open state folder of a server. Its methods may be called from any thread.
+
+    Args:
+        folder: of the state.
+        writable: take it for writing; False opens it for reading, also while its server writes.
+
+    Attributes:
+        store: the tables that it has in common with a run.
+        db: the open connection.
+        lock: is held while several statements belong together.
+        keep_text: what is stored of texts.
+
+    Raises:
+        RunError: it is no server's state, or damaged.
+    """
+
+    def __init__(self, folder: Path, *, writable: bool = False) -> None:
+        if not (folder / FILE).is_file():
+            raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
+        self._open(Store(folder, writable=writable), writable=writable)
+
+    def _open(self, store: Store, *, writable: bool) -> None:
+        self.store, self.folder, self.db, self.lock = store, store.folder, store.db, threading.RLock()
+        try:
+            if not store.is_server:
+                raise RunError(f"{self.folder} is a run and no server's state; name another folder with --state.")
+            if writable:
+                make_private(self.folder)
+            self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
+            # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
+            self.db.execute("PRAGMA synchronous = FULL")
+            self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
+            self.keep_text: Keep = self.manifest["keep_text"]
+            self._secret = secret_of(self.folder) if writable and self.keep_text == "hash" else b""
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(cls, folder: Path, manifest: dict[str, Any]) -> Self:
+        """Create the state folder of a new server, which only its user can read.
+
+        Raises:
+            RunError: the folder holds a run or other files already, or cannot be closed to other users.
+            StorageError: it cannot be written.
+        """
+        check_free(folder)
+        with storage_errors(folder, AT_START):
+            make_folder(folder)
+            make_private(folder)
+        state = cls.__new__(cls)
+        state._open(Store.create(folder, manifest, tables()), writable=True)
+        with storage_errors(folder, AT_START):
+            for path in (folder, folder.parent):
+                synchronise(path)
+        return state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file and of the right to write."""
+        self.store.close()
+
+    def __len__(self) -> int:
+        """How many records there ever were: the position of the next one."""
+        return len(self.store)
+
+    @property
+    def first(self) -> int:
+        """Position of the first record that is kept; those before it were pruned."""
+        return self.store.first
+
+    @property
+    def manifest(self) -> Values:
+        """As the server began (`secl.runs.store.Store.manifest`)."""
+        return self.store.manifest
+
+    @property
+    def changes(self) -> int:
+        """Rows that were written since it was opened: as long as it is the same, nothing has changed."""
+        return self.db.total_changes
+
+    def read(self, query: str, *values: object) -> Iterator[Any]:
+        """The rows of a query.
+
+        Raises:
+            RunError: the file is damaged.
+        """
+        return self.store.read(query, *values)
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """All rows of a query, read while no other thread writes."""
+        with self.lock:
+            return list(self.store.read(query, *values))
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Context in which everything is written, or nothing of it.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock, storage_errors(self.folder, HINT), self.db:
+            yield
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Context in which all reads see one moment, also while a server goes on writing."""
+        with self.lock:
+            if self.db.in_transaction:
+                yield
+                return
+            self.db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.db.rollback()
+
+    def add_answers(
+        self,
+        records: Sequence[Record],
+        seconds: float,
+        *,
+        moment: float,
+        kept: Version | None = None,
+        checkpoint: bytes | None = None,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
+        """Write the records of questions that were answered together, in one transaction.
+
+        Args:
+            records: at the next positions.
+            seconds: that the pass took; each question has an equal part.
+            moment: when, in seconds since 1970.
+            kept: the adapter version that answered, if it is not kept yet.
+            checkpoint: where the stream stands after them, if that is to be kept.
+            names: of those that are asked for by another name than their position, by position.
+
+        Raises:
+            StorageError: the disk is full or refuses; nothing of them is kept.
+        """
+        first, count, words = records[0].position, len(records), self.keep_text == "full"
+        with self.writing():
+            for record in records:
+                name = (names or {}).get(record.position)
+                self.store.insert(redacted(record, self.keep_text, self._secret), seconds / count)
+                insert_served(self.db, record, moment, count, name, words=words)
+            if kept is not None and not self.store.keeps(kept.number):
+                self.store.insert_version(kept, first)
+            if checkpoint is not None:
+                self.write_checkpoint(first + count, checkpoint)
+
+    def write_checkpoint(self, position: int, checkpoint: bytes) -> None:
+        """Write where the stream stands before a position, inside a transaction."""
+        self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
+
+    def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
+        """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
+
+        Args:
+            record: the whole record.
+            snapshot: the learner's state, where the lesson changed it.
+
+        Raises:
+            StorageError: the disk is full or refuses; nothing of the lesson is kept.
+        """
+        body = to_plain(redacted(record, self.keep_text, self._secret))
+        del body["decision"]
+        update = body.pop("update")
+        with self.writing():
+            self.db.execute(
+                "UPDATE records SET signal = ?, outcome = ?, body = ? WHERE position = ?",
+                (record.signal, record.outcome, json.dumps(body), record.position),
+            )
+            if update is not None:
+                self.store.insert_update(record.position, update)
+            if snapshot is not None:
+                self.store.insert_snapshot(record.position, snapshot)
+
+    def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
+        """Write an event, and the learner's state where the event changed it.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+        with self.writing():
+            latest = len(self) - 1
+            self.db.execute(
+                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
+                (time.time(), kind, latest if latest >= 0 else None, version, detail),
+            )
+            if snapshot is not None:
+                self.store.insert_snapshot(max(0, latest), snapshot)
+
+    def add_feedback(
+        self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
+    ) -> Label:
+        """Write what a person said about an answer; a later word counts, an earlier one is kept.
+
+        Args:
+            position: of the record.
+            correct: whether its answer is right; None takes back what was said of it.
+            chance: probability that this answer was asked about, in (0, 1]; None if a user volunteered it.
+            drawn: whether a review drew it by lot, with a chance that is equal for all.
+
+        Raises:
+            ParameterError: there is no such record, it has no confidence, or the chance lies outside (0, 1].
+            StorageError: the disk is full or refuses.
+        """
+        with self.lock:
+            record = self.served(position).record
+            if not record.rated:
+                raise ParameterError(f"the record {position} has no confidence that a label could be about.")
+            number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
+            source: LabelSource = "review" if drawn else "feedback"
+            label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
+            with self.writing():
+                label_log.add_label(self.db, label)
+            return label
+
+    def label_log(self, after: int = 0) -> tuple[Label, ...]:
+        """All labels behind this number in order, also those that were corrected or taken back later."""
+        with self.lock:
+            return self.store.label_log(after)
+
+    def labelled(self, count: int = _UNLIMITED) -> list[tuple[float, bool, float | None]]:
+        """Reported confidence, correctness and chance of the latest answers that people said something about, in order.
+
+        Labels of records that were pruned are among them.
+        """
+        query = """
+            SELECT reported, correct, chance FROM labels l WHERE correct IS NOT NULL
+            AND number = (SELECT max(number) FROM labels WHERE position = l.position) ORDER BY position DESC LIMIT ?"""
+        return [(float(reported), bool(right), chance) for reported, right, chance in self.rows(query, count)][::-1]
+
+    @property
+    def label_count(self) -> int:
+        """How many answers people said something about that stands."""
+        query = """
+            SELECT count(*) FROM labels l WHERE correct IS NOT NULL
+            AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
+        return int(self.rows(query)[0][0])
+
+    def position_of(self, name: str) -> int:
+        """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
+
+        Raises:
+            ParameterError: there is no such name.
+        """
+        found = self.rows("SELECT position FROM served WHERE name = ?", name)
+        return int(found[0][0]) if found else position_of(name)
+
+    def served(self, position: int) -> Served:
+        """One record.
+
+        Raises:
+            ParameterError: there is no such record, or it was pruned.
+        """
+        if 0 <= position < self.first:
+            raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
+        latest = self.latest(1, until=position)
+        if not latest or latest[0].record.position != position:
+            raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
+        return latest[0]
+
+    def latest(self, count: int, *, until: int | None = None) -> list[Served]:
+        """The last records up to position `until`, the oldest first."""
+        with self.lock:
+            last = len(self) - 1 if until is None else min(until, len(self) - 1)
+            first = max(0, last - count + 1)
+            records = list(self.store.records("r.position BETWEEN ? AND ?", first, last))
+            query = "SELECT time, batch, correct FROM served WHERE position BETWEEN ? AND ? ORDER BY position"
+            rows = self.rows(query, first, last)
+        if len(rows) != len(records):
+            raise self.store.damaged(ValueError("records and their circumstances do not fit together"))
+        return [
+            Served(record, moment, batch, None if correct is None else bool(correct))
+            for record, (moment, batch, correct) in zip(records, rows, strict=True)
+        ]
+
+    def waiting(self) -> list[Record]:
+        """Records whose lesson has not been held yet."""
+        with self.lock:
+            return list(self.store.records("r.outcome = 'waiting'"))
+
+    def events(self, count: int = _UNLIMITED) -> list[Event]:
+        """The latest events, the oldest first; all of them unless a count is given."""
+        return [Event(*row) for row in self.rows(f"{_EVENTS} ORDER BY id DESC LIMIT ?", count)][::-1]
+
+    def latest_event(self, *kinds: EventKind, before: float = math.inf) -> Event | None:
+        """The latest event of these kinds that was not after a moment (seconds since 1970); None without any."""
+        wanted = ", ".join("?" * len(kinds))
+        query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
+        return next((Event(*row) for row in self.rows(query, *kinds, before)), None)
+
+    def counts(self, kind: str = "outcome") -> dict[str, int]:
+        """How many records there ever were of each kind of lesson, or another counter (`secl.server.tables`)."""
+        return dict(self.rows("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
+
+    @property
+    def paused(self) -> str | None:
+        """Why learning is paused; None while it is not."""
+        return self.paused_at(math.inf)
+
+    def paused_at(self, moment: float) -> str | None:
+        """Why learning was paused at a moment, in seconds since 1970; None if it was not."""
+        change = self.latest_event("pause", "resume", before=moment)
+        return change.detail if change is not None and change.kind == "pause" else None
+
+
+@contextmanager
+def at_one_moment(folder: Path) -> Iterator[ServerStore]:
+    """A state folder on a connection of its own: no answer waits for what is read, and all of it is of one moment."""
+    with ServerStore(folder) as reader, reader.moment():
+        yield reader

@@ -1,0 +1,128 @@
+"""Where a stream stands, kept in the state folder every so many records: a start does not replay the whole history.
+
+A checkpoint holds what gate and posterior remember, as compressed JSON that keeps every digit, and no text. What labels
+have taught is not part of it, because that follows from the log of labels alone.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+from pydantic import TypeAdapter
+
+from secl.gates import Gate
+from secl.posterior.letters import LetterSums
+from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.records import Decision, Record
+from secl.server.closeness import ARITHMETIC, furthest
+from secl.server.entries import Values
+from secl.server.store import ServerStore
+from secl.stream_state import StreamState
+
+EVERY = 1000
+"""Records between two checkpoints; a start replays no more than these."""
+
+
+def due(before: int, stream: StreamState) -> bytes | None:
+    """The checkpoint of a stream that stood before a position and has gone on; None where it is not time for one."""
+    return pack(stream) if stream.position // EVERY > before // EVERY else None
+
+
+def resume(state: ServerStore, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
+    """The stream after the stored records, the same as if it had never stopped, but for the labels.
+
+    Args:
+        state: where checkpoints and records are.
+        gate, rule: of the server.
+        until: position of the first record to leave out; None takes them all.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    end = len(state) if until is None else until
+    stream = latest(state, end, gate) or start(gate, rule)
+    condition = "r.position >= ? AND r.position < ?"
+    return follow(stream, state.store.records(condition, stream.position, end), gate, rule)
+
+
+def latest(state: ServerStore, until: int, gate: Gate) -> StreamState | None:
+    """The latest checkpoint at a position or before it; None if there is none.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
+    rows = state.rows(query, until)
+    try:
+        return unpack(rows[0][0], gate) if rows else None
+    except (ValueError, KeyError, TypeError, zlib.error) as problem:
+        raise state.store.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+
+
+def agrees(state: ServerStore, stream: StreamState) -> bool:
+    """Whether the checkpoint at a stream's position says the same, but for what arithmetic rounds, or there is none."""
+    rows = state.rows("SELECT state FROM checkpoints WHERE position = ?", stream.position)
+    try:
+        now = json.loads(json.dumps(to_plain(stream)))
+        return not rows or furthest(now, json.loads(zlib.decompress(rows[0][0]))) <= ARITHMETIC
+    except (zlib.error, ValueError):
+        return False
+
+
+def start(gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream before the first question."""
+    return StreamState(gate=gate.start(), posterior=rule.start())
+
+
+def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: PosteriorRule) -> StreamState:
+    """The stream after further records.
+
+    An answer that was given to be rated teaches the posterior and not the gate, one without a confidence neither.
+    """
+    for record in records:
+        if record.given or not record.rated:
+            stream = replace(stream, position=stream.position + 1)
+        else:
+            stream, _ = stream.step(gate, record.reply.entropy)
+        if record.rated:
+            views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+            posterior, _ = rule.step(stream.posterior, views)
+            stream = replace(stream, posterior=posterior)
+    return stream
+
+
+def pack(stream: StreamState) -> bytes:
+    """A stream as a checkpoint."""
+    return zlib.compress(json.dumps(to_plain(stream)).encode())
+
+
+def unpack(blob: bytes, gate: Gate) -> StreamState:
+    """A stream from a checkpoint.
+
+    Raises:
+        ValueError, KeyError, TypeError, zlib.error: it is damaged, or of another gate.
+    """
+    values = json.loads(zlib.decompress(blob))
+    letters = {tuple(group): TypeAdapter(LetterSums).validate_python(sums) for group, sums in values["posterior"]}
+    decision = values["decision"]
+    return StreamState(
+        position=values["position"],
+        gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
+        posterior=PosteriorState(letters),
+        decision=decision and TypeAdapter(Decision).validate_python(decision),
+        entropy=values["entropy"],
+    )
+
+
+def to_plain(stream: StreamState) -> Values:
+    """A stream as plain JSON values, without labels and texts."""
+    return {
+        "position": stream.position,
+        "gate": asdict(stream.gate),
+        "posterior": [[group, asdict(sums)] for group, sums in sorted(stream.posterior.letters.items())],
+        "decision": stream.decision and asdict(stream.decision),
+        "entropy": stream.entropy,
+    }

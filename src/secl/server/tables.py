@@ -1,0 +1,104 @@
+"""Tables of a state folder beside those of a run, with counters and indexes: no query of the page scans them all.
+
+Triggers keep what follows from other tables true in the transaction that changes those, whoever writes. Counters count
+everything that ever was, also what has been pruned. Words are indexed where texts are kept.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from secl.records import Record
+from secl.server.entries import answer_text
+
+SERVED = """
+CREATE TABLE served (
+    position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL, name TEXT,
+    domain TEXT NOT NULL, reported REAL, accepted INTEGER, differs INTEGER, outcome TEXT NOT NULL,
+    correct INTEGER, chance REAL);
+CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
+CREATE INDEX of_domain ON served (domain, position);
+CREATE INDEX labelled ON served (position) WHERE correct IS NOT NULL;
+CREATE INDEX learned ON served (position) WHERE outcome = 'trained';
+CREATE INDEX lessons ON records (outcome);
+CREATE INDEX answered_by ON records (version);
+CREATE INDEX burst_questions ON decisions (position) WHERE in_burst;
+CREATE INDEX updated ON updates (position);
+CREATE INDEX kept_at ON versions (position);
+CREATE INDEX labels_of ON labels (position, number);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
+CREATE INDEX event_kinds ON events (kind);
+CREATE TABLE checkpoints (position INTEGER PRIMARY KEY, state BLOB NOT NULL);
+CREATE TABLE counts (kind TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (kind, name))
+    WITHOUT ROWID;
+
+CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
+    INSERT INTO counts VALUES ('outcome', NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcome != NEW.outcome BEGIN
+    UPDATE counts SET value = value - 1 WHERE kind = 'outcome' AND name = OLD.outcome;
+    INSERT INTO counts VALUES ('outcome', NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    UPDATE served SET outcome = NEW.outcome WHERE position = NEW.position;
+END;
+CREATE TRIGGER posterior_added AFTER INSERT ON served WHEN NEW.differs IS NOT NULL BEGIN
+    INSERT INTO counts VALUES ('posterior', 'answers', 1), ('posterior', 'differs', NEW.differs)
+        ON CONFLICT DO UPDATE SET value = value + excluded.value;
+END;
+CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
+    UPDATE served SET correct = NEW.correct, chance = NEW.chance WHERE position = NEW.position;
+END;
+"""
+"""`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
+
+`time` is in seconds since 1970, `batch` how many were answered in the same pass, `name` that under which a stream
+promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold,
+`differs` whether the best candidate is not the model's own answer; each is NULL where there is none.
+"""
+
+WORDS = """
+CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
+CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
+    DELETE FROM words WHERE rowid = OLD.position; END;
+"""
+
+INDEXED = 10_000
+"""First characters of a question and of an answer whose words are indexed."""
+
+
+def tables() -> str:
+    """The tables of a new folder, in SQL; SQLite has full-text search (FTS5) nearly always."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        found = db.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'").fetchone()
+    return SERVED + (WORDS if found[0] else "")
+
+
+def has_words(db: sqlite3.Connection) -> bool:
+    """Whether there is a table of words."""
+    return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'words'").fetchone()[0])
+
+
+def columns_of(record: Record) -> dict[str, object]:
+    """What the row of a record says of it, but for its circumstances and its label."""
+    posterior = record.posterior
+    return {
+        "domain": record.question.domain,
+        "reported": record.confidence if record.rated else None,
+        "accepted": None if record.abstained is None else not record.abstained,
+        "differs": None if posterior is None else posterior.best != posterior.own,
+        "outcome": record.outcome,
+    }
+
+
+def insert_served(
+    db: sqlite3.Connection, record: Record, time: float, batch: int, name: str | None, *, words: bool
+) -> None:
+    """Write the row of a record, and its words where texts are kept, inside the transaction that writes the record."""
+    values = {"position": record.position, "time": time, "batch": batch, "name": name, **columns_of(record)}
+    marks = ", ".join(f":{column}" for column in values)
+    db.execute(f"INSERT INTO served ({', '.join(values)}) VALUES ({marks})", values)
+    if words and has_words(db):
+        asked = "\n".join((record.question.text, *record.question.options))
+        texts = (asked[:INDEXED], answer_text(record)[:INDEXED])
+        db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", (record.position, *texts))

@@ -1,0 +1,213 @@
+"""Streams end on time: a slow confidence is found later by its name, and one that nobody wants is not made."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from secl.errors import ParameterError
+from secl.evidence import EvidenceKind
+from secl.model import ModelAnswer
+from secl.question import Question
+from secl.records import Record
+from secl.server.explain import explain, number_in_words
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
+from secl.server.recompute import choose
+from secl.server.settings import HttpSettings
+from secl.testing import ScriptedModel
+from secl.writing import Writing
+from tests.server.conftest import MakePosterior, MakeService
+from tests.server.doors import opened
+from tests.server.waiting import examined, until
+
+ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
+TEXT = "I think that it is 583, and nothing else."
+UNWANTED = {"secl": {"confidence": False}}
+
+
+class Pondering(ScriptedModel):
+    """Writes at once, and says how sure it is of what it wrote when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.allowed = threading.Event(), threading.Event()
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        self.begun.set()
+        assert self.allowed.wait(60)
+        return super().answer(question, evidence=evidence, written=written)
+
+
+@pytest.fixture
+def model() -> Iterator[Pondering]:
+    model = Pondering()
+    yield model
+    model.allowed.set()
+
+
+@pytest.fixture
+def service(make_service: MakeService, model: Pondering) -> Service:
+    return make_service(model=model)
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[openai.OpenAI]:
+    with (
+        opened(create_app(service)) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        yield client
+
+
+def record_of(client: openai.OpenAI, name: str) -> Any:
+    return json.loads(client.get(f"/records/{name}", cast_to=httpx.Response).text)
+
+
+def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
+    client: openai.OpenAI, model: Pondering, service: Service
+) -> None:
+    stream = client.chat.completions.create(
+        model="scripted", messages=ASKED, stream=True, n=2, stream_options={"include_usage": True}
+    )
+    chunks: list[Any] = list(stream)  # up to [DONE], while the model still ponders
+    assert model.begun.wait(60)
+    assert not model.allowed.is_set()
+    *_, first, second, usage = chunks
+    assert [each.choices[0].finish_reason for each in (first, second)] == ["stop", "stop"]
+    assert usage.usage.completion_tokens == 18
+    names = [each.secl["record_id"] for each in (first, second)]
+    assert len(set(names)) == 2
+    for each, name in zip((first, second), names, strict=True):
+        assert (each.secl["confidence"], each.choices[0].secl) == (None, each.secl)
+        assert f"GET /v1/records/{name}" in each.secl["remark"]
+    with pytest.raises(openai.NotFoundError, match="not known yet; ask again"):
+        record_of(client, names[0])
+    model.allowed.set()
+    until(lambda: len(service.state) == 2)
+    until(lambda: not any(map(service.is_promised, names)))
+    for position, name in enumerate(names):
+        told = record_of(client, name)
+        assert told["record_id"] == f"rec_{position:08d}"
+        assert told["record"]["confidence"] == pytest.approx(0.85)
+        assert told["record"]["reply"]["text"] == TEXT
+    client.post("/feedback", body={"record_id": names[1], "correct": True}, cast_to=object)
+    assert service.state.served(1).correct is True
+
+
+def test_a_confidence_that_is_there_in_time_is_in_the_last_chunk(client: openai.OpenAI, model: Pondering) -> None:
+    model.allowed.set()
+    chunks: list[Any] = list(client.chat.completions.create(model="scripted", messages=ASKED, stream=True))
+    assert chunks[-1].secl["confidence"] == pytest.approx(0.85)
+    assert chunks[-1].secl["record_id"] == "rec_00000000"
+
+
+def test_a_confidence_that_fails_after_its_stream_leaves_no_record_and_the_server_alive(
+    make_service: MakeService,
+) -> None:
+    class Failing(Pondering):
+        def answer(self, question: Question, **how: Any) -> ModelAnswer:
+            super().answer(question, **how)
+            raise RuntimeError("broken")
+
+    model = Failing()
+    service = make_service(model=model)
+    with opened(create_app(service)) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client:
+        *_, last = client.chat.completions.create(model="scripted", messages=ASKED, stream=True)
+        name = last.secl["record_id"]  # type: ignore[attr-defined]
+        model.allowed.set()
+        until(lambda: not service.is_promised(name))
+        with pytest.raises(openai.NotFoundError, match="there is no record"):
+            record_of(client, name)
+    assert (service.failures, service.ready) == (1, True)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_recorded(
+    client: openai.OpenAI, model: Pondering, service: Service, stream: bool
+) -> None:
+    reply: Any = client.chat.completions.create(
+        model="scripted", messages=ASKED, stream=stream, extra_body=UNWANTED, logprobs=True
+    )
+    last = list(reply)[-1] if stream else reply
+    assert not model.begun.is_set()
+    assert (last.choices[0].finish_reason, last.secl["confidence"]) == ("stop", None)
+    assert last.secl["remark"] == "the client did not want the confidence of this text, so it has none."
+    told = record_of(client, last.secl["record_id"])
+    assert (told["record_id"], told["record"]["outcome"]) == ("rec_00000000", "unrated")
+    assert told["record"]["confidence"] is told["record"]["reply"]["entropy"] is None
+    assert told["record"]["reply"]["log_probability"] == -0.5 * 9
+    assert told["record"]["reply"]["text"] == TEXT
+    with pytest.raises(openai.BadRequestError, match="the record 0 has no confidence that a label could be about"):
+        client.post("/feedback", body={"record_id": "rec_00000000", "correct": True}, cast_to=object)
+
+
+@pytest.mark.parametrize(
+    ("secl", "param"),
+    [
+        ({"confidence": "no"}, "secl.confidence"),
+        ({"confidence": 0}, "secl.confidence"),
+        ({"confidence": None}, "secl.confidence"),
+        (5, "secl"),
+        ([], "secl"),
+        ({"confidence": False, "form": "short"}, "secl.confidence"),
+        ({"confidence": False, "options": ["Rome", "Paris"]}, "secl.confidence"),
+    ],
+    ids=str,
+)
+def test_wrong_types_in_secl_are_one_sentence(
+    client: openai.OpenAI, service: Service, secl: object, param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": secl})
+    assert refused.value.param == param
+    said = refused.value.body["message"]  # type: ignore[index]
+    assert said.startswith(param)
+    assert said.endswith(".")
+    assert service.position == 0
+
+
+def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_posterior: MakePosterior) -> None:
+    service = make_posterior(method="stated", accept=0.9)
+    app = create_app(service, settings=HttpSettings(refusal="I do not know."))
+    with (
+        opened(app) as address,
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client,
+        pytest.raises(openai.BadRequestError, match="answers are refused by their confidence here"),
+    ):
+        client.chat.completions.create(model="scripted", messages=ASKED, extra_body=UNWANTED)
+
+
+def test_texts_without_confidence_are_found_and_shown_and_leave_gate_and_verification_alone(
+    make_posterior: MakePosterior,
+) -> None:
+    service = make_posterior()
+    why = Question("Why is the sky blue?", form="text")
+    service.ask(Question("Is it?", options=("yes", "no")), 60)
+    (unrated,) = service.write(why, Writing(), lambda _: None, rate=False).result(60)
+    service.ask(Question("Is it not?", options=("yes", "no")), 60)
+    record: Record = unrated.record
+    assert (record.position, record.rated, service.state.counts()["unrated"]) == (1, False, 1)
+    assert examined(service.state) == (3, [])
+    assert len(choose(service.state, 20)[0]) == 2
+    with pytest.raises(ParameterError, match="has no confidence to compute again"):
+        choose(service.state, 20, 1)
+    assert number_in_words(explain(service.state, 1)) == [
+        "The client did not want the confidence of this text, so it has none."
+    ]
+    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=120) as client:
+        for page in ("", "records", "records/rec_00000001", "review"):
+            assert client.get(f"/{page}").status_code == 200
+        listed = client.get("/v1/records", params={"query": "sky"}).json()["records"]
+        assert [(each["record_id"], each["confidence"]) for each in listed] == [("rec_00000001", None)]
+        assert [each["position"] for each in client.get("/v1/state").json()["timeline"]] == [0, 2]
+    rated = [each.position for each in service.state.store.records()]
+    assert rated == [0, 2]

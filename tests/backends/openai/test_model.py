@@ -96,15 +96,20 @@ def test_evidence_that_was_not_foreseen_is_asked_for_later(model: EndpointModel)
     assert (model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)) == expected
 
 
-def test_an_open_answer_is_compared_with_listed_ones(model: EndpointModel) -> None:
+def test_an_open_answer_is_compared_with_what_the_server_answers_again(
+    model: EndpointModel, server: FakeServer
+) -> None:
     reply = model.answer(OPEN, evidence=BOTH).reply
     compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
     assert compared is not None
-    assert compared.candidates == ("Lima", "Rio", "Quito", "Bogota", "None of these")
-    assert compared.source == "listed:3"
+    assert compared.candidates == ("Lima", "None of these")
+    assert [(each.text, each.candidate) for each in compared.samples] == [("Lima", 0)] * 3
+    assert compared.samples[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
     assert len(compared.letters) == 2
     assert p_true is not None
-    assert p_true.candidates == compared.candidates[:-1]
+    assert p_true.candidates == ("Lima",)
+    # Answer, digit, three further answers, two orders of the letters, one verdict.
+    assert len(server.asked) == 2 + 3 + 2 + 1
 
 
 def test_a_window_of_questions_gives_what_each_alone_gives(model: EndpointModel) -> None:

@@ -122,8 +122,8 @@ def _why(question: Question, evidence: Evidence, posterior: Posterior | None) ->
         return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
     drawn = () if evidence.candidates is None else evidence.candidates.samples
     same = sum(each.candidate == posterior.best for each in drawn)
-    often = "every time" if same == len(drawn) else "never" if not same else counted(same, "time")
-    return f"Asked {counted(len(drawn), 'time')} more, it says the same {often}."
+    often = "says the same every time" if same == len(drawn) else f"says the same {counted(same, 'time')}"
+    return f"Asked {counted(len(drawn), 'time')} more, it {often if same else 'never says the same'}."
 
 
 def _own_text(question: Question, reply: Reply) -> str | None:

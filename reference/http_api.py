@@ -19,10 +19,10 @@ Schema = dict[str, Any]
 
 INTRODUCTION = """# HTTP reference
 
-Made from the description that a server gives of itself at `/openapi.json`. [HTTP API](../http.md) says what the
-fields do and where the server differs from OpenAI's. An error has OpenAI's shape ([ErrorReply](#errorreply)): 400 for
-a request that cannot be taken as it is, 401 and 403 without a key or its role, 404, 413 for a body or a text that is
-too large, 429 while too many wait, 500 for a failure in answering, 503 while nothing can be answered.
+Made from the description that a server gives of itself at `/openapi.json`. [The server](../server.md#http) says what
+the fields do and where the server differs from OpenAI's. An error has OpenAI's shape ([ErrorReply](#errorreply)): 400
+for a request that cannot be taken as it is, 401 and 403 without a key or its role, 404, 413 for a body or a text that
+is too large, 429 while too many wait, 500 for a failure in answering, 503 while nothing can be answered.
 """
 
 

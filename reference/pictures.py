@@ -1,4 +1,4 @@
-"""Draws the pictures of the concepts that show what the library computes, into docs/concepts/.
+"""Draws the pictures of the concepts that show what the library computes, into docs/pictures/.
 
     secl run --method posterior --benchmarks capitals:120 --out RUN
     python -m reference.pictures RUN POSITION      # the question of the posterior's picture
@@ -24,7 +24,7 @@ from secl.records import Record
 from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, VERMILLION, new_figure
 from secl.runs.store import Store
 
-FOLDER = Path(__file__).parents[1] / "docs" / "concepts"
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 BURST = "#fbe9c4"
 SIGNAL, ALPHA, DELTA = 0.3, 0.5, 0.15
 

@@ -1,4 +1,4 @@
-"""What docs/security.md promises and no other file of these tests checks; the page names the others."""
+"""What docs/deployment.md promises (Security) and no other file of these tests checks; the page names the others."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_of_two_values_for_one_name_the_last_is_asked_and_recorded(address: str,
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:
-    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -66,7 +66,7 @@ class StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; docs/http.md says what each field does.
+    """A request for a chat completion; docs/server.md says what each field does.
 
     Further fields are refused by name, but for those in `WITHOUT_EFFECT`.
     """

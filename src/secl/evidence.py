@@ -63,19 +63,39 @@ class Likelihood:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A further answer that the frozen model drew, at temperature 1 from the nucleus of 0.95.
+
+    Attributes:
+        text: the answer; None if it could not be read.
+        candidate: number of the candidate that says the same; None for something else, or nothing.
+        log_p: natural logarithm of the probability that the model begins with it, over the whole vocabulary; None where
+            the model's server does not tell.
+    """
+
+    text: str | None
+    candidate: int | None
+    log_p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEvidence:
     """What the frozen model says about the possible answers to a question.
 
     Attributes:
-        candidates: the options in their order; for an open question the answer, its distractors, and `NONE_OF_THESE`.
+        candidates: the options in their order; for an open question the answer, others that say something else, and
+            `NONE_OF_THESE` for all that nobody named.
         letters: letters under other orders than that in which the options were asked.
-        likelihoods: of each candidate; None for `NONE_OF_THESE`, and for all where the model's server gives none.
-        source: where the candidates come from, as in `PTrue.distractor_source`.
+        likelihoods: of each option; None for the candidates of an open question, and for all where the model's server
+            gives none.
+        samples: further answers to an open question.
+        source: where the candidates come from: "options", or like "given:2+sampled:1".
     """
 
     candidates: tuple[str, ...]
     letters: tuple[LetterOrder, ...]
     likelihoods: tuple[Likelihood | None, ...]
+    samples: tuple[Sample, ...] = ()
     source: str
 
 
@@ -117,7 +137,7 @@ class Evidence:
         samples: further answers to the question, drawn at temperature 1 from the nucleus of 0.95; None among them could
             not be read.
         dinco: beams, their verification and their entailment.
-        candidates: letters under further orders of the options, and likelihoods.
+        candidates: letters under further orders of the options, likelihoods, and further answers to an open question.
     """
 
     p_true: PTrue | None = None

@@ -20,7 +20,7 @@ class GivenAnswer:
         question: that it answers.
         answer: as given. With options, an option's letter or text in upper or lower case, or both, as in "B. Paris";
             it becomes the letter.
-        rivals: answers to an open question to compare it with. Without any the model lists some itself; with options
+        rivals: answers to an open question to compare it with, beside those that the model draws itself; with options
             the other options are the rivals.
         correct: whether it is right; None takes the question's reference, if there is one.
 

@@ -7,6 +7,7 @@ they are about the candidates and not about who answered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -100,11 +101,11 @@ class Scoring:
         Args:
             question: that it answers.
             answer: as given; of multiple choice the letter of an option, its text, or both.
-            rivals: answers to an open question to compare it with; listed by the model unless given.
+            rivals: answers to an open question to compare it with, beside those that the model draws.
 
         Returns:
             a record of outcome "given": `reply` has the stated confidence for this very answer, `evidence` P(True) and
-            likelihoods, `confidence` the posterior of the answer among its rivals.
+            what it is compared with, `confidence` its posterior.
 
         Raises:
             QuestionError: the answer is empty, too long, or none of the options.
@@ -210,7 +211,7 @@ def given_by(record: Record) -> GivenAnswer:
     compared, p_true = record.evidence.candidates, record.evidence.p_true
     rivals: tuple[str, ...] = ()
     if compared is not None and compared.source.startswith("given"):
-        rivals = compared.candidates[1:-1]
+        rivals = compared.candidates[1 : 1 + int(re.findall(r"\d+", compared.source)[0])]
     elif p_true is not None and p_true.distractor_source.startswith("given"):
         rivals = p_true.candidates[1:]
     return GivenAnswer(question, reply.text, rivals, record.correct)

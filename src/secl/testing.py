@@ -15,10 +15,20 @@ from typing import Any
 
 from secl.cost import Meter
 from secl.display import Shown
-from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue
+from secl.evidence import (
+    CandidateEvidence,
+    DincoEvidence,
+    Evidence,
+    EvidenceKind,
+    LetterOrder,
+    Likelihood,
+    PTrue,
+    Sample,
+)
 from secl.given import GivenAnswer
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
+from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, Question
 from secl.records import Reply, Update
 from secl.settings import AnswerWeights
@@ -199,18 +209,27 @@ class ScriptedModel(Shown):
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """A view of the candidates that knows the right option a little, and another that knows nothing."""
-        candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b")
+        candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b", NONE_OF_THESE)
         right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
         self.meter.spend("reordering", 5)
-        self.meter.spend("likelihood", 5)
+        self.meter.spend("likelihood" if question.options else "sampling", 5)
         noise = [[unit(f"{view}/{question.id}/{i}") for i in range(len(candidates))] for view in ("o", "l")]
         letters = tuple(value - 3 + 2 * (i == right) for i, value in enumerate(noise[0]))
         return CandidateEvidence(
             candidates=candidates,
             letters=(LetterOrder(order=tuple(range(len(candidates)))[::-1], log_p=letters),),
-            likelihoods=tuple(Likelihood(given=value - 8, alone=-8.0, tokens=2) for value in noise[1]),
-            source="options" if question.options else "listed:2",
+            likelihoods=tuple(
+                Likelihood(given=value - 8, alone=-8.0, tokens=2) if question.options else None for value in noise[1]
+            ),
+            samples=() if question.options else tuple(self._drawn(question, candidates, i) for i in range(3)),
+            source="options" if question.options else "sampled:2",
         )
+
+    def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
+        """One of three further answers to an open question: mostly the same again."""
+        chance = unit(f"s{number}/{question.id}")
+        candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
+        return Sample(text=None if candidate is None else candidates[candidate], candidate=candidate, log_p=-chance)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         self.meter.spend("sampling", count)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue, Sample
 from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -115,33 +115,29 @@ def test_nothing_to_compare_gives_no_views() -> None:
     assert read(evidence=Evidence(candidates=bare), reply=silent) is None
 
 
-def test_an_open_question_has_its_own_answer_first_and_letters_in_every_order() -> None:
+def test_an_open_question_has_its_own_answer_first_and_what_nobody_named_last() -> None:
+    drawn = [0, 0, 1, None, 0]
     evidence = CandidateEvidence(
         candidates=("Paris", "Rome", NONE_OF_THESE),
         letters=(
             LetterOrder(order=(0, 1, 2), log_p=(-1.0, -2.0, -3.0)),
             LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -4.0)),
         ),
-        likelihoods=(
-            Likelihood(given=-2.0, alone=-4.0, tokens=1),
-            Likelihood(given=-5.0, alone=-5.0, tokens=1),
-            None,
-        ),
-        source="listed:1",
+        likelihoods=(None, None, None),
+        samples=tuple(Sample(text="x", candidate=candidate, log_p=None) for candidate in drawn),
+        source="sampled:1",
     )
     reply = replace(REPLY, text="Paris", answer="Paris", option_log_p=())
-    views = read(evidence=Evidence(candidates=evidence), question=Question("Capital of France?"), reply=reply)
+    question = Question("Capital of France?")
+    views = read(("letters", "samples"), Evidence(candidates=evidence), question=question, reply=reply)
     assert views is not None
-    assert views.own == 0
+    assert (views.own, views.none_last, views.names) == (0, True, ("letters", "samples"))
     assert [each.order for each in views.orders] == [(0, 1, 2), (2, 0, 1)]
     assert views.orders[1].log_p == (1.0, 1.0, -2.0)
-    # "None of these" has no likelihood and so gets the mean of the others.
-    assert views.values[views.names.index("likelihood")] == (1.25, -1.25, 0.0)
-    unread = read(
-        evidence=Evidence(candidates=evidence),
-        question=Question("Capital of France?"),
-        reply=replace(reply, answer=None),
-    )
+    # The answer itself was drawn once, Rome once, and something else once; half a time more for each.
+    shares = [math.log(count + 0.5) for count in (4, 1, 1)]
+    assert views.values[1] == pytest.approx([share - sum(shares) / 3 for share in shares])
+    unread = read(evidence=Evidence(candidates=evidence), question=question, reply=replace(reply, answer=None))
     assert unread is not None
     assert unread.own is None
 

@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from secl.backends.base import Bundle, Position, Reading, TokenBackend
-from secl.backends.candidates import read_candidates
+from secl.backends.candidates import CandidateProbe, Comparison, read_candidates
 from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout, Verdicts
 from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.orders import further_orders
-from secl.prompts.parsing import is_brief
+from secl.prompts.parsing import is_brief, read_answer
 from secl.question import Question
 from secl.records import Reply
 
@@ -74,7 +74,8 @@ class Prefetched:
         tokens: what the frozen model spent on its answer, its share of a common pass.
         evidence_tokens: what it spent on evidence in the same passes, by purpose.
         verdicts: on each option; None where none were asked for.
-        candidates: evidence about all options; None where none was asked for.
+        candidates: evidence about all candidates; None where none was asked for.
+        comparison: of an open answer with others; None where none was asked for, or there is nothing to read.
         listing: a list of answers, for distractors; None where none was written.
         version: of the adapted answer; 0 while there is none.
         adapted: answer of the adapted model.
@@ -88,6 +89,7 @@ class Prefetched:
     evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
     verdicts: Verdicts | None = None
     candidates: CandidateEvidence | None = None
+    comparison: Comparison | None = None
     listing: Draft | None = None
     version: int = 0
     adapted: Answer | None = None
@@ -117,7 +119,7 @@ class Answering:
         backend: computes.
         prompting: builds the token sequences.
         readout: reads the replies.
-        orders: further orders of the options, where evidence about all of them is wanted.
+        candidates: asks about all candidates, where that is wanted.
         rewrites: whether the adapted model answers anew; if not, it reads the frozen model's answer, and what it adds
             is its confidence.
 
@@ -126,12 +128,18 @@ class Answering:
     """
 
     def __init__(
-        self, backend: TokenBackend[Any], prompting: Prompting, readout: Readout, orders: int, *, rewrites: bool = True
+        self,
+        backend: TokenBackend[Any],
+        prompting: Prompting,
+        readout: Readout,
+        candidates: CandidateProbe,
+        *,
+        rewrites: bool = True,
     ) -> None:
         self.backend = backend
         self.prompting = prompting
         self.readout = readout
-        self.orders = orders
+        self.candidates = candidates
         self.rewrites = rewrites
         self.stale_tokens = 0.0
 
@@ -177,6 +185,7 @@ class Answering:
             listed = item.listing.tokens if item.listing is not None else 0.0
             item.evidence_tokens = {
                 "scoring": spent.verdicts + listed,
+                "sampling": 0.0 if item.comparison is None else item.comparison.sampling,
                 "reordering": spent.orders,
                 "likelihood": spent.spans,
             }
@@ -221,13 +230,14 @@ class Answering:
             i: Draft.list(self.prompting.answer_list(question), question.form)
             for i, question in enumerate(questions)
             # A free answer may be longer than anything in a list: once it is there, `DistractorProbe` knows.
-            if not question.free and _wants_list(evidence[i])
+            if not question.free and "p_true" in evidence[i]
         }
         # Lists end later than answers, so they are a batch of their own.
         self.backend.write([drafts, list(lists.values())], rewriting=version if self.rewrites else 0)
-        answers = self._read_again(questions, drafts)
+        comparisons = self._compared(questions, [self.backend.rules.answer(draft) for draft in drafts], evidence)
+        answers = self._read_again(questions, drafts, comparisons)
         return [
-            Prefetched(question, answer, listing=lists.get(i))
+            Prefetched(question, answer, listing=lists.get(i), comparison=comparisons[i])
             for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
         ]
 
@@ -242,12 +252,16 @@ class Answering:
         lists = {
             i: Draft.list(self.prompting.answer_list(question), question.form)
             for i, question in enumerate(questions)
-            if _wants_list(evidence[i]) and is_brief(written[i], question.form)
+            if "p_true" in evidence[i] and is_brief(written[i], question.form)
         }
         self.backend.write([list(lists.values())])
-        bundles = [self._continued(*each) for each in zip(questions, written, strict=True)]
+        comparisons = self._compared(questions, written, evidence)
+        bundles = [
+            _with_orders(self._continued(question, text), comparison)
+            for question, text, comparison in zip(questions, written, comparisons, strict=True)
+        ]
         return [
-            Prefetched(question, Answer(reading, [reading], text), listing=lists.get(i))
+            Prefetched(question, Answer(reading, [reading], text), listing=lists.get(i), comparison=comparisons[i])
             for i, (question, text, reading) in enumerate(
                 zip(questions, written, self.backend.read(bundles), strict=True)
             )
@@ -258,10 +272,30 @@ class Answering:
         bundle = self.prompting.written(question, text)
         return replace(bundle, begun=self.prompting.answer(question)) if question.form == "text" else bundle
 
-    def _read_again(self, questions: Sequence[Question], drafts: Sequence[Draft]) -> list[Answer]:
+    def _compared(
+        self, questions: Sequence[Question], texts: Sequence[str], evidence: Sequence[Collection[EvidenceKind]]
+    ) -> list[Comparison | None]:
+        """What open answers are compared with, where that is wanted."""
+        answers = [read_answer(text, question.form) for question, text in zip(questions, texts, strict=True)]
+        wanted = {i: answer for i, answer in enumerate(answers) if answer is not None and "candidates" in evidence[i]}
+        compared = self.candidates.among_answers([(questions[i], answer, ()) for i, answer in wanted.items()])
+        by_number = dict(zip(wanted, compared, strict=True))
+        return [by_number.get(i) for i in range(len(questions))]
+
+    def _read_again(
+        self,
+        questions: Sequence[Question],
+        drafts: Sequence[Draft],
+        comparisons: Sequence[Comparison | None] | None = None,
+    ) -> list[Answer]:
         """Written answers with the question for their confidence, as the frozen model reads them."""
         texts = [self.backend.rules.answer(draft) for draft in drafts]
-        bundles = [self.prompting.written(*each) for each in zip(questions, texts, drafts, strict=True)]
+        bundles = [
+            _with_orders(self.prompting.written(question, text, draft), comparison)
+            for question, text, draft, comparison in zip(
+                questions, texts, drafts, comparisons or [None] * len(drafts), strict=True
+            )
+        ]
         readings = self.backend.read(bundles)
         return [
             Answer(reading, [draft, reading], text, draft)
@@ -308,11 +342,13 @@ class Answering:
         if reading.bundle.spans:
             orders = self._orders_of(question)
             item.candidates = read_candidates(reading, self.readout, question.options, orders, "options")
+        elif item.comparison is not None:
+            item.candidates = item.comparison.read(reading, self.readout)
 
     def _orders_of(self, question: Question) -> list[tuple[int, ...]]:
-        return further_orders(len(question.options), self.orders)
+        return further_orders(len(question.options), self.candidates.orders)
 
 
-def _wants_list(evidence: Collection[EvidenceKind]) -> bool:
-    """Whether answers to compare an open answer with are wanted."""
-    return "p_true" in evidence or "candidates" in evidence
+def _with_orders(bundle: Bundle, comparison: Comparison | None) -> Bundle:
+    """A bundle, and behind it the choice between the answer and others."""
+    return bundle if comparison is None else replace(bundle, orders=comparison.bundle.orders)

@@ -1,18 +1,20 @@
-"""Evidence about all possible answers to a question: their letters under further orders, and their likelihoods."""
+"""Evidence about all possible answers to a question: letters under further orders, likelihoods, further answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from secl.backends.base import Bundle, Reading, TokenBackend
 from secl.backends.distractors import SeedFor
+from secl.backends.open_answers import AnswerSampler, Drawn
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.cost import Meter
-from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
+from secl.evidence import CandidateEvidence, LetterOrder, Likelihood, Sample
 from secl.prompts.orders import as_choice, further_orders, orders_of_answers
+from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.validation import check_whole
 
@@ -28,16 +30,21 @@ class Comparison:
         candidates: their texts.
         orders: the number of the candidate at each place.
         source: where the candidates come from.
+        samples: further answers to an open question.
+        sampling: tokens that these took.
     """
 
     bundle: Bundle
     candidates: Sequence[str]
     orders: Orders
     source: str
+    samples: tuple[Sample, ...] = ()
+    sampling: float = 0.0
 
     def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
         """What a reading of the bundle, or of one with its orders and spans, says about the candidates."""
-        return read_candidates(reading, readout, self.candidates, self.orders, self.source)
+        evidence = read_candidates(reading, readout, self.candidates, self.orders, self.source)
+        return replace(evidence, samples=self.samples)
 
 
 class CandidateProbe:
@@ -71,14 +78,15 @@ class CandidateProbe:
         self.orders = orders
         self.meter = meter
         self.seed_for = seed_for
+        self.sampler = AnswerSampler(backend, prompting, seed_for)
 
     def of_options(self, question: Question) -> CandidateEvidence:
         """Evidence about the options, in a pass of their own."""
         return self._read(self.among_options(question))
 
-    def of_open(self, question: Question, candidates: Sequence[str], source: str) -> CandidateEvidence | None:
-        """Evidence about answers to an open question, in a pass of their own; as for `among_answers`."""
-        comparison = self.among_answers(question, candidates, source)
+    def of_open(self, question: Question, answer: str) -> CandidateEvidence | None:
+        """Evidence about an open answer, in passes of its own; None as for `among_answers`."""
+        (comparison,) = self.among_answers([(question, answer, ())])
         return None if comparison is None else self._read(comparison)
 
     def among_options(self, question: Question) -> Comparison:
@@ -86,31 +94,36 @@ class CandidateProbe:
         orders = further_orders(len(question.options), self.orders)
         return Comparison(self.prompting.candidates(question, orders), question.options, orders, "options")
 
-    def among_answers(self, question: Question, candidates: Sequence[str], source: str) -> Comparison | None:
-        """What to read about answers to an open question, which becomes a choice between them and "None of these".
+    def among_answers(self, asked: Sequence[tuple[Question, str, Sequence[str]]]) -> list[Comparison | None]:
+        """Draw further answers to open questions, which become choices between what they say and "None of these".
 
         Args:
-            question: without options.
-            candidates: the answer first.
-            source: where the others come from.
+            asked: questions without options, an answer to each, and rivals that were given to it.
 
         Returns:
-            None where there is nothing to compare the answer with, the model has too few letters, or the candidates
-            together are longer than it can read.
+            for each what to read; None where the answer is too long to be compared with others, the model has too few
+            letters, or the candidates together are longer than it can read.
         """
-        if not 2 <= len(candidates) < len(self.readout.token_ids.letters):
+        brief = [each for each in asked if is_brief(each[1], each[0].form)]
+        drawn = iter(zip(brief, self.sampler.draw(brief), strict=True))
+        return [self._among(*next(drawn)) if is_brief(each[1], each[0].form) else None for each in asked]
+
+    def _among(self, asked: tuple[Question, str, Sequence[str]], drawn: Drawn) -> Comparison | None:
+        question = asked[0]
+        if len(drawn.candidates) >= len(self.readout.token_ids.letters):
             return None
-        choice = as_choice(question, candidates)
-        orders = orders_of_answers(len(candidates), self.orders, self.seed_for(question, "candidates"))
-        bundle = Bundle(orders=self.prompting.orders(choice, orders), spans=self.prompting.spans(question, candidates))
+        choice = as_choice(question, drawn.candidates)
+        orders = orders_of_answers(len(drawn.candidates), self.orders, self.seed_for(question, "candidates"))
+        bundle = Bundle(orders=self.prompting.orders(choice, orders))
         if max(map(len, bundle.sequences)) > self.backend.limit:
             return None
-        return Comparison(bundle, choice.options, orders, source)
+        return Comparison(bundle, choice.options, orders, drawn.source, drawn.samples, drawn.tokens)
 
     def _read(self, comparison: Comparison) -> CandidateEvidence:
         (reading,) = self.backend.read([comparison.bundle])
         evidence = comparison.read(reading, self.readout)
         spent = reading.evidence_tokens
+        self.meter.spend("sampling", comparison.sampling)
         self.meter.spend("reordering", spent.orders)
         self.meter.spend("likelihood", spent.spans)
         return evidence

@@ -76,11 +76,11 @@ class ChatModel(Shown, Generic[B]):
         self.prompting = Prompting(backend.token_ids, prompts)
         self.readout = Readout(backend.token_ids, p_true)
         rewrites = answer_weights == "adapted"
-        self.answering = Answering(backend, self.prompting, self.readout, orders, rewrites=rewrites)
+        self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
+        self.answering = Answering(backend, self.prompting, self.readout, self.candidate_probe, rewrites=rewrites)
         entailment = entailment or SelfEntailment(backend, self.prompting, self.readout, self.meter)
         self.distractor_probe = DistractorProbe(backend, self.prompting, self.meter, self._seed_for)
         self.p_true_probe = PTrueProbe(backend, self.prompting, self.readout, self.meter)
-        self.candidate_probe = CandidateProbe(backend, self.prompting, self.readout, orders, self.meter, self._seed_for)
         self.dinco_probe = DincoProbe(backend, self.prompting, self.readout, entailment, self.meter)
         self.rater = Rater(backend, self.prompting, self.readout, orders, self._seed_for)
         self._window: dict[tuple[Question, str | None], Prefetched] = {}
@@ -215,18 +215,20 @@ class ChatModel(Shown, Generic[B]):
         return self.p_true_probe.of_options(question, reply.answer, None if item is None else item.verdicts)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Letters under further orders and likelihoods of the candidates.
+        """Letters under further orders of the candidates; likelihoods of options, or further answers.
 
         Returns:
-            None without a readable answer, without another candidate, or where they are longer than the model can read.
+            None without a readable answer, or where it is too long to be compared with others.
         """
         if reply.answer is None:
             return None
-        if not question.options:
-            distractors = self._distractors(question, reply.answer)
-            return self.candidate_probe.of_open(question, (reply.answer, *distractors.answers), distractors.source)
         item = self._latest_item(question)
-        return (item.candidates if item is not None else None) or self.candidate_probe.of_options(question)
+        known = None if item is None else item.candidates
+        if question.options:
+            return known or self.candidate_probe.of_options(question)
+        if known is not None and known.candidates[0] == reply.answer:
+            return known
+        return self.candidate_probe.of_open(question, reply.answer)
 
     def _distractors(self, question: Question, answer: str) -> Distractors:
         if not is_brief(answer, question.form):

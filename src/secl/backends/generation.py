@@ -55,6 +55,7 @@ class Draft:
         seed: of its random choices; None writes greedily.
         tokens: of prompt and text that have gone through the network.
         version: of the model that writes it; 0 is the frozen one.
+        log_p: natural logarithm of the probability of each token, before the nucleus; of sampled texts alone.
         steps: what that model thought before each token, where the backend reports it.
     """
 
@@ -66,6 +67,7 @@ class Draft:
     seed: int | None = None
     tokens: float = 0.0
     version: int = 0
+    log_p: list[float] = field(default_factory=list)
     steps: list[Any] = field(default_factory=list)
 
     @classmethod

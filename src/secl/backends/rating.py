@@ -83,19 +83,26 @@ class Rater:
 
     def _prepare(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[_Case]:
         self.distractors.forget()
-        wanted = "p_true" in evidence or "candidates" in evidence
         lists = {
             i: Draft.list(self.prompting.answer_list(each.question), each.question.form)
             for i, each in enumerate(given)
-            if wanted and not each.question.options and _answer(each) is not None and not _rivals(each)
+            if "p_true" in evidence and not each.question.options and _answer(each) is not None and not _rivals(each)
         }
         self.backend.write([list(lists.values())])
+        comparable = {
+            i: (each.question, answer, _rivals(each))
+            for i, each in enumerate(given)
+            if "candidates" in evidence and not each.question.options and (answer := _answer(each)) is not None
+        }
+        compared = dict(zip(comparable, self.candidates.among_answers([*comparable.values()]), strict=True))
         return [
-            (self._choice if each.question.options else self._open)(each, evidence, lists.get(i))
+            self._choice(each, evidence)
+            if each.question.options
+            else self._open(each, evidence, lists.get(i), compared.get(i))
             for i, each in enumerate(given)
         ]
 
-    def _choice(self, given: GivenAnswer, evidence: Collection[EvidenceKind], _listing: Draft | None) -> _Case:
+    def _choice(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> _Case:
         """An option: the pass that answers reads every letter, so that the given one needs no other."""
         question = given.question
         own = question.option(given.answer)
@@ -106,7 +113,13 @@ class Rater:
             given, own, Distractors(rivals, "options"), comparison, self.prompting.choices(question), evidence
         )
 
-    def _open(self, given: GivenAnswer, evidence: Collection[EvidenceKind], listing: Draft | None) -> _Case:
+    def _open(
+        self,
+        given: GivenAnswer,
+        evidence: Collection[EvidenceKind],
+        listing: Draft | None,
+        comparison: Comparison | None,
+    ) -> _Case:
         question, answer = given.question, _answer(given)
         rivals = NOTHING
         if answer is not None and listing is not None:
@@ -114,9 +127,8 @@ class Rater:
             self.meter.spend("scoring", listing.tokens)
         elif answer is not None and (named := _rivals(given)):
             rivals = Distractors(named, f"given:{len(named)}")
-        comparison = None
-        if answer is not None and "candidates" in evidence:
-            comparison = self.candidates.among_answers(question, (answer, *rivals.answers), rivals.source)
+        if comparison is not None:
+            self.meter.spend("sampling", comparison.sampling)
         written = self.prompting.written(question, as_written(given.answer, question.form))
         return self._case(given, answer, rivals, comparison, written, evidence)
 

@@ -55,8 +55,10 @@ def ask(
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     model_to_ask, normalise, rule = load_for_asking(changes, adapter)
     gc.freeze()  # what is loaded stays until the end: a search for garbage among it takes as long as ten tokens
-    answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"])
-    reply, p_true = answer.reply, model_to_ask.score_p_true(to_ask, answer.reply)
+    judged = full or as_json or "p_true" in rule.settings.views  # P(True) of an open answer takes longer than all else
+    answer = model_to_ask.answer(to_ask, evidence=["p_true", "candidates"] if judged else ["candidates"])
+    reply = answer.reply
+    p_true = model_to_ask.score_p_true(to_ask, reply) if judged else None
     evidence = Evidence(p_true, candidates=model_to_ask.compare_candidates(to_ask, reply))
     _, posterior = rule.step(rule.start(), rule.read(to_ask, reply, answer.frozen, evidence))
     choice = choose(to_ask, reply, posterior)

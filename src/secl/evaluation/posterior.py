@@ -91,9 +91,18 @@ def _combined(name: str, title: str, *, best: bool) -> Estimator:
     def tokens(record: Record) -> float:
         scored = any(view == "p_true" for view, _ in record.posterior.weights) if record.posterior else False
         ledger = record.ledger
-        return ledger.replies + ledger.reordering + ledger.likelihood + (ledger.scoring if scored else 0.0)
+        weighed = ledger.replies + ledger.reordering + ledger.likelihood + _tokens_of_drawn(record)
+        return weighed + (ledger.scoring if scored else 0.0)
 
     return _series_of(name, title, lambda records: [record.posterior for record in records], tokens, best=best)
+
+
+def _tokens_of_drawn(record: Record) -> float:
+    """Tokens of the further answers that an open answer is compared with; self-consistency has its own."""
+    evidence = record.evidence
+    drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
+    others = 0 if evidence.samples is None or record.question.options else len(evidence.samples)
+    return record.ledger.sampling * drawn / (drawn + others) if drawn else 0.0
 
 
 def _series_of(
@@ -128,6 +137,9 @@ def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior |
 
 
 def _paper_passes(record: Record) -> float:
-    """As the paper counts: a pass for the answer, one for each further order, two for each candidate's likelihood."""
+    """As the paper counts: a pass for the answer, each further order or answer, two for a candidate's likelihood."""
     candidates: CandidateEvidence | None = record.evidence.candidates
-    return 1.0 if candidates is None else 1.0 + len(candidates.letters) + 2 * len(candidates.likelihoods)
+    if candidates is None:
+        return 1.0
+    likelihoods = sum(each is not None for each in candidates.likelihoods)
+    return 1.0 + len(candidates.letters) + len(candidates.samples) + 2 * likelihoods

@@ -19,6 +19,9 @@ from secl.settings import ViewName
 Values = tuple[float | None, ...]
 """One number for each candidate; None where the view has none."""
 
+SMOOTHING = 0.5
+"""Times that every candidate of an open question counts as drawn beyond those that it was."""
+
 TINY = 1e-12
 """Probabilities are kept this far from 0 before the logarithm."""
 
@@ -45,6 +48,19 @@ def p_true(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
+def samples(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """How often each candidate of an open question is what the model says: ln of its share of the answers drawn.
+
+    The answer counts as drawn once, and every candidate half a time more. The last candidate has what is none of the
+    others, so that an answer is compared with all that the model may say instead.
+    """
+    if not candidates.samples:
+        return None
+    last = len(candidates.candidates) - 1
+    said = [0, *(last if each.candidate is None else each.candidate for each in candidates.samples)]
+    return tuple(math.log(said.count(number) + SMOOTHING) for number in range(last + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A view of all candidates.
@@ -69,6 +85,8 @@ VIEWS: dict[str, View] = {
     # Letters are worth what they say as far as they follow the options; texts share what the letters know of them.
     LETTERS: View("option letters, mean over orders", None, lambda reliability: reliability),
     "likelihood": View("likelihood of the text, per token", likelihood, lambda reliability: 0.5 - reliability / 4),
+    # What is generated keeps half of its weight also where nothing is recognised.
+    "samples": View("share of the answers drawn", samples, lambda _: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda _: 0.3),
 }
 """Every view by its name (`secl.settings.ViewName`)."""

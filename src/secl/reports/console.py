@@ -120,8 +120,10 @@ def _why(question: Question, evidence: Evidence, posterior: Posterior | None) ->
     orders = () if evidence.candidates is None else evidence.candidates.letters
     if question.options and orders:
         return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
-    others = len(posterior.candidates) - 1 - posterior.none_last
-    return f"Compared with {counted(others, 'other answer')} that the model considers."
+    drawn = () if evidence.candidates is None else evidence.candidates.samples
+    same = sum(each.candidate == posterior.best for each in drawn)
+    often = "says the same every time" if same == len(drawn) else f"says the same {counted(same, 'time')}"
+    return f"Asked {counted(len(drawn), 'time')} more, it {often if same else 'never says the same'}."
 
 
 def _own_text(question: Question, reply: Reply) -> str | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 
-from secl.evidence import CandidateEvidence
+from secl.evidence import CandidateEvidence, Sample
 from secl.model import ModelAnswer
 from secl.records import Record, Reply
 
@@ -117,9 +117,9 @@ class Computed:
             tolerance: of its probabilities.
         """
         now, then = self.candidates, record.evidence.candidates
-        relisted = now is not None and then is not None and now.candidates != then.candidates
-        if relisted and replace(self, candidates=then).distance(record) <= tolerance:
-            return "the model lists other rivals now, by a close choice between words; the reply itself agrees"
+        redrawn = now is not None and then is not None and now.samples != then.samples
+        if redrawn and replace(self, candidates=then).distance(record) <= tolerance:
+            return "the model draws other answers now, by a close choice between words; the reply itself agrees"
         letters = record.reply.option_log_p
         if letters and self.answer.reply.text != record.reply.text:
             best, second = sorted(map(math.exp, letters), reverse=True)[:2]
@@ -156,4 +156,10 @@ def _compared(evidence: CandidateEvidence) -> tuple[object, ...]:
         None if each is None else (each.given / (NATS * each.tokens), each.alone / (NATS * each.tokens), each.tokens)
         for each in evidence.likelihoods
     ]
-    return (evidence.candidates, evidence.source, letters, likely)
+    drawn = [(each.text, each.candidate, _per_token(each)) for each in evidence.samples]
+    return (evidence.candidates, evidence.source, letters, likely, drawn)
+
+
+def _per_token(sample: Sample) -> float | None:
+    tokens = max(1, len((sample.text or "").encode()) // BYTES)
+    return None if sample.log_p is None else sample.log_p / (NATS * tokens)

@@ -81,15 +81,18 @@ def test_evidence_is_asked_for_once_and_paid_for_once(model: EndpointModel, serv
     assert (len(server.asked), model.meter.take().total) == (count, 0)
 
 
-def test_an_open_answer_is_compared_with_listed_ones(model: EndpointModel) -> None:
+def test_an_open_answer_is_compared_with_further_answers(model: EndpointModel, server: FakeServer) -> None:
     reply = model.answer(OPEN, evidence=BOTH).reply
     compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
     assert compared is not None
-    assert compared.candidates == ("Lima", "Rio", "Quito", "Bogota", "None of these")
-    assert compared.source == "listed:3"
+    assert compared.candidates == ("Lima", "None of these")
+    assert [(each.text, each.candidate) for each in compared.samples] == [("Lima", 0)] * 3
+    assert compared.samples[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
     assert len(compared.letters) == 2
     assert p_true is not None
-    assert p_true.candidates == compared.candidates[:-1]
+    assert p_true.candidates == ("Lima",)
+    # Answer, digit, three further answers, two orders of the letters, one verdict.
+    assert len(server.asked) == 2 + 3 + 2 + 1
 
 
 def test_how_probable_the_words_of_a_given_answer_are_cannot_be_told(model: EndpointModel) -> None:

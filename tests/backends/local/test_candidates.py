@@ -15,7 +15,6 @@ from secl.backends.token_ids import distinct_tokens
 from secl.errors import QuestionError
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.orders import further_orders
-from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import MakeModel
@@ -181,50 +180,6 @@ OPEN = [
     Question("Tom has 3 apples and buys 4. How many has he?", form="number", reference="7", id="c"),
     Question("Why is the sky blue?", form="sentence", id="e"),
 ]
-
-
-@pytest.mark.parametrize("question", OPEN, ids=lambda question: question.form)
-def test_an_open_question_is_a_choice_between_its_answers_in_an_order_of_its_own(
-    question: Question, make_model: MakeModel
-) -> None:
-    alone = Alone("llama")
-    model = make_model(orders=2)
-    reply = replace(model.answer(question).reply, answer="42")
-    found = model.compare_candidates(question, reply)
-    assert found is not None
-    assert found.candidates[0] == "42"
-    assert found.candidates[-1] == NONE_OF_THESE
-    choice = Question(question.text, found.candidates)
-    assert len(found.letters) == 3
-    first = found.letters[0].order
-    assert first[-1] == len(first) - 1
-    for each, shown in zip(found.letters[1:], further_orders(len(first), 2), strict=True):
-        assert each.order == tuple(first[i] for i in shown)
-    for each in found.letters:
-        assert sorted(each.order) == list(range(len(found.candidates)))
-        assert each.log_p == pytest.approx(alone.letters(choice, each.order), abs=1e-3)
-    *likelihoods, none = found.likelihoods
-    assert none is None
-    assert all(likelihood is not None and likelihood.tokens > 0 for likelihood in likelihoods)
-    if question.form != "sentence":
-        given, tokens = alone.likelihood(question, "42")
-        assert likelihoods[0] is not None
-        assert likelihoods[0].tokens == tokens
-        assert likelihoods[0].given == pytest.approx(given, abs=1e-3)
-    assert model.compare_candidates(question, reply) == found
-
-
-def test_an_open_question_with_a_grader_is_compared_like_any_other(make_model: MakeModel) -> None:
-    probe, candidates = make_model().candidate_probe, ("Shakespeare", "Marlowe")
-    graded = replace(OPEN[0], grader="contains")
-    assert probe.of_open(graded, candidates, "listed:1") == probe.of_open(OPEN[0], candidates, "listed:1") is not None
-
-
-def test_candidates_of_an_open_question_that_are_too_long_together_are_not_compared(make_model: MakeModel) -> None:
-    model, candidates = make_model(), ("one " * 40, "two " * 40)
-    assert model.candidate_probe.of_open(OPEN[0], candidates, "listed:1") is not None
-    model.backend.limit = 60
-    assert model.candidate_probe.of_open(OPEN[0], candidates, "listed:1") is None
 
 
 def test_distractors_are_found_once_for_both_kinds_of_evidence_and_again_with_the_next_answer(

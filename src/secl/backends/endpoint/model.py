@@ -195,7 +195,7 @@ class EndpointModel(Shown):
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers at temperature 1 with top-p 0.95; option letters come from the answer that there is."""
         if not question.options:
-            drawn = self.asking.sample(question, count)
+            drawn = self.asking.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
             return tuple(read_answer(trim_answer(each.text, question.form), question.form) for each in drawn)
         found = self._latest

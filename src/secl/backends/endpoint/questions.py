@@ -6,7 +6,7 @@ Every request asks for one thing, and those that do not need each other's answer
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -15,6 +15,7 @@ from secl.backends.distractors import Distractors, choose_distractors
 from secl.backends.endpoint.chat import Pending, Requests
 from secl.backends.endpoint.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, said, within
 from secl.backends.generation import MAX_LIST_TOKENS, items_of
+from secl.backends.open_answers import FIRST, FREE_TOKENS, FURTHER, Drawn, compare, settled
 from secl.backends.seeds import question_seed
 from secl.cost import Purpose
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
@@ -52,7 +53,9 @@ class Findings:
         plain_tokens: those of the answer and its confidence.
         asked: kinds of evidence that were asked for, whatever came of it.
         reply: the model's answer, or the answer that was given.
-        distractors: answers to compare an open answer with; None where none were looked for yet.
+        rivals: that were given to it.
+        distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
+        drawn: what an open answer is compared with; None where that was not asked for.
         p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
         candidates: letters of the candidates; None where they were not asked for, or there is nothing to compare.
     """
@@ -62,7 +65,9 @@ class Findings:
     plain_tokens: float = 0.0
     asked: set[EvidenceKind] = field(default_factory=set)
     reply: Reply = field(init=False)
+    rivals: Sequence[str] = ()
     distractors: Distractors | None = None
+    drawn: Drawn | None = None
     p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None
 
@@ -119,7 +124,7 @@ class Asking:
         if question.options:
             self._choose(found, None, evidence)
             return found
-        listing = self._list(question) if evidence & COMPARING and not question.free else None
+        listing = self._list(question) if evidence & COMPARING == {"p_true"} and not question.free else None
         if written is None:
             drawn = found.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
@@ -141,6 +146,7 @@ class Asking:
             self._state(found, as_written(given.answer, question.form), ())
             answer = found.reply.answer
             rivals = [] if answer is None else distinct(answer, given.rivals, question.form, count=len(given.rivals))
+            found.rivals = rivals
             found.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
             self.gather(found, evidence)
         if "p_true" not in evidence and found.reply.answer is not None:
@@ -155,17 +161,40 @@ class Asking:
         found.asked |= missing
         if found.question.options:
             texts, source = found.question.options, "options"
+        elif found.drawn is not None or "candidates" in missing:
+            found.drawn = found.drawn or self._draw(found, found.reply.answer)
+            if found.drawn is None:
+                missing -= {"candidates"}
+            texts, source = (
+                ((found.reply.answer,), "none") if found.drawn is None else (found.drawn.candidates, found.drawn.source)
+            )
         else:
             if found.distractors is None:
                 found.distractors = self._distractors(found, found.reply.answer)
             texts, source = (found.reply.answer, *found.distractors.answers), found.distractors.source
         self._read(found, self._probe(found.question, texts, missing, source))
 
-    def sample(self, question: Question, count: int) -> list[Completion]:
-        """Further answers to an open question, drawn at temperature 1."""
-        seeds = [question_seed(self.seed, question, f"sample {number}") for number in range(count)]
-        drawn = [self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], seed=seed) for seed in seeds]
+    def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Completion]:
+        """Further answers to an open question, drawn at temperature 1: those of some numbers."""
+        seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
+        limit = limit or MAX_ANSWER_TOKENS[question.form]
+        drawn = [self._ask(answer_prompt(question), limit, seed=seed) for seed in seeds]
         return [pending.result() for pending in drawn]
+
+    def _draw(self, found: Findings, answer: str) -> Drawn | None:
+        """Further answers to an open question, and what they say; None where the answer is too long for that."""
+        question, rivals = found.question, found.rivals
+        if not is_brief(answer, question.form):
+            return None
+        limit = FREE_TOKENS if question.free else None
+        drawn: list[tuple[str | None, float | None]] = []
+        for numbers in (range(FIRST), range(FIRST, FIRST + FURTHER)):
+            if drawn and settled(question, answer, [text for text, _ in drawn], rivals):
+                break
+            for completion in self.sample(question, numbers, limit):
+                found.pay("sampling", completion.length)
+                drawn.append(_read_sample(completion, question))
+        return compare(question, answer, drawn, rivals=rivals)
 
     def _choose(self, found: Findings, given: str | None, evidence: Kinds) -> None:
         """The likeliest letter, or the given one, with its confidence; what else is wanted is asked meanwhile."""
@@ -225,7 +254,7 @@ class Asking:
         if "candidates" in evidence and question.options:
             orders = further_orders(len(texts), self.orders)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
-        elif "candidates" in evidence and 1 < len(texts) < len(LETTERS):
+        elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
             orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
@@ -245,7 +274,11 @@ class Asking:
         if probe.letters is not None:
             nothing = (None,) * len(options)  # no chat API tells how likely a text is
             found.candidates = CandidateEvidence(
-                candidates=tuple(options), letters=tuple(orders), likelihoods=nothing, source=probe.source
+                candidates=tuple(options),
+                letters=tuple(orders),
+                likelihoods=nothing,
+                samples=() if found.drawn is None else found.drawn.samples,
+                source=probe.source,
             )
         if probe.verdicts:
             found.p_true = self._read_verdicts(found, probe)
@@ -268,6 +301,15 @@ class Asking:
             false_probabilities=tuple(read[text][1] for text in texts),
             distractor_source=probe.source,
         )
+
+
+def _read_sample(completion: Completion, question: Question) -> tuple[str | None, float | None]:
+    """What a further answer says, and how probable its text is, where the server tells."""
+    text = trim_answer(completion.text, question.form)
+    answer = read_answer(text, question.form)
+    tokens = within(completion.tokens, text.strip())
+    log_p = math.fsum(token.log_p for token in tokens) if tokens else None
+    return (answer if answer is not None and is_brief(answer, question.form) else None), log_p
 
 
 def _own(found: Findings) -> str:

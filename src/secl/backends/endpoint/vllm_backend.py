@@ -215,6 +215,8 @@ class VllmBackend:
             (steps,) = self.fleet.complete(self._name_of(draft.version), [[*draft.prompt, *draft.written]], request)
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
+            if sampled:
+                draft.log_p.extend(step.log_p[step.token] for step in steps)
             pieces += 1
             if not steps:
                 break

@@ -55,14 +55,26 @@ class Prefill:
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
         """Read the prompts of answers that are to be written; those of an earlier window are let go.
 
+        Samples go on from the prompts that are kept.
+
         Returns:
             the answers to come as a batch; None for other texts, which nobody reads again.
         """
-        if not drafts or any(draft.lines is not None or draft.seed is not None or draft.written for draft in drafts):
+        if not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
+        if any(draft.seed is not None for draft in drafts):
+            kept = [each for draft in drafts if (each := self._kept(draft)) is not None]
+            return self._behind(kept) if len(kept) == len(drafts) else self.batch(drafts)[0]
         self.release()
         batch, self._begun = self.batch(drafts)
         return batch
+
+    def _kept(self, draft: Draft) -> Begun | None:
+        """The pass over a draft's prompt; that of a free text is read now if it is not kept."""
+        prompt = tuple(draft.prompt)
+        if draft.form in ("text", "completion") and prompt not in self._texts:
+            self._texts[prompt] = alone(self.network.begin(prompt)[0], prompt)
+        return self._begun.get(prompt) or self._texts.get(prompt)
 
     @torch.no_grad()
     def batch(self, drafts: Sequence[Draft]) -> tuple[Batch, dict[tuple[int, ...], Begun]]:
@@ -78,9 +90,14 @@ class Prefill:
         begun = [place_of[text] for text in texts]
         for draft, share, text in zip(drafts, begun, texts, strict=True):
             draft.tokens += share.tokens / turns[text]
+        return self._behind(begun), place_of
+
+    @torch.no_grad()
+    def _behind(self, begun: Sequence[Begun]) -> Batch:
+        """A batch with a row behind each of some prompts that went through the network."""
         batch = Batch(self.model, *_padded(begun, self.model.config))
         batch.logits = self._next(torch.cat([share.forward.frozen(share.paths[0][-1:]) for share in begun]))
-        return batch, place_of
+        return batch
 
     @torch.no_grad()
     def _next(self, states: Tensor) -> Tensor:

@@ -108,8 +108,12 @@ class Writer:
             sampled = [row for row, draft in enumerate(active) if id(draft) in generators]
             if sampled:
                 chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in sampled]
-                for row, token in zip(sampled, draw(batch.logits[sampled], chances), strict=True):
+                logits = batch.logits[sampled]
+                drawn = draw(logits, chances)
+                log_p = logits.float().log_softmax(-1)[range(len(drawn)), drawn].tolist()
+                for row, token, value in zip(sampled, drawn, log_p, strict=True):
                     next_tokens[row] = token
+                    active[row].log_p.append(value)
             for draft, token in zip(active, next_tokens, strict=True):
                 draft.written.append(token)
             rows = [row for row, draft in enumerate(active) if not self.rules.ended(draft)]

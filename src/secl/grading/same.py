@@ -1,0 +1,85 @@
+"""Which answers to an open question say the same, and which say nothing but the question again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from secl.grading.everyday import says
+from secl.grading.numbers import parse_number
+from secl.grading.texts import normalise_text
+from secl.grading.vocabulary import FUNCTION_WORDS
+from secl.question import Question
+
+_CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
+_ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)
+
+
+def same_answer(question: Question, one: str, other: str) -> bool:
+    """Whether two answers to an open question say the same, by the everyday rule of grading.
+
+    The shorter one is looked for in the other, so a sentence and the name in it are the same answer. Numbers after
+    reasoning are compared as numbers.
+
+    >>> question = Question("What is the capital of France?")
+    >>> same_answer(question, "Paris", "The capital of France is Paris."), same_answer(question, "Paris", "Lyon")
+    (True, False)
+    """
+    if question.form == "number":
+        return parse_number(one) == parse_number(other) is not None
+    if normalise_text(one) == normalise_text(other):
+        return True
+    if is_echo(question, one) or is_echo(question, other):
+        return False
+    shorter, longer = sorted((one, other), key=lambda text: (len(text.split()), len(text), text))
+    return says(question.text, [shorter], longer)
+
+
+def is_echo(question: Question, answer: str) -> bool:
+    """Whether an answer says nothing but what the question asks: it has all words of the question that name something,
+    and no others.
+
+    >>> question = Question("What is the capital of Luxembourg?")
+    >>> is_echo(question, "The capital of Luxembourg."), is_echo(question, "Luxembourg")
+    (True, False)
+    """
+    if not _ASKS.search(question.text) or _CHOICE.search(question.text):
+        return False  # yes or no, or one of those that are named: the words of the question are an answer
+    asked = _naming(_ASKS.sub(" ", question.text))
+    return bool(asked) and asked == _naming(answer)
+
+
+def group(
+    question: Question, answers: Sequence[str | None], known: Sequence[str] = ()
+) -> tuple[list[str], list[int | None]]:
+    """Different answers, and which of them each answer is.
+
+    Args:
+        question: that they answer.
+        answers: in any order; None and an echo of the question are none of the different ones.
+        known: different answers that come first, whatever they say.
+
+    Returns:
+        the different answers, those of `known` and then the others as they come; and for each answer the number of the
+        first of them that says the same, None for no answer.
+
+    >>> group(Question("Capital of France?"), ["Lyon", "It is Paris.", None], ["Paris"])
+    (['Paris', 'Lyon'], [1, 0, None])
+    """
+    different = list(known)
+    numbers: list[int | None] = []
+    for answer in answers:
+        if answer is None or not answer.strip() or is_echo(question, answer):
+            numbers.append(None)
+            continue
+        number = next((i for i, other in enumerate(different) if same_answer(question, answer, other)), None)
+        if number is None:
+            number = len(different)
+            different.append(answer)
+        numbers.append(number)
+    return different, numbers
+
+
+def _naming(text: str) -> set[str]:
+    """The words that name something."""
+    return set(normalise_text(text).split()) - FUNCTION_WORDS

@@ -1,0 +1,124 @@
+"""Open answers: further answers and their log-probabilities, against transformers alone, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from secl.backends.generation import Draft
+from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
+from secl.prompts.orders import further_orders
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import Question
+from tests.backends.local.alone import Alone
+from tests.backends.local.conftest import MakeModel
+
+pytestmark = pytest.mark.heavy
+
+OPEN = [
+    Question("Who wrote Hamlet?", reference="Shakespeare", id="d"),
+    Question("Tom has 3 apples and buys 4. How many has he?", form="number", reference="7", id="c"),
+    Question("Why is the sky blue?", form="sentence", id="e"),
+    Question("Hello.", form="text", id="t"),
+]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_log_probabilities_of_samples_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
+    model = make_model(family)
+    prompt = model.prompting.answer(OPEN[0])
+    drafts = [Draft.answer(prompt, "short", seed=seed) for seed in range(4)]
+    model.backend.write([drafts])
+    alone = Alone(family)
+    for draft in drafts:
+        whole = [*prompt, *draft.written]
+        expected = alone.log_p(whole)[torch.arange(len(prompt) - 1, len(whole) - 1), draft.written]
+        assert draft.log_p == pytest.approx(expected.tolist(), abs=1e-4)
+    assert len({tuple(draft.written) for draft in drafts}) > 1
+
+
+@pytest.mark.parametrize("question", OPEN, ids=lambda question: question.form)
+def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question, make_model: MakeModel) -> None:
+    model = make_model(orders=2)
+    reply = replace(model.answer(question).reply, answer="42")
+    found = model.compare_candidates(question, reply)
+    assert found is not None
+    assert (found.candidates[0], found.candidates[-1]) == ("42", NONE_OF_THESE)
+    assert len(found.samples) == FIRST + FURTHER  # a random model never says the same
+    assert all(each is None for each in found.likelihoods)
+    first = found.letters[0].order
+    assert first[-1] == len(first) - 1
+    assert [each.order for each in found.letters[1:]] == [
+        tuple(first[i] for i in shown) for shown in further_orders(len(first), 2)
+    ]
+    if not question.free:
+        choice = Question(question.text, found.candidates)
+        for each in found.letters:
+            assert each.log_p == pytest.approx(Alone("llama").letters(choice, each.order), abs=1e-3)
+    assert model.compare_candidates(question, reply) == found
+
+
+def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice(make_model: MakeModel) -> None:
+    model = make_model()
+    questions = [OPEN[0], OPEN[2], replace(OPEN[0], text="Who wrote Faust?")]
+    model.prefetch(questions, [("candidates",)] * 3, weights_fixed=True)
+    for question in questions:
+        reply = model.answer(question, evidence=("candidates",)).reply
+        found, cost = model.compare_candidates(question, reply), model.meter.take()
+        other = make_model()
+        alone = other.compare_candidates(question, other.answer(question).reply)
+        assert found is not None
+        assert alone is not None
+        assert found.candidates == alone.candidates
+        for one, two in zip(found.samples, alone.samples, strict=True):
+            assert (one.text, one.candidate) == (two.text, two.candidate)
+            assert one.log_p == pytest.approx(two.log_p, abs=1e-3)
+        for order, expected in zip(found.letters, alone.letters, strict=True):
+            assert order.order == expected.order
+            assert order.log_p == pytest.approx(expected.log_p, abs=1e-3)
+        # Samples cost the tokens that are written, and the last token of each never goes through the network.
+        drafts = model.candidate_probe.sampler._drafts(question, range(len(found.samples)))
+        model.backend.write([drafts])
+        assert cost.sampling == sum(len(draft.written) - 1 for draft in drafts)
+        assert cost.reordering > 0
+        model.meter.take()
+
+
+def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel) -> None:
+    model = make_model()
+    sampler = model.candidate_probe.sampler
+    (drawn,) = sampler.draw([(OPEN[0], "42", ())])
+    assert len(drawn.samples) == FIRST + FURTHER
+    sampler._text = lambda draft: "Forty-two."  # type: ignore[method-assign, assignment]
+    (same,) = sampler.draw([(OPEN[0], "forty-two", ())])
+    assert [each.candidate for each in same.samples] == [0] * FIRST
+    assert (same.candidates, same.source) == (("forty-two",), "none")
+
+
+def test_other_answers_are_those_drawn_most_often_and_an_echo_is_none() -> None:
+    question = Question("What is the capital of Peru?")
+    texts = ["Cusco", "Ica", "Ica", "Puno", "Tacna", "The capital of Peru.", None, "It is Lima."]
+    drawn = compare(question, "Lima", [(text, None) for text in texts])
+    assert drawn.candidates == ("Lima", "Ica", "Cusco", "Puno")
+    assert len(drawn.candidates) == 1 + LISTED
+    assert [each.candidate for each in drawn.samples] == [2, 1, 1, 3, None, None, None, 0]
+    given = compare(question, "Lima", [("Ica", None)], rivals=("Puno",))
+    assert (given.candidates, given.source) == (("Lima", "Puno", "Ica"), "given:1+sampled:1")
+    assert settled(question, "Lima", ["Lima", "lima.", "It is Lima."])
+    assert not settled(question, "Lima", ["Lima", None])
+
+
+def test_an_answer_too_long_to_compare_and_candidates_too_long_to_read_are_not_compared(
+    make_model: MakeModel,
+) -> None:
+    model = make_model()
+    probe = model.candidate_probe
+    assert probe.of_open(OPEN[3], "A long answer.\nIn two lines.") is None
+    assert probe.of_open(OPEN[0], "Marlowe") is not None
+    model.backend.limit = 20
+    assert probe.of_open(OPEN[0], "Marlowe") is None
+    with_grader = replace(OPEN[0], grader="contains")
+    model.backend.limit = 1000
+    assert probe.of_open(with_grader, "Marlowe") is not None

@@ -74,7 +74,7 @@ def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took()
     assert (record.given, record.outcome, record.update, record.signal) == (True, "given", None, None)
     assert (record.reply.answer, record.correct, record.reply == record.frozen) == (" Lima ", None, True)
     assert (record.decision.alarm, record.decision.in_burst) == (False, False)
-    assert (record.ledger.answering, record.ledger.scoring, record.ledger.likelihood) == (10, 20, 5)
+    assert (record.ledger.answering, record.ledger.scoring, record.ledger.sampling) == (10, 20, 5)
     assert record.posterior is not None
     assert record.confidence == record.posterior.probabilities[0]
 

@@ -66,8 +66,8 @@ def test_json_has_every_number_and_a_run_has_the_same_ones(shell: Shell, pairs: 
         assert row["p_true"] == p_true.probabilities[0]
         own = record.question.letters.index(row["answer"]) if record.question.options else 0
         likelihood = compared.likelihoods[own]
-        assert likelihood is not None
-        assert row["pmi"] == likelihood.given - likelihood.alone
+        assert (likelihood is None) is (not record.question.options)  # an open answer is compared with further ones
+        assert row["pmi"] == (None if likelihood is None else likelihood.given - likelihood.alone)
 
 
 @pytest.mark.usefixtures("scripted")

@@ -78,7 +78,10 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
         ({"beta": float("nan")}, "beta is nan; it must be a finite number of at least 0"),
-        ({"views": ["letters", "luck"]}, "views is 'luck'; it must be one or more of letters, likelihood, p_true"),
+        (
+            {"views": ["letters", "luck"]},
+            "views is 'luck'; it must be one or more of letters, likelihood, samples, p_true",
+        ),
         ({"views": []}, "views is .*; it must be one or more of letters"),
         ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),

@@ -188,16 +188,16 @@ def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
     assert (now.unsettled(record, 0.05) is None) == settled
 
 
-def test_rivals_that_are_listed_otherwise_leave_the_evidence_open(make_posterior: MakePosterior) -> None:
+def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_posterior: MakePosterior) -> None:
     record = make_posterior(model=Mixed()).ask(mixed_stream(2)[1], 20).record
     stored = record.evidence.candidates
     assert stored is not None
-    relisted = replace(stored, candidates=(*stored.candidates[:-1], "another"))
+    redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))
     answer = ModelAnswer(reply=record.reply, frozen=record.frozen, plain_tokens=1.0)
     assert Computed(answer, stored).is_same(record)
-    assert "other rivals" in (Computed(answer, relisted).unsettled(record, 0.05) or "")
+    assert "other answers" in (Computed(answer, redrawn).unsettled(record, 0.05) or "")
     sure = replace(record.reply, bins=(*(0.0,) * 9, 1.0))
-    assert Computed(replace(answer, reply=sure), relisted).unsettled(record, 0.05) is None
+    assert Computed(replace(answer, reply=sure), redrawn).unsettled(record, 0.05) is None
 
 
 class Rewording(ScriptedModel):

@@ -144,7 +144,8 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
     assert search(service.state, Search()).positions == (0,)
     with pytest.raises(ParameterError, match=rf"keeps no texts \(--keep-text {keep}\)"):
         search(service.state, Search(query="secret"))
-    service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with service.state.lock:  # the learner may read and write meanwhile
+        service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
 
 

@@ -19,11 +19,10 @@ EXCERPT = 160
 def graders_line(comparison: GraderComparison | None) -> str | None:
     """What graders say of the answers, in a sentence; None where they agree but for a few.
 
-        >>> from secl.display import excerpt
-    from secl.evaluation.graders import GraderComparison
-        >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
-        >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
-        3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
+    >>> from secl.evaluation.graders import GraderComparison
+    >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
+    >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
+    3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
     """
     if comparison is None or not comparison.matters:
         return None

@@ -117,7 +117,7 @@ class Computed:
             tolerance: of its probabilities.
         """
         now, then = self.candidates, record.evidence.candidates
-        redrawn = now is not None and then is not None and now.samples != then.samples
+        redrawn = now is not None and then is not None and now.candidates != then.candidates
         if redrawn and replace(self, candidates=then).distance(record) <= tolerance:
             return "the model draws other answers now, by a close choice between words; the reply itself agrees"
         letters = record.reply.option_log_p

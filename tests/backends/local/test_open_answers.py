@@ -9,6 +9,7 @@ import torch
 
 from secl.backends.generation import Draft
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
+from secl.evidence import EvidenceKind
 from secl.prompts.orders import further_orders
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -63,9 +64,10 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
 def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice(make_model: MakeModel) -> None:
     model = make_model()
     questions = [OPEN[0], OPEN[2], replace(OPEN[0], text="Who wrote Faust?")]
-    model.prefetch(questions, [("candidates",)] * 3, weights_fixed=True)
+    wanted: list[EvidenceKind] = ["candidates"]
+    model.prefetch(questions, [wanted] * 3, weights_fixed=True)
     for question in questions:
-        reply = model.answer(question, evidence=("candidates",)).reply
+        reply = model.answer(question, evidence=wanted).reply
         found, cost = model.compare_candidates(question, reply), model.meter.take()
         other = make_model()
         alone = other.compare_candidates(question, other.answer(question).reply)
@@ -91,7 +93,7 @@ def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel) ->
     sampler = model.candidate_probe.sampler
     (drawn,) = sampler.draw([(OPEN[0], "42", ())])
     assert len(drawn.samples) == FIRST + FURTHER
-    sampler._text = lambda draft: "Forty-two."  # type: ignore[method-assign, assignment]
+    sampler._text = lambda draft: "Forty-two."  # type: ignore[method-assign]
     (same,) = sampler.draw([(OPEN[0], "forty-two", ())])
     assert [each.candidate for each in same.samples] == [0] * FIRST
     assert (same.candidates, same.source) == (("forty-two",), "none")

@@ -72,7 +72,7 @@ class Prefill:
     def _kept(self, draft: Draft) -> Begun | None:
         """The pass over a draft's prompt; that of a free text is read now if it is not kept."""
         prompt = tuple(draft.prompt)
-        if draft.form in ("text", "completion") and prompt not in self._texts:
+        if draft.form == "text" and prompt not in self._texts:
             self._texts[prompt] = alone(self.network.begin(prompt)[0], prompt)
         return self._begun.get(prompt) or self._texts.get(prompt)
 

@@ -64,7 +64,7 @@ def third_party(*arguments: object, die_after: float | None = None) -> str:
 def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     third_party("run", whole)
-    third_party("run", killed, 0.05, die_after=0.5)
+    third_party("run", killed, 0.15, die_after=2)
     with Store(killed) as store:
         assert 0 < len(store) < 60
     said = third_party("run", killed)
@@ -78,7 +78,7 @@ def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(t
 @pytest.mark.smoke
 def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    before = third_party("serve", state, 0.05, die_after=0.5)
+    before = third_party("serve", state, 0.15, die_after=1.5)
     answered = len(before.splitlines()) - 1
     assert 0 < answered < 20
     after = third_party("serve", state).splitlines()

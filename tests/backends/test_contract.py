@@ -92,7 +92,10 @@ def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked
             for order in compared.letters:
                 assert sorted(order.order) == list(range(len(compared.candidates)))
         later = model.answer(question).reply
-        assert model.score_p_true(question, later).probabilities == pytest.approx(p_true.probabilities, abs=1e-5)
+        # What an open answer is compared with may have been drawn for other evidence, and is listed where it was not.
+        count = None if question.options else 1
+        again = model.score_p_true(question, later).probabilities
+        assert again[:count] == pytest.approx(p_true.probabilities[:count], abs=1e-5)
         unread = replace(reply, answer=None)
         assert model.score_p_true(question, unread) is None
         assert model.compare_candidates(question, unread) is None
@@ -105,7 +108,7 @@ def test_its_own_answer_given_to_it_is_rated_as_its_own(make: Make) -> None:
     assert rating.reply.answer == own.answer
     assert rating.reply.bins == pytest.approx(own.bins, abs=1e-5)
     assert rating.evidence.p_true.candidates[0] == CHOICE.option(own.answer)
-    assert rival.evidence.p_true.candidates == ("Marlowe", "Kyd")
+    assert rival.evidence.p_true.candidates[:2] == ("Marlowe", "Kyd")
     assert rating.ledger.total > 0
 
 

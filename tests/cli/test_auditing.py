@@ -329,7 +329,7 @@ def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
     assert set(matches.values()) <= {"same", "rounding", "together"}
 
     told = json.loads(shell("history", "--state", folder, "--json").out)
-    norms = [used["norm"] for used in told["versions"]]
+    norms = [used["drift"] for used in told["versions"]]
     assert norms[0] == 0
     assert all(norm > 0 for norm in norms[1:])
 

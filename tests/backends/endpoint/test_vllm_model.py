@@ -214,7 +214,7 @@ def test_a_server_of_another_model_is_refused(
 ) -> None:
     right, wrong = tiny_server(), tiny_server(seed=1)
     for servers in ([wrong], [right, wrong]):
-        with pytest.raises(ModelError, match=f"{wrong.url} does not serve the learner's model"):
+        with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the learner's model"):
             make_fleet(make_learner(), *servers)
     assert all("allowed_token_ids" in body for body in wrong.asked)
 

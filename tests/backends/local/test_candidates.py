@@ -182,7 +182,7 @@ OPEN = [
 ]
 
 
-def test_distractors_are_found_once_for_both_kinds_of_evidence_and_again_with_the_next_answer(
+def test_distractors_are_found_once_for_an_answer_and_again_with_the_next_one(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model()
@@ -196,8 +196,7 @@ def test_distractors_are_found_once_for_both_kinds_of_evidence_and_again_with_th
     monkeypatch.setattr(model.distractor_probe, "_find", counting)
     for turn in (1, 2):
         reply = replace(model.answer(OPEN[1], evidence=BOTH).reply, answer="42")
-        compared, scored = model.compare_candidates(OPEN[1], reply), model.score_p_true(OPEN[1], reply)
-        assert compared is not None
+        scored = model.score_p_true(OPEN[1], reply)
         assert scored is not None
-        assert compared.candidates[:-1] == scored.candidates
+        assert scored == model.score_p_true(OPEN[1], reply)
         assert found == ["42"] * turn

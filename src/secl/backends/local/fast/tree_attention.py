@@ -105,7 +105,7 @@ def attend(
         scores = rows.reshape(groups, -1, width) @ keys[:, :, block.keys]
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
-        scores = scores.view(heads, count, -1) + block.bias
+        scores = scores.view(heads, count, -1) + block.bias.to(scores.device)  # layers may lie on several devices
         if sinks is None:
             weights = scores.softmax(-1)
         else:
@@ -118,7 +118,7 @@ def attend(
     if not mask.complete:
         # Rows that were left out have to be there all the same; nobody reads them.
         rows = torch.cat([torch.arange(length)[block.rows] for block in mask.blocks])
-        out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows, out)
+        out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows.to(out.device), out)
     return out[None]
 
 

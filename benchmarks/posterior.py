@@ -39,9 +39,9 @@ CONSTANTS: dict[str, dict[str, Weight]] = {
     "likelihood .3": {"likelihood": lambda _: 0.3},
     "likelihood .4": {"likelihood": lambda _: 0.4},
     "likelihood .5": {"likelihood": lambda _: 0.5},
-    "likelihood .6 - .35 s": {"likelihood": lambda s: 0.6 - 0.35 * s},
-    "letters .8 s": {LETTERS: lambda s: 0.8 * s},
-    "letters 1.2 s": {LETTERS: lambda s: 1.2 * s},
+    "likelihood .5 - s/4": {"likelihood": lambda s: 0.5 - s / 4},
+    "letters s": {LETTERS: lambda s: s},
+    "letters .6 s": {LETTERS: lambda s: 0.6 * s},
     "letters .5": {LETTERS: lambda _: 0.5},
     "letters 0, likelihood .5": {LETTERS: lambda _: 0.0, "likelihood": lambda _: 0.5},
 }

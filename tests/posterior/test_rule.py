@@ -62,10 +62,10 @@ def test_the_first_question_is_weighed_by_what_is_known_of_the_model(known: floa
     _, (posterior,) = steps(PosteriorRule(letters=known), [views])
     assert posterior is not None
     assert posterior.reliability == pytest.approx(reliability)
-    assert dict(posterior.weights) == pytest.approx({"letters": reliability, "likelihood": 0.5 - reliability / 4})
+    assert dict(posterior.weights) == pytest.approx({"letters": 0.8 * reliability, "likelihood": 0.5 - reliability / 3})
     assert (posterior.questions, posterior.candidates, posterior.own) == (0, views.candidates, 0)
     letters = np.mean([order.log_p for order in views.orders], axis=0)
-    scores = reliability * letters + (0.5 - reliability / 4) * np.array(views.values[1])
+    scores = 0.8 * reliability * letters + (0.5 - reliability / 3) * np.array(views.values[1])
     assert posterior.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum())
 
 
@@ -89,7 +89,7 @@ def test_an_independent_computation_gives_the_same_weights() -> None:
     less = [order.log_p for order in questions[79].orders] - np.stack(
         [o.sum(axis=0) / 84 for o in (at_place[:, 0], at_place[:, 1, ::-1])]
     )
-    scores = reliability * less.mean(axis=0) + (0.5 - reliability / 4) * np.array(questions[79].values[1])
+    scores = 0.8 * reliability * less.mean(axis=0) + (0.5 - reliability / 3) * np.array(questions[79].values[1])
     assert last.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum(), abs=1e-12)
     assert last.questions == 79
 

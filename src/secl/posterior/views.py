@@ -82,9 +82,9 @@ LETTERS: ViewName = "letters"
 """The view of the option letters, the mean over all orders in which the options were shown."""
 
 VIEWS: dict[str, View] = {
-    # Letters are worth what they say as far as they follow the options; texts share what the letters know of them.
-    LETTERS: View("option letters, mean over orders", None, lambda reliability: reliability),
-    "likelihood": View("likelihood of the text, per token", likelihood, lambda reliability: 0.5 - reliability / 4),
+    # Letters are worth most of what they say as far as they follow the options; texts share what letters know of them.
+    LETTERS: View("option letters, mean over orders", None, lambda reliability: 0.8 * reliability),
+    "likelihood": View("likelihood of the text, per token", likelihood, lambda reliability: 0.5 - reliability / 3),
     # What is generated keeps half of its weight also where nothing is recognised.
     "samples": View("share of the answers drawn", samples, lambda _: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda _: 0.3),

@@ -45,8 +45,7 @@ check: lint  ## lint, and the fast tests and doctests
 test: lint  ## lint, the fast tests, and of the others real weights, a kill, a served conversation, README and the tutorial's first page
 	$(PYTEST) -m "(not slow and not heavy) or smoke"
 
-# Counting lines costs half as much again, so it is done for the fast tests alone.
-test-all: coverage  ## the coverage of the fast tests, and every test that `make test` leaves out: at most a quarter of an hour on two cores
+test-all: $(VENV)/developer  ## every test that `make test` leaves out: at most a quarter of an hour on two cores
 	$(PYTEST) -m "(slow or heavy) and not smoke"
 
 # Other processors round otherwise. What compares numbers runs as on one without AVX-512, too.
@@ -56,6 +55,7 @@ NUMBERS := tests/posterior tests/evaluation tests/metrics tests/labels tests/ser
 test-older: $(VENV)/developer  ## what compares numbers, as on a processor without AVX-512: about three minutes on two cores
 	$(OLDER) $(PYTEST) -m "not slow and not heavy" $(NUMBERS)
 
+# Counting lines costs half as much again, so no other command does it.
 coverage: $(VENV)/developer  ## run the fast tests and print how much of the package they cover
 	$(PYTEST) -m "not slow and not heavy" --cov=
 

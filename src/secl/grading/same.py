@@ -45,7 +45,7 @@ def is_echo(question: Question, answer: str) -> bool:
     """
     if not _ASKS.search(question.text) or _CHOICE.search(question.text):
         return False  # yes or no, or one of those that are named: the words of the question are an answer
-    asked = _naming(_ASKS.sub(" ", question.text))
+    asked = _naming(question.text)
     return bool(asked) and asked == _naming(answer)
 
 
@@ -82,4 +82,4 @@ def group(
 
 def _naming(text: str) -> set[str]:
     """The words that name something."""
-    return set(normalise_text(text).split()) - FUNCTION_WORDS
+    return set(normalise_text(_ASKS.sub(" ", text)).split()) - FUNCTION_WORDS

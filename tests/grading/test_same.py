@@ -1,0 +1,197 @@
+"""Which answers to an open question say the same: a hundred pairs, as people judge them.
+
+The pairs were written before they were first compared. `KNOWN_MISTAKES` are those that the rule gets wrong.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from secl.grading.same import group, is_echo, same_answer
+from secl.question import Question
+
+PAIRS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+    "What is the capital of France?": (
+        ("Paris", "The capital of France is Paris.", True),
+        ("Paris", "paris", True),
+        ("Paris.", "**Paris**", True),
+        ("It is Paris", "The answer is Paris.", True),
+        ("Paris", "Lyon", False),
+        ("Paris", "I don't know.", False),
+        ("The capital of France is Paris.", "The capital of France is Marseille.", False),
+        ("Paris", "Not Paris, but Lyon.", False),
+    ),
+    "Who wrote Hamlet?": (
+        ("Shakespeare", "William Shakespeare", True),
+        ("William Shakespeare", "Hamlet was written by William Shakespeare.", True),
+        ("W. Shakespeare", "Shakespeare", True),
+        ("Shakespeare", "The playwright Shakespeare, around 1600", True),
+        ("Shakespeare", "Christopher Marlowe", False),
+        ("William Shakespeare", "William Wordsworth", False),
+        ("Shakespeare", "Nobody knows", False),
+    ),
+    "When did the Second World War end?": (
+        ("1945", "In 1945.", True),
+        ("1945", "It ended in 1945", True),
+        ("September 1945", "1945", True),
+        ("2 September 1945", "September 2, 1945", True),
+        ("1945", "1944", False),
+        ("1945", "1918", False),
+        ("in May 1945", "in September 1945", False),
+    ),
+    "How many legs has a spider?": (
+        ("8", "eight", True),
+        ("Eight legs", "8 legs", True),
+        ("eight", "A spider has eight legs.", True),
+        ("8", "Spiders have 8.", True),
+        ("8", "6", False),
+        ("eight", "six legs", False),
+        ("8", "18", False),
+    ),
+    "What is the largest planet of the solar system?": (
+        ("Jupiter", "The largest planet is Jupiter", True),
+        ("the planet Jupiter", "Jupiter", True),
+        ("Jupiter", "Jupiter, a gas giant", True),
+        ("Jupiter", "Saturn", False),
+        ("Jupiter", "Saturn, then Uranus", False),
+        ("Jupiter", "The Sun", False),
+    ),
+    "Who discovered penicillin?": (
+        ("Alexander Fleming", "Fleming", True),
+        ("Sir Alexander Fleming", "Alexander Fleming", True),
+        ("Fleming", "It was discovered by Alexander Fleming in 1928.", True),
+        ("Alexander Fleming", "Alexander Graham Bell", False),
+        ("Fleming", "Louis Pasteur", False),
+        ("Alexander Fleming", "Ian Fleming", False),
+    ),
+    "What is the chemical symbol of gold?": (
+        ("Au", "The symbol is Au.", True),
+        ("Au", "AU", True),
+        ("Au (from Latin aurum)", "Au", True),
+        ("Au", "Ag", False),
+        ("Au", "Go", False),
+        ("Au", "G", False),
+    ),
+    "In which country is Mount Kilimanjaro?": (
+        ("Tanzania", "In Tanzania", True),
+        ("Tanzania", "It is in Tanzania, in East Africa.", True),
+        ("the United Republic of Tanzania", "Tanzania", True),
+        ("Tanzania", "Kenya", False),
+        ("Tanzania", "It is on the border of Kenya.", False),
+        ("Tanzania", "Africa", False),
+    ),
+    "What is the capital of the United States?": (
+        ("Washington", "Washington, D.C.", True),
+        ("Washington D.C.", "Washington, D.C.", True),
+        ("Washington", "New York", False),
+        ("Washington, D.C.", "Washington State", False),
+    ),
+    "Which element has the atomic number 6?": (
+        ("Carbon", "carbon (C)", True),
+        ("Carbon", "The element is carbon.", True),
+        ("Carbon", "Nitrogen", False),
+        ("Carbon", "Carbon dioxide", False),
+    ),
+    "How long is a marathon?": (
+        ("42.195 km", "42.195 kilometres", True),
+        ("42.195 km", "42 kilometres and 195 metres", True),
+        ("about 42 km", "42 km", True),
+        ("42 km", "26.2 miles", True),
+        ("42 km", "24 km", False),
+        ("42 km", "42 miles", False),
+    ),
+    "What is the capital of Italy?": (
+        ("Rome", "Roma", True),
+        ("Rome", "Milan", False),
+        ("Rome", "Romania", False),
+    ),
+    "Which country borders Iraq in the east?": (
+        ("Iran", "The Islamic Republic of Iran", True),
+        ("Iran", "Iraq", False),
+    ),
+    "Is the Earth flat?": (
+        ("No", "No, it is round.", True),
+        ("No", "The Earth is not flat.", True),
+        ("No", "Yes", False),
+        ("It is flat.", "It is not flat.", False),
+    ),
+    "What do bees make?": (
+        ("Honey", "They make honey.", True),
+        ("honey and wax", "wax and honey", True),
+        ("Honey", "Milk", False),
+    ),
+    "Who were the first people on the Moon?": (
+        ("Armstrong and Aldrin", "Aldrin and Armstrong", True),
+        ("Neil Armstrong and Buzz Aldrin", "Armstrong and Aldrin", True),
+        ("Neil Armstrong", "Yuri Gagarin", False),
+    ),
+    "What happens if you swallow chewing gum?": (
+        ("It passes through your body.", "It passes through the body.", True),
+        ("It stays in your stomach for seven years.", "Nothing happens.", False),
+        ("Nothing happens.", "Nothing much happens.", True),
+    ),
+    "At what temperature does water boil at sea level?": (
+        ("100 °C", "100 degrees Celsius", True),
+        ("100 degrees", "At 100 °C", True),
+        ("212 °F", "100 °C", True),
+        ("100 °C", "90 °C", False),
+        ("100 °C", "100 °F", False),
+    ),
+    "What is the boy's name in The Jungle Book?": (
+        ("Mowgli", "His name is Mowgli.", True),
+        ("Mowgli", "Baloo", False),
+        ("Mowgli", "The boy's name is Baloo the bear", False),
+    ),
+    "What is the square root of 144?": (
+        ("12", "12.0", True),
+        ("12", "twelve", True),
+        ("12", "The square root of 144 is 12.", True),
+        ("12", "14", False),
+        ("12", "144", False),
+        ("12", "-12", False),
+    ),
+    "Who painted the Mona Lisa?": (("Leonardo da Vinci", "Da Vinci", True),),
+}
+
+KNOWN_MISTAKES = {
+    ("It is Paris", "The answer is Paris."),
+    ("Carbon", "Carbon dioxide"),
+    ("42.195 km", "42 kilometres and 195 metres"),
+    ("42 km", "26.2 miles"),
+    ("Rome", "Roma"),
+    ("Nothing happens.", "Nothing much happens."),
+    ("100 degrees", "At 100 °C"),
+    ("212 °F", "100 °C"),
+    ("Leonardo da Vinci", "Da Vinci"),
+}
+"""Eight pairs that say the same are two answers to the rule, and one pair that does not is one."""
+
+
+def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_order() -> None:
+    judged = [(Question(text), pair) for text, pairs in PAIRS.items() for pair in pairs]
+    assert (len(judged), sum(same for _, (_, _, same) in judged)) == (100, 54)
+    for turn in (1, -1):
+        mistakes = {
+            (one, other)
+            for question, (one, other, same) in judged
+            if same_answer(question, *(one, other)[::turn]) is not same
+        }
+        assert mistakes == KNOWN_MISTAKES
+
+
+@pytest.mark.parametrize("echo", ["The capital of France.", "What is the capital of France?", "capital of France"])
+def test_the_question_said_again_is_no_answer_and_joins_none(echo: str) -> None:
+    question = Question("What is the capital of France?")
+    assert is_echo(question, echo)
+    assert not any(is_echo(question, each) for each in ("Paris", "The capital of France is Paris.", "France"))
+    assert group(question, [echo, "Paris", None, " ", "It is Lyon."], ["Paris"]) == (
+        ["Paris", "It is Lyon."],
+        [None, 0, None, None, 1],
+    )
+
+
+def test_numbers_after_reasoning_are_compared_as_numbers() -> None:
+    question = Question("How many apples are left?", reference="7", form="number")
+    assert same_answer(question, "3 + 4 = 7\nAnswer: 7", "Answer: 7.0")
+    assert not same_answer(question, "Answer: 7", "Answer: 17")
+    assert not same_answer(question, "no number", "none either")

@@ -7,12 +7,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import Interval, intervals
-from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
-from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.bootstrap import Interval, intervals, standard_measures
+from secl.metrics.calibration import ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
 from secl.metrics.selective import coverage_at_risk, prr
@@ -115,25 +113,18 @@ def measure(
         found["ece"] = ece_interval(confidences, grades, seed=seed)
         found["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
         spans = Intervals(**found)
-    error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
+    standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences, seed=seed)
     return Measures(
+        **standard,
         n=int(confidences.size),
-        brier=brier(confidences, grades),
-        ece=error,
         ece_floor=floor.mean,
         ece_floor_95=floor.upper,
         # Sums in another order may differ in the last digits.
-        ece_within_floor=error <= floor.upper + 1e-9 if grades.size else None,
-        ada_ece=ada_ece(confidences, grades),
-        auroc=area,
-        auroc_within=area if domains is None else auroc_within(confidences, grades, domains),
+        ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         prr=prr(confidences, grades),
-        prr_50=prr(confidences, grades, 0.5),
         coverage_at_5=coverage_at_risk(confidences, grades, 0.05),
         coverage_at_10=coverage_at_risk(confidences, grades, 0.1),
         coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
-        accuracy=float(np.mean(grades)) if grades.size else math.nan,
-        mean_confidence=float(np.mean(confidences)) if confidences.size else math.nan,
         intervals=spans,
     )
 

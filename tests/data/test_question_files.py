@@ -21,14 +21,6 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
-def test_a_line_needs_nothing_but_a_question(tmp_path: Path) -> None:
-    path = written(tmp_path, "mine.jsonl", '{"question": "Why?"}\n\n{"question": " How? "}\n')
-    assert read_questions(path) == [
-        Question("Why?", domain="mine", id="mine-0001"),
-        Question("How?", domain="mine", id="mine-0003"),
-    ]
-
-
 def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"question": "Pick", "options": ["x", "y"], "reference": "B", "domain": "d", "id": "one"},
@@ -38,7 +30,7 @@ def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
         {"question": "City?", "reference": " Oslo ", "id": "five", "options": None, "form": None, "domain": ""},
         {"question": "Say", "references": {"correct": ["a b"], "incorrect": ["c"]}, "id": "six"},
         {"question": "Say", "references": {"correct": ["USA", "US"]}, "form": "short", "id": "seven"},
-        {"question": "Pick", "options": ["x", "y"], "reference": "b", "id": "eight"},
+        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "eight"},
     ]
     path = written(tmp_path, "all.JSONL", "\n".join(json.dumps(row) for row in rows))
     assert read_questions(str(path)) == [
@@ -49,23 +41,8 @@ def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
         Question("City?", (), "Oslo", "all", "five"),
         Question("Say", (), References(("a b",), ("c",)), "all", "six", "sentence"),
         Question("Say", (), References(("USA", "US"), ()), "all", "seven", "short"),
-        Question("Pick", ("x", "y"), "B", "all", "eight"),
+        Question("Pick", ("x", "Y", "Y"), "B", "all", "eight"),
     ]
-
-
-def test_equal_options_are_read_and_a_reference_that_is_both_is_the_first(tmp_path: Path) -> None:
-    rows = [
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "Y", "id": "by text"},
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "in another case"},
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "C", "id": "by letter"},
-    ]
-    path = written(tmp_path, "mine.jsonl", "\n".join(map(json.dumps, rows)))
-    assert [question.reference for question in read_questions(path)] == ["B", "B", "C"]
-    rows += [{"question": "Pick", "options": ["x", "Yes", "yes"], "reference": "YES", "id": "either"}]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(DataError, match=r"mine\.jsonl, line 4 has the reference 'YES', which is neither a letter"):
-        read_questions(path)
-    assert len(read_questions(path, skip_bad=True)) == 3
 
 
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
@@ -91,39 +68,29 @@ BAD_JSONL = [
     ('["question"]', "line 1 is not a JSON object"),
     ('{"id": "a"}', "line 1 has no 'question'; its names are 'id'; say which one it is with --columns question=NAME"),
     ('{"question": "  "}', "line 1 has no 'question'"),
-    ('{"question": ["a"]}', "line 1 has a 'question' that is neither text nor number"),
     ('{"question": "a", "id": true}', "line 1 has a 'id' that is neither text nor number"),
     ('{"question": "a", "id": "x"}\n{"question": "b", "id": "x"}', "line 2 repeats the id 'x' of line 1"),
-    ('{"question": "a", "id": "f-0002"}\n{"question": "b"}', "line 2 repeats the id 'f-0002' of line 1"),
+    ('{"question": "a", "grader": "fuzzy"}', "line 1.*unknown grader 'fuzzy'"),
+    ('{"question": "a", "reference": "(", "grader": "regex"}', "line 1.*no regular expression"),
     ('{"question": "a", "options": 5}', "line 1 has 'options' that is not a list"),
-    ('{"question": "a", "options": ["x"]}', "line 1: .*single option"),
     ('{"question": "a", "options": ["x", ""]}', "line 1 has 'options' with an empty member"),
-    ('{"question": "a", "options": ["x", null]}', "line 1 has 'options' with a member that is neither"),
     ('{"question": "a", "options": ["x", "y"], "reference": "C"}', "line 1 has the reference 'C'.*neither a letter"),
-    ('{"question": "a", "options": ["x", "y"], "reference": "X y"}', "line 1 has the reference 'X y'"),
     ('{"question": "a", "options": ["B", "A"], "reference": "A"}', "line 1 .*text of option B and also a letter"),
-    ('{"question": "a", "options": ["x", "y"], "form": "number"}', "line 1: .*has options but asks for the form"),
-    ('{"question": "a", "form": "choice"}', "line 1: .*no options"),
     ('{"question": "a", "form": "poem"}', "line 1 asks for the unknown form 'poem'"),
     ('{"question": "a", "form": "number", "reference": "many"}', "line 1 asks for a number but its reference 'many'"),
     ('{"question": "a", "reference": "b", "references": ["b"]}', "line 1 has both 'reference' and 'references'"),
     ('{"question": "a", "gold": "b", "ground_truth": "c"}', "line 1 has 'gold' and 'ground_truth', which both mean"),
-    ('{"question": "a", "Question": "b"}', "line 1 has 'question' and 'Question', which both mean 'question'"),
     ('{"question": "a", "answer": ["b"]}', "line 1 has an 'answer' that is a list; right answers go into 'references'"),
     ('{"question": "a", "answer": "b", "correct": "maybe"}', "line 1 has a 'correct' that is 'maybe'"),
-    ('{"question": "a", "references": ["b", ""]}', "line 1 has 'references' with an empty member"),
     ('{"question": "a", "options": ["x", "y"], "reference": 1}', "line 1 .*from 0 or from 1 cannot be known"),
     ('{"question": "a", "options": ["x", "y"], "reference_index": 2}', "line 1 .*a number from 0 to 1"),
     ('{"question": "a", "options": ["Xa", "XA"], "reference": "xa"}', "line 1 has the reference 'xa'"),
-    ('{"question": "a", "references": {"correct": []}}', "line 1 has 'references' of another shape"),
     ('{"question": "a", "references": {"right": ["b"]}}', "line 1 has 'references' of another shape"),
-    ('{"question": "a", "references": {"correct": 7}}', "line 1 has 'references'/correct that is not a list"),
     (
         '{"question": "a", "options": ["x", "y"], "references": ["x", "y"]}',
         "line 1 has 'options' and several references",
     ),
     ("", "is empty"),
-    (" \n\n", "is empty"),
     (b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
     ("[" * 200_000, "line 1 is JSON that Python cannot hold"),
     (json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 has 27 options"),
@@ -139,17 +106,12 @@ def test_a_bad_jsonl_file_is_refused_with_file_and_line(text: str | bytes, messa
 
 BAD_CSV = [
     ("text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are 'text', 'A', 'B'; say which one it is with"),
-    ("A,B\nb,c\n", "line 1 has no column 'question'"),
-    ("question,id,id\na,b,c\n", "line 1 has the column 'id' twice"),
     ("question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
     ("question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
     ("question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
     ("question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
     ('question\n"a\nb"\n"c', "line 4 is broken CSV"),
     ('question,references\na,"{x"\n', "line 2, column 'references' is broken JSON"),
-    ("question,options\na,x||y\n", "line 2 has 'options' with an empty member"),
-    ("question,id\na,1\nb,1\n", "line 3 repeats the id '1' of line 2"),
-    ("question,id\n,1\n", "line 2 has no 'question'"),
     ("question\n", "holds no question"),
     ("", "is empty"),
 ]
@@ -229,12 +191,3 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     assert all(str(path) not in reason for _, reason in file.skipped)
     with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
         read_rows(written(tmp_path, "none.jsonl", "{"), skip_bad=True)
-
-
-def test_a_question_may_have_a_grader_of_its_own_which_must_fit_its_reference(tmp_path: Path) -> None:
-    path = written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "x", "grader": "contains"}')
-    assert read_questions(path)[0].grader == "contains"
-    with pytest.raises(DataError, match=r"line 1.*unknown grader 'fuzzy'"):
-        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "grader": "fuzzy"}'))
-    with pytest.raises(DataError, match=r"line 1.*no regular expression"):
-        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "(", "grader": "regex"}'))

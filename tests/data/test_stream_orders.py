@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secl.data.benchmarks import load
 from secl.data.streams import arrange, fingerprint, load_stream
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.question import Question, References
 
 NAMES = ["arithmetic", "capitals", "science"]
@@ -60,11 +60,6 @@ def test_a_senseless_stream_is_refused_before_anything_is_read(
 ) -> None:
     with pytest.raises(ParameterError, match=message):
         load_stream(names, per_domain, order=order)  # type: ignore[arg-type]
-
-
-def test_asking_for_more_than_a_domain_has_says_so() -> None:
-    with pytest.raises(DataError, match=r"^misconceptions has"):
-        load_stream(["capitals", "misconceptions"], 150)
 
 
 def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:

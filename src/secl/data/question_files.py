@@ -24,8 +24,7 @@ from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
-from secl.data.table_files import open_table, table_of
-from secl.data.table_rows import Table, TableRow
+from secl.data.tables import Table, TableRow, open_table, table_of
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, grader_of
 from secl.question import Grader, Question
@@ -92,60 +91,41 @@ class QuestionFile:
         return replace(self, rows=tuple(rows), skipped=tuple(skipped))
 
 
-def read_rows(path: str | Path, *, skip_bad: bool = False, columns: Mapping[str, str] | None = None) -> QuestionFile:
-    """The rows of a question file, in order.
+def read_rows(
+    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
+) -> QuestionFile:
+    """The rows of a question file or of a table in memory, in order.
 
-    Defaults: the id is `<file stem>-<line, four digits>`, the domain is the file stem, and the form is "choice" with
-    options, "sentence" where right and wrong answers are listed, and "short" otherwise.
+    Defaults: the id is `<name>-<line, four digits>`, the domain is the name, and the form is "choice" with options,
+    "sentence" where right and wrong answers are listed, and "short" otherwise.
 
     Args:
-        path: a file of a format of `secl.data.table_files`, or a folder written by `datasets.Dataset.save_to_disk`.
+        source: path of a file of a format of `secl.data.tables`, or of a folder written by
+            `datasets.Dataset.save_to_disk`; or a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
+            dictionaries.
+        name: of a table in memory; a file's is its stem.
         skip_bad: leave out rows that cannot be used, and say why.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable; it names the row.
-        ParameterError: `columns` maps what means nothing.
+        ParameterError: `columns` maps what means nothing, or the source is no table.
     """
-    path = Path(path)
-    return _read(open_table(path), path.stem, str(path), skip_bad, columns or {})
+    if isinstance(source, str | Path):
+        path = Path(source)
+        return _read(open_table(path), path.stem, str(path), skip_bad, columns or {})
+    return _read(table_of(source, name), name, name, skip_bad, columns or {})
 
 
 def read_questions(
-    path: str | Path, *, skip_bad: bool = False, columns: Mapping[str, str] | None = None
+    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
 ) -> list[Question]:
-    """The questions of a file; see `read_rows`."""
-    return [row.question for row in read_rows(path, skip_bad=skip_bad, columns=columns).rows]
+    """The questions of a file or a table in memory; see `read_rows`.
 
-
-def rows_from(
-    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
-) -> QuestionFile:
-    """The rows of a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
-    dictionaries.
-
-    Args:
-        rows: the table.
-        name: domain of the questions that have none, and the start of their ids.
-        skip_bad: as for `read_rows`.
-        columns: as for `read_rows`.
-
-    Raises:
-        DataError: it holds no question, or a row is not usable; it names the row.
-        ParameterError: it is no table.
-    """
-    return _read(table_of(rows, name), name, name, skip_bad, columns or {})
-
-
-def questions_from(
-    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
-) -> list[Question]:
-    """The questions of a table in memory; see `rows_from`.
-
-    >>> questions_from([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].extra
+    >>> read_questions([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].extra
     (('year', '1535'),)
     """
-    return [row.question for row in rows_from(rows, name=name, skip_bad=skip_bad, columns=columns).rows]
+    return [row.question for row in read_rows(source, name=name, skip_bad=skip_bad, columns=columns).rows]
 
 
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:

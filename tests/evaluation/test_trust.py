@@ -6,15 +6,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pytest
-from scipy.stats import binom
 
 from secl.evaluation.measures import measure
 from secl.evaluation.reason import Reason
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
-from secl.metrics.calibration import EXACT, chance_of_count
 from secl.question import Question
 from secl.records import Record
 from tests.reports.conftest import MakeRecord
@@ -49,19 +46,6 @@ def calibrated(n: int, seed: int = 0) -> list[tuple[float, bool]]:
     return [(float(p), bool(generator.random() < p)) for p in chances]
 
 
-class TestChanceOfCount:
-    def test_is_the_binomial_tail_where_all_confidences_are_equal(self) -> None:
-        assert chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
-        assert chance_of_count((0.7,) * 12, 2) == pytest.approx(2 * binom.cdf(2, 12, 0.7), rel=1e-9)
-
-    def test_the_normal_limit_agrees_where_it_takes_over(self) -> None:
-        confidences = tuple(np.random.default_rng(1).uniform(0.1, 0.9, EXACT))
-        right = round(sum(confidences)) + 45
-        assert chance_of_count((*confidences, 1e-9), right) == pytest.approx(
-            chance_of_count(confidences, right), rel=0.05
-        )
-
-
 class TestOnLabels:
     def test_a_calibrated_confidence_that_separates_is_fine(self) -> None:
         verdict = from_grades(calibrated(200))
@@ -70,7 +54,7 @@ class TestOnLabels:
         assert [reason.code for reason in verdict.reasons] == ["tested"]
 
     def test_calibrated_confidences_are_hardly_ever_found_wrong(self) -> None:
-        alarms = sum(from_grades(calibrated(100, seed)).level == "do not act on it" for seed in range(60))
+        alarms = sum(from_grades(calibrated(100, seed)).level == "do not act on it" for seed in range(20))
         assert alarms == 0
 
     def test_twelve_labels_tell_a_gross_error(self) -> None:
@@ -79,15 +63,8 @@ class TestOnLabels:
         assert "overconfident" in verdict.codes
         assert "75%" in verdict.line
         assert "14%" in verdict.line
-
-    def test_people_who_chose_what_to_rate_are_named(self) -> None:
-        graded = [(0.75, number < 2) for number in range(14)]
-        assert "People chose" in from_grades(graded, chosen=True).line
-        assert "People chose" not in from_grades(graded).line
-
-    def test_confidences_too_low_are_a_doubt_and_no_alarm(self) -> None:
-        pairs = [(p / 2, right) for p, right in calibrated(300)]
-        assert from_grades(pairs).codes == ("underconfident",)
+        assert "People chose" not in verdict.line
+        assert "People chose" in from_grades([(0.75, number < 2) for number in range(14)], chosen=True).line
 
     def test_a_confidence_without_ranking_is_at_chance(self) -> None:
         generator = np.random.default_rng(0)
@@ -117,22 +94,15 @@ class TestOnLabels:
         assert (verdict.level, verdict.codes) == ("unproven", ("miscalibrated",))
         assert "95% have 0." in verdict.line
 
-    def test_one_wrong_answer_does_not_show_that_right_and_wrong_are_separated(self) -> None:
-        verdict = from_grades([(0.9, False), *((0.95, True) for _ in range(59))])
-        assert (verdict.level, verdict.codes) == ("unproven", ("few_labels",))
-
     def test_advice_is_possible_to_follow(self) -> None:
         few = [(0.5, number % 2 > 0) for number in range(10)]
         assert "ask 40 more questions to test" in from_grades(few, answers=10).line
         assert "label the other 5 and ask 35 more questions to test" in from_grades(few, answers=15).line
         assert "label 40 more to test" in from_grades(few, answers=50).line
 
-    def test_answers_of_one_kind_leave_the_ranking_unknown(self) -> None:
-        verdict = from_grades([(0.9 + number / 1000, True) for number in range(30)])
-        assert verdict.codes == ("few_labels",)
-        assert verdict.level == "unproven"
-
     def test_no_labels_at_all_are_unproven(self) -> None:
+        of_one_kind = from_grades([(0.9 + number / 1000, number > 0) for number in range(60)])
+        assert (of_one_kind.level, of_one_kind.codes) == ("unproven", ("few_labels",))
         verdict = from_grades([])
         assert (verdict.level, verdict.graded) == ("unproven", 0)
         assert math.isnan(verdict.accuracy)
@@ -145,17 +115,14 @@ class TestWithoutLabels:
         assert reason.severity == "stop"
         assert "B on 109 of 120 questions" in reason.sentence
 
-    def test_letters_as_they_fall_are_not(self, make_record: MakeRecord) -> None:
+    def test_letters_as_they_fall_are_not_nor_what_is_right_or_no_all_the_time(self, make_record: MakeRecord) -> None:
+        always = [
+            [choice(make_record(n), "B", options=("yes", "no")) for n in range(100)],
+            [choice(make_record(n), "A", reference="A") for n in range(100)],
+        ]
+        assert all("same_letter" not in {reason.code for reason in seen(records)} for records in always)
         letters = np.random.default_rng(0).choice(list("ABCD"), 400, p=(0.4, 0.3, 0.2, 0.1))
         records = [choice(make_record(n), letter) for n, letter in enumerate(letters)]
-        assert "same_letter" not in {reason.code for reason in seen(records)}
-
-    def test_yes_or_no_may_be_no_all_the_time(self, make_record: MakeRecord) -> None:
-        records = [choice(make_record(n), "B", options=("yes", "no")) for n in range(100)]
-        assert "same_letter" not in {reason.code for reason in seen(records)}
-
-    def test_nor_is_the_letter_that_is_right_all_the_time(self, make_record: MakeRecord) -> None:
-        records = [choice(make_record(n), "A", reference="A") for n in range(100)]
         assert "same_letter" not in {reason.code for reason in seen(records)}
 
     def test_digits_that_the_model_does_not_say(self, make_record: MakeRecord) -> None:
@@ -199,11 +166,6 @@ class TestTogether:
         verdict = conclude(odd, from_grades(calibrated(200)), 230)
         assert verdict.level == "fine"
         assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
-
-    def test_labels_come_before_references(self, make_record: MakeRecord) -> None:
-        records = [make_record(n, digit=8, correct=True) for n in range(14)]
-        assert assess(records).level == "unproven"
-        assert "overconfident" in assess([record.with_label(False) for record in records]).codes
 
     def test_the_grade_is_that_of_the_answer_that_was_given(self, make_record: MakeRecord) -> None:
         best = with_posterior(choice(make_record(0), "B", reference="A"), 0.7, own=1)

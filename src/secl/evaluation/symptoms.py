@@ -6,12 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
+from typing import Literal
 
 from secl.evaluation.reason import FEWEST, RARE, Reason
 from secl.evidence import Evidence
 from secl.metrics.calibration import chance_of_count
 from secl.question import Question
 from secl.records import Record, Reply
+
+Source = Literal["stated", "posterior"]
+"""Where a reported confidence comes from, but for labels."""
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
@@ -98,7 +102,8 @@ def _of_signal(records: Sequence[Record]) -> Reason | None:
         if record.signal is not None and record.evidence.p_true is not None and stated_alone(record)
     ]
     flat = sum(abs(each - 1) <= 0.25 for each in signals)
-    if not any(map(_trained, records)) or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
+    trained = any(record.outcome == "trained" for record in records)
+    if not trained or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
         return None
     text = (
         f"What is learned from is about 1 over the number of candidates for {flat} of {len(signals)} questions, so it "
@@ -127,8 +132,9 @@ def stated_alone(record: Record) -> bool:
     return posterior is None or (posterior.confidence is None and not record.answers_best)
 
 
-def _trained(record: Record) -> bool:
-    return record.outcome == "trained"
+def main_source(records: Sequence[Record]) -> Source:
+    """What most of the reported confidences are."""
+    return "stated" if 2 * sum(map(stated_alone, records)) >= len(records) else "posterior"
 
 
 def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:

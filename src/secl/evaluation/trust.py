@@ -14,9 +14,8 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
-from secl.evaluation.labelled import main_source
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
-from secl.evaluation.symptoms import seen
+from secl.evaluation.symptoms import main_source, seen
 from secl.grading import reported_correct
 from secl.metrics.bootstrap import Interval, intervals
 from secl.metrics.calibration import chance_of_count, ece, ece_floor

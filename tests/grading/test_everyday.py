@@ -58,6 +58,8 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_with_them()
     assert grader_of(Question("?", reference="4", form="number")) == "number"
     assert grader_of(Question("?", reference=References(("yes",), ("no",)), form="sentence")) == "overlap"
     assert grader_of(Question("?", reference=References(("yes",), ()), form="sentence")) == "auto"
+    with pytest.raises(QuestionError, match=", ".join(GRADERS)):
+        Question("?", grader="contians")
     with pytest.raises(QuestionError, match="graded by their letters"):
         Question("?", options=("x", "y"), grader="exact")
 
@@ -73,11 +75,6 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_with_them()
 def test_a_grader_that_cannot_do_with_the_reference_says_why(question: Question, message: str) -> None:
     with pytest.raises(QuestionError, match=message):
         grade(question, "any")
-
-
-def test_an_unknown_grader_is_refused_with_the_names_of_all() -> None:
-    with pytest.raises(QuestionError, match=", ".join(GRADERS)):
-        Question("?", grader="contians")
 
 
 def test_records_are_graded_again_without_a_model() -> None:

@@ -49,10 +49,7 @@ def test_sums_by_hand() -> None:
     assert correlation([found], 0.5, 20) == pytest.approx((2 * 0.8 + 20 * 0.5) / 22)
 
 
-@pytest.mark.parametrize(
-    ("between", "orders", "expected"),
-    [(0.5, 1, 0.5), (0.5, 2, 2 / 3), (0.5, 3, 0.75), (1.0, 4, 1.0), (0.0, 2, 0.0), (-0.9, 5, 0.0), (0.2, 4, 0.5)],
-)
+@pytest.mark.parametrize(("between", "orders", "expected"), [(0.5, 1, 0.5), (0.5, 3, 0.75), (-0.9, 5, 0.0)])
 def test_the_reliability_of_a_mean_is_spearman_and_browns(between: float, orders: int, expected: float) -> None:
     assert of_mean(between, orders) == pytest.approx(expected)
 
@@ -86,41 +83,18 @@ PLACES = {
 
 
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("count", [2, 5, 20, 400])
-@pytest.mark.parametrize("further", [1, 2])
-def test_letters_that_follow_places_alone_show_nothing(places: tuple[float, ...], count: int, further: int) -> None:
+def test_letters_that_follow_places_alone_show_nothing(places: tuple[float, ...]) -> None:
     rng = np.random.default_rng(0)
-    questions = [lettered(rng, 4, places=places, noise=0.0, further=further) for _ in range(count)]
+    questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
     assert sums(questions).agreement == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-def test_noise_around_places_is_as_unreliable_as_noise_alone(places: tuple[float, ...]) -> None:
-    found = {}
-    for name, effects in (("places", places), ("none", None)):
-        rng = np.random.default_rng(0)
-        found[name] = [known([lettered(rng, 4, places=effects) for _ in range(40)]) for _ in range(50)]
-    assert found["places"] == pytest.approx(found["none"])
-    assert np.mean(found["none"]) == pytest.approx(0.0, abs=0.03)
-
-
 @pytest.mark.parametrize("places", [None, (2.0, -2.0, -2.0, 2.0)])
-@pytest.mark.parametrize("preference", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("preference", [0.5, 2.0])
 def test_correlation_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
     rng = np.random.default_rng(1)
-    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1500)]
+    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1000)]
     assert known(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)
-
-
-def test_places_are_kept_apart_by_the_number_of_candidates() -> None:
-    rng = np.random.default_rng(2)
-    effects = {3: (2.0, 0.0, -2.0), 4: (-1.0, 3.0, -1.0, -1.0)}
-    questions = [lettered(rng, count, places=effects[count], noise=0.0) for count in (3, 4) * 20]
-    state = PosteriorState()
-    for views in questions:
-        state = state.add(views)
-    assert set(state.letters) == {(3, 2, False), (4, 2, False)}
-    assert state.correlation(0.5, is_open=False) == 0.5  # rounding alone is left
 
 
 def test_an_open_question_is_added_up_by_the_places_of_its_own_first_order() -> None:

@@ -106,8 +106,6 @@ def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
         "agreed": 1,
         "unparsed": 1,
         "low_digit_mass": 1,
-        "without_posterior": 4,
-        "best_changed": 0,
         "answered_best": 0,
         "cost_paper": (15 + 3) / 4,
         "cost_measured": 2200.0 / 400.0,

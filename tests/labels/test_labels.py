@@ -153,7 +153,7 @@ def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_a
     """Users rate wrong answers ten times as often as right ones; four of five answers are right, as is stated."""
     rule, generator = LabelRule(), np.random.default_rng(2)
     thumbs = []
-    for number in range(1, 1501):
+    for number in range(1, 3001):
         correct = bool(generator.random() < (0.9 if number % 2 else 0.7))
         if generator.random() < (0.03 if correct else 0.3):
             thumbs.append(label(number, correct, domain="good" if number % 2 else "bad", chance=None))

@@ -89,17 +89,9 @@ def measure(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Measures:
-    """All measures of n confidences (in [0, 1]) against n grades (right or wrong).
+    """All measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
 
-    Args:
-        confidence: n probabilities.
-        correct: n grades.
-        domains: the domain of each answer; None if they are all from one.
-        resamples: bootstrap draws for the intervals; 0 for no intervals.
-        seed: seed of the bootstrap and of the floor of the ECE.
-
-    Raises:
-        ParameterError: lists of different lengths, values outside their range, or resamples below 0.
+    There are no intervals with 0 resamples.
 
     >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
     >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals

@@ -85,13 +85,7 @@ def standard_measures(
 ) -> dict[str, float]:
     """The standard measures of n answers, in the order of `MEASURES`; nan where undefined.
 
-    Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-        domains: the domain of each answer; None if they are all from one.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses.
+    `domains` has the domain of each answer; None if they are all from one.
     """
     confidences, grades = graded(confidence, correct)
     area = auroc(confidences, grades)
@@ -128,18 +122,13 @@ def resampled_measures(
     resamples, so that the work on them does not grow: theirs differ less.
 
     Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-        domains: the domain of each answer; None if they are all from one.
+        confidence, correct, domains: as for `standard_measures`.
         resamples: number of draws, at least 1; at most `DRAWN` / n of them are made, and `FEWEST_RESAMPLES` at least.
         seed: seed of numpy's default generator.
         bins: number of bins of both calibration errors.
 
     Returns:
         One vector with a value for each resample per measure, under its name; empty vectors for n = 0.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or a number out of range.
 
     >>> values = resampled_measures([0.9, 0.2, 0.6], [1, 0, 1], resamples=4)
     >>> values["ece"].shape

@@ -90,9 +90,6 @@ def paired_differences(
         end at the largest possible differences, -1 and 1 (PRR has none); too few answers have no interval (`FEWEST`,
         `FEWEST_OF_A_KIND`).
 
-    Raises:
-        ParameterError: arguments that `graded` refuses, lists of different lengths, or a number out of range.
-
     >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
     >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
     >>> round(differences["ece"].difference, 3), differences["accuracy"].interval
@@ -129,13 +126,7 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float =
     differences between a concentrated and a spread confidence of 200 questions, 95% percentile intervals held the
     truth in 2 of 10 draws, these in 8 to 9. Measures without bias lose nothing.
 
-    Args:
-        estimate: the measure on all questions.
-        resampled: its values in the resamples; undefined ones (nan) are left out.
-        level: level of the percentile interval, in (0, 1).
-
-    Returns:
-        An interval around the estimate; nan where that or more than half of the values are undefined.
+    Undefined values of resamples are left out; nan where the estimate or more than half of them are undefined.
 
     >>> symmetric_interval(1.0, [1.0, 1.5, 2.0, 2.5, 3.0], level=0.5)
     Interval(low=-0.5, high=2.5)

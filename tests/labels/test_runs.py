@@ -11,7 +11,7 @@ import pytest
 from secl.errors import RunError
 from secl.grading import reported_correct
 from secl.labels import LabelRule
-from secl.labels.relabel import relabelled
+from secl.labels.rule import relabelled
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, start
 from secl.runs.settings import RunSettings

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from secl.evidence import Labelled
 from secl.labels.fit import Prior, Scaling, fit
 from secl.labels.label import Label, standing
+from secl.records import Record
 
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
@@ -110,6 +111,19 @@ class LabelRule:
         odds = math.log(self.sound / (1.0 - self.sound)) if self.sound else -math.inf
         counts = Counter(label.domain for label in labels)
         return LabelState(labels, counts, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
+
+
+def relabelled(records: Iterable[Record], log: Iterable[Label], rule: LabelRule) -> Iterator[Record]:
+    """Records with the confidences that all labels of a log give; a labelled answer's, those that the others give.
+
+    Leaving a label out of its own answer's confidence keeps what is measured on labelled answers honest.
+    """
+    state = rule.add(rule.start(), log)
+    own = {label.position: label for label in state.standing}
+    for record in records:
+        label = own.get(record.position)
+        known = state if label is None else rule.without(state, label)
+        yield replace(record, labelled=rule.rate(known, record.question.domain, record.label_free))
 
 
 def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:

@@ -101,22 +101,6 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
-def test_wrong_answers_of_confident_questions_take_confidences_down_and_more_of_them_make_the_band_narrow() -> None:
-    rule = LabelRule()
-    state, last = rule.start(), rule.rate(rule.start(), "d", 0.8)
-    for number in range(1, 31):
-        state = rule.add(state, [label(number, number % 4 == 0)])
-        if number % 10 == 0:
-            rated = rule.rate(state, "d", 0.8)
-            assert rated.confidence < last.confidence
-            assert rated.high - rated.low < last.high - last.low
-            assert rated.low < rated.confidence < rated.high
-            last = rated
-    assert last.confidence == pytest.approx(0.25, abs=0.06)
-    assert (last.labels, last.of_domain, last.until) == (30, 30, 30)
-    assert state.sound < 0.01
-
-
 def test_what_is_taken_back_or_corrected_is_as_if_it_had_never_been_said() -> None:
     rule = LabelRule()
     before = rule.add(rule.start(), LOG)

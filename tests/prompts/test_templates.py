@@ -17,6 +17,7 @@ PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 
 def prompts(question: Question) -> list[Prompt]:
     return [
+        *([templates.order_prompt(question, (1, 0))] if question.options else []),
         templates.answer_prompt(question),
         templates.confidence_prompt(question, " the Nile"),
         templates.p_true_prompt(question, "the Nile"),
@@ -71,17 +72,6 @@ def test_a_confidence_alongside_an_open_answer_is_asked_for_once_and_stated_in_t
     stated = templates.confidence_prompt(question, text, alongside=True)
     assert stated.turns == asked.turns
     assert stated.prefill == end
-
-
-def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
-    question = Question("Which river is longest?", ("The Nile", "The Po", "The Rhine"))
-    assert templates.order_prompt(question, (2, 0, 1)) == Prompt(
-        (
-            "Question: Which river is longest?\nA. The Rhine\nB. The Nile\nC. The Po\n\n"
-            "Answer with the letter of the correct option.",
-        ),
-        "Answer:",
-    )
 
 
 def test_a_candidate_stands_behind_the_question_without_options_or_behind_the_system_text_alone() -> None:

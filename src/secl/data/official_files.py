@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from secl.data.rows import LocatedRow, Row
 from secl.data.tables import open_table
@@ -92,9 +91,8 @@ def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row)
     for row in open_table(_existing(data, *parts)).rows:
         if isinstance(row.values, DataError):
             raise row.values
-        values: dict[str, Any] = row.values
         try:
-            yield row.location, flat(values)
+            yield row.location, flat(row.values)
         except (KeyError, TypeError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
             raise DataError(

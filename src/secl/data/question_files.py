@@ -132,22 +132,22 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     check_mapping(columns)
     named = functools.cache(lambda names, where: meanings(names, columns, where))
     header = table.header
-    seen = set(header or ())
+    present = set(header or ())
     if header is not None:
-        found = named(header, table.location)
-        if "question" not in found.values():
-            raise DataError(f"{table.location} has no column 'question'; {_how_to_name(found)}.")
+        meaning_of = named(header, table.location)
+        if "question" not in meaning_of.values():
+            raise DataError(f"{table.location} has no column 'question'; {_how_to_name(meaning_of)}.")
     rows: list[QuestionRow] = []
     skipped: list[tuple[str, str]] = []
-    places: dict[str, str] = {}
+    location_of: dict[str, str] = {}
     for raw in table.rows:
         try:
             if isinstance(raw.values, DataError):
                 raise raw.values
-            seen |= set(raw.values)
-            found = named(header or tuple(raw.values), table.location or raw.location)
-            row = _row(raw, raw.values, found, name)
-            _check_new(row.question.id, places, raw.location)
+            present |= set(raw.values)
+            meaning_of = named(header or tuple(raw.values), table.location or raw.location)
+            row = _row(raw, raw.values, meaning_of, name)
+            _check_new(row.question.id, location_of, raw.location)
         except DataError as problem:
             if not skip_bad:
                 raise DataError(f"{problem} {LEAVE_OUT}") from problem
@@ -157,16 +157,18 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     if not rows:
         reason = f": {skipped[0][0]} {skipped[0][1]}" if skipped else "; add a line below its header."
         raise DataError(f"{source} holds no question{' that can be used' if skipped else ''}{reason}")
-    _check_mapped(columns, seen, source)
+    _check_mapped(columns, present, source)
     extras = dict.fromkeys(key for row in rows for key, _ in row.question.extra)
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str) -> QuestionRow:
-    by_meaning = {meaning: values[key] for key, meaning in found.items() if meaning is not None and key in values}
-    if "question" not in by_meaning and "question" not in found.values():
-        raise DataError(f"{raw.location} has no 'question'; {_how_to_name(found)}.")
-    extra = [(key, _plain_text(values[key])) for key, meaning in found.items() if meaning is None and key in values]
+def _row(raw: TableRow, values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str) -> QuestionRow:
+    by_meaning = {meaning: values[key] for key, meaning in meaning_of.items() if meaning is not None and key in values}
+    if "question" not in by_meaning and "question" not in meaning_of.values():
+        raise DataError(f"{raw.location} has no 'question'; {_how_to_name(meaning_of)}.")
+    extra = [
+        (key, _plain_text(values[key])) for key, meaning in meaning_of.items() if meaning is None and key in values
+    ]
     extra = [(key, value) for key, value in extra if value]
     return QuestionRow(
         build_question(by_meaning, extra, raw.location, name, raw.line),
@@ -190,18 +192,18 @@ def _plain_text(value: object) -> str:
     return str(value)
 
 
-def _check_new(name: str, places: dict[str, str], location: str) -> None:
+def _check_new(name: str, location_of: dict[str, str], location: str) -> None:
     """Check that an id is new, and remember where it is."""
-    if name in places:
-        raise DataError(f"{location} repeats the id {name!r} of {places[name]}; give every question its own id.")
-    places[name] = location.rpartition(", ")[2]
+    if name in location_of:
+        raise DataError(f"{location} repeats the id {name!r} of {location_of[name]}; give every question its own id.")
+    location_of[name] = location.rpartition(", ")[2]
 
 
-def _check_mapped(columns: Mapping[str, str], seen: set[str], source: str) -> None:
-    present = {plain(name) for name in seen}
+def _check_mapped(columns: Mapping[str, str], present: set[str], source: str) -> None:
+    plain_names = {plain(name) for name in present}
     for key, name in columns.items():
-        if plain(name) not in present:
+        if plain(name) not in plain_names:
             raise DataError(
                 f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
-                f"{', '.join(map(repr, sorted(seen)))}."
+                f"{', '.join(map(repr, sorted(present)))}."
             )

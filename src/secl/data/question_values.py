@@ -202,9 +202,9 @@ def _labelled(value: dict[str, object], what: str) -> tuple[object, tuple[str, .
     """Texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
         return value["text"], _texts(value["label"], f"{what}/label")
-    given = {label: option for label, option in value.items() if option is not None}
-    labels = sorted(given) if all(len(label) == 1 and label in LETTERS for label in given) else list(given)
-    return [given[label] for label in labels], tuple(labels)
+    by_label = {label: option for label, option in value.items() if option is not None}
+    labels = sorted(by_label) if all(len(label) == 1 and label in LETTERS for label in by_label) else list(by_label)
+    return [by_label[label] for label in labels], tuple(labels)
 
 
 def _lettered(values: Values, location: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ a folder          written by `datasets.Dataset.save_to_disk`; needs datasets
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -168,7 +168,7 @@ def _delimiter(path: Path) -> str:
     return max(headers, key=lambda each: (sum(map(is_known, headers[each])), len(headers[each])))
 
 
-def _with_header(rows: Iterator[tuple[int, list[Any]]], place: str, delimiters: str = "") -> Table:
+def _with_header(rows: Iterator[tuple[int, Sequence[object]]], place: str, delimiters: str = "") -> Table:
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
     Args:
@@ -177,7 +177,7 @@ def _with_header(rows: Iterator[tuple[int, list[Any]]], place: str, delimiters: 
         delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
     """
     number, names = next(rows)
-    header = tuple(_cell(name) or f"column {column}" for column, name in enumerate(names, start=1))
+    header = tuple(str(_cell(name) or f"column {column}") for column, name in enumerate(names, start=1))
     for name in header:
         if header.count(name) > 1:
             raise DataError(f"{place} {number} has the column {name!r} twice; remove one.")
@@ -196,11 +196,11 @@ def _with_header(rows: Iterator[tuple[int, list[Any]]], place: str, delimiters: 
     return Table(below(), header, f"{place} {number}")
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     return value.strip() if isinstance(value, str) else value
 
 
-def _sheet(path: Path) -> Iterator[tuple[int, list[Any]]]:
+def _sheet(path: Path) -> Iterator[tuple[int, list[object]]]:
     """Numbers and cells of the rows of a workbook's first sheet that are not empty, all of one length."""
     openpyxl = _package("openpyxl", path, "tables")
     try:
@@ -217,18 +217,18 @@ def _sheet(path: Path) -> Iterator[tuple[int, list[Any]]]:
             yield number, cells + [None] * (width - len(cells))
 
 
-def _parquet(path: Path) -> list[dict[str, Any]]:
+def _parquet(path: Path) -> list[dict[str, object]]:
     pyarrow = _package("pyarrow", path, "tables")
     from pyarrow.parquet import ParquetFile
 
     try:
-        rows: list[dict[str, Any]] = ParquetFile(path).read().to_pylist()
+        rows: list[dict[str, object]] = ParquetFile(path).read().to_pylist()
     except (pyarrow.ArrowException, OSError) as problem:
         raise DataError(f"{path} is no Parquet file that can be read ({_first_line(problem)}).") from problem
     return rows
 
 
-def _dataset_folder(path: Path) -> Iterable[dict[str, Any]]:
+def _dataset_folder(path: Path) -> Iterable[object]:
     if not (path / "state.json").exists():
         splits = sorted(each.parent.name for each in path.glob("*/state.json"))
         remedy = f"name one of its datasets: {', '.join(str(path / split) for split in splits)}"
@@ -237,7 +237,7 @@ def _dataset_folder(path: Path) -> Iterable[dict[str, Any]]:
         )
     datasets = _package("datasets", path, "hub")
     try:
-        dataset: Iterable[dict[str, Any]] = datasets.load_from_disk(str(path))
+        dataset: Iterable[object] = datasets.load_from_disk(str(path))
     except Exception as problem:
         raise DataError(f"{path} is no dataset that can be read ({_first_line(problem)}).") from problem
     return dataset

@@ -100,11 +100,11 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans = None
     if resamples != 0:
-        found = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
+        by_measure = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
         # Chance makes calibration errors too high, and those of resamples higher still.
-        found["ece"] = ece_interval(confidences, grades, seed=seed)
-        found["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
-        spans = Intervals(**found)
+        by_measure["ece"] = ece_interval(confidences, grades, seed=seed)
+        by_measure["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
+        spans = Intervals(**by_measure)
     standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences, seed=seed)
     return Measures(
         **standard,

@@ -41,22 +41,22 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     # Questions with the same options in the same order (yes or no) may well have the same answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
-    asked = list(different.values())
-    if not asked:
+    answered = list(different.values())
+    if not answered:
         return None
-    (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
-    sizes = [len(each.question.options) for each in asked]
+    (letter, count), *_ = Counter(str(record.answer) for record in answered).most_common(1)
+    sizes = [len(each.question.options) for each in answered]
     chances = tuple(
-        1 / size if letter in each.question.letters else 0.0 for each, size in zip(asked, sizes, strict=True)
+        1 / size if letter in each.question.letters else 0.0 for each, size in zip(answered, sizes, strict=True)
     )
-    right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in asked)
+    right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in answered)
     expected = max(sum(chances), right)
-    share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
+    share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
     if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter, not of this one alone
         return None
-    text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
-    if sum(map(stated_alone, asked)) < len(asked) / 2:
-        if not asked[-1].answers_best:
+    text = f"The model answers {letter} on {count} of {len(answered)} questions, whatever the options"
+    if sum(map(stated_alone, answered)) < len(answered) / 2:
+        if not answered[-1].answers_best:
             text += "; --answer best gives the most probable candidates instead"
         return Reason("same_letter", "note", f"{text}.")
     return Reason("same_letter", "stop" if share > 0.8 else "doubt", f"{text}; use --method posterior --answer best.")
@@ -139,21 +139,21 @@ def main_source(records: Sequence[Record]) -> Source:
 
 def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:
     """What one answer shows about itself, where there are no others to compare it with."""
-    found = []
+    reasons = []
     if reply.digit_mass < LITTLE:
         text = (
             f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
         )
-        found.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
+        reasons.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LITTLE:
         text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g})"
-        found.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
+        reasons.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
     other = _other_choice(question, reply, evidence)
     if other is not None:
         text = f"With its options in another order the model chooses {other}."
-        found.append(Reason("same_letter", "doubt", text))
-    return found
+        reasons.append(Reason("same_letter", "doubt", text))
+    return reasons
 
 
 def _other_choice(question: Question, reply: Reply, evidence: Evidence) -> str | None:

@@ -174,15 +174,15 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
             f"{_amount(len(grades), 'graded answer')}; of calibrated ones 95% have {floor.upper:.3f} at most."
         )
         return [Reason("miscalibrated", "doubt", text)]
-    said = (
+    observed = (
         f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right, "
         f"which happens to {_rarely(chance)} of calibrated ones"
     )
     if gap < 0:
-        return [Reason("underconfident", "doubt", f"The confidences are too low: {said}.")]
+        return [Reason("underconfident", "doubt", f"The confidences are too low: {observed}.")]
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
     caveat = " People chose what to rate: if they rate wrong answers more often, it is less bad than that."
-    text = f"The confidences are too high: {said}.{caveat if chosen else ''}"
+    text = f"The confidences are too high: {observed}.{caveat if chosen else ''}"
     return [Reason("overconfident", severity, text)]
 
 

@@ -123,9 +123,9 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     mark = ANSWER_MARK.search(text)
     if mark and not re.search(r"\bnot\b", text[mark.end() :], re.IGNORECASE):
         return _equal(reference, parse_number(text))
-    asked = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
+    in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
     amounts = [each for each in read_amounts(text) if not _DENIAL.search(_before(text, each.start))]
-    amounts = [each for each in amounts if each.value not in asked]
+    amounts = [each for each in amounts if each.value not in in_question]
     if reference.unit:
         amounts = [each for each in amounts if each.unit in ("", reference.unit)]
     results = [each for each in amounts if each.start > text.rfind("=") > -1]

@@ -75,12 +75,12 @@ def _says(question: str, reference: str, answer: str) -> bool:
         return states(question, amount, answer)
     if _unspaced(reference):
         return "".join(normalise_text(reference).split()) in "".join(normalise_text(answer).split())
-    asked, reference, answer = (_spell_dates(text) for text in (question, reference, answer))
-    if mentioned(asked, reference, answer):
+    asked_text, reference, answer = (_spell_dates(text) for text in (question, reference, answer))
+    if mentioned(asked_text, reference, answer):
         return True
     items = _items(reference)
     if items:
-        return all(mentioned(asked, item, answer, listed=True) for item in items)
+        return all(mentioned(asked_text, item, answer, listed=True) for item in items)
     return _covers(reference, answer)
 
 

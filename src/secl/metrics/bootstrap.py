@@ -74,10 +74,10 @@ def intervals(
     Interval(low=nan, high=nan)
     """
     values = resampled_measures(confidence, correct, domains=domains, resamples=resamples, seed=seed)
-    found = {name: percentile_interval(values[name]) for name in MEASURES}
+    spans = {name: percentile_interval(values[name]) for name in MEASURES}
     if fewer_of_a_kind(correct) < FEWEST_OF_A_KIND:
-        found |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
-    return found
+        spans |= dict.fromkeys(OF_BOTH_KINDS, Interval(math.nan, math.nan))
+    return spans
 
 
 def standard_measures(

@@ -195,11 +195,11 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     enough = expected - 2 * spread >= first - 1e-9
     # Where everything is accepted, every label counts, and there is no spread.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
-    places, last = [start], len(enough) - 1
-    while places[-1] < last:
-        following = int(np.searchsorted(curve.coverage, curve.coverage[places[-1]] + STEP - 1e-9))
-        places.append(min(following, last))
-    return np.array(places)
+    tested, last = [start], len(enough) - 1
+    while tested[-1] < last:
+        following = int(np.searchsorted(curve.coverage, curve.coverage[tested[-1]] + STEP - 1e-9))
+        tested.append(min(following, last))
+    return np.array(tested)
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:

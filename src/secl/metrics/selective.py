@@ -9,7 +9,6 @@ whole. Arguments are those of `secl.metrics.calibration`.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +116,7 @@ def _mean_accuracy(right: Vector, wrong: Vector, least_accepted: int) -> Vector:
     return np.asarray(sums / (total - first))
 
 
-def _steps(values: npt.NDArray[Any], before: float) -> Vector:
+def _steps(values: npt.NDArray[np.floating] | npt.NDArray[np.integer], before: float) -> Vector:
     """Differences along each row, that of the first column to `before`."""
     steps = np.empty(values.shape)
     np.subtract(values[:, 1:], values[:, :-1], out=steps[:, 1:])

@@ -17,7 +17,6 @@ PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
 
 def prompts(question: Question) -> list[Prompt]:
     return [
-        *([templates.order_prompt(question, (1, 0))] if question.options else []),
         templates.answer_prompt(question),
         templates.confidence_prompt(question, " the Nile"),
         templates.p_true_prompt(question, "the Nile"),
@@ -96,6 +95,13 @@ def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form)
     for prompt in (*orders, templates.candidate_prompt(given, form)):
         assert prompt.turns[0].startswith(f"{quotation}\n\nQuestion: Which river")
         assert prompt.system == "Be brief."
+
+
+def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
+    prompt = templates.order_prompt(Question("Which is longest?", ("The Nile", "The Po", "The Rhine")), (2, 0, 1))
+    options = "A. The Rhine\nB. The Nile\nC. The Po\n\n"
+    turn = f"Question: Which is longest?\n{options}Answer with the letter of the correct option."
+    assert prompt == Prompt((turn,), "Answer:")
 
 
 def test_nothing_in_a_passage_looks_like_a_reply() -> None:

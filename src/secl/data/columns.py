@@ -58,12 +58,8 @@ def check_mapping(columns: Mapping[str, str]) -> None:
 def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) -> dict[str, str | None]:
     """What each column means: one of `KEYS`, an option's letter, or None for an extra.
 
-    Names are read without regard to case, and a space or hyphen is like "_".
-
-    Args:
-        names: of the columns, each once.
-        columns: the names of columns by their meaning, where people gave them.
-        location: of the names, for messages.
+    Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
+    their meaning, where people gave them.
 
     Raises:
         DataError: two columns with one meaning, or letters with a gap.

@@ -17,21 +17,10 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(
-    values: Values,
-    extra: Sequence[tuple[str, str]],
-    location: str,
-    name: str,
-    number: int,
-) -> Question:
-    """The question of a row.
+def build_question(values: Values, extra: Sequence[tuple[str, str]], location: str, name: str, number: int) -> Question:
+    """The question of a row with these values by meaning, and with the names and texts of other columns.
 
-    Args:
-        values: of the row, by meaning.
-        extra: names and texts of the other columns.
-        location: of the row, for messages.
-        name: of the file: the domain, and the start of the id, of a question that has none.
-        number: of the row.
+    The name of the file is the domain and, with the number of the row, the id of a question that has none.
 
     Raises:
         DataError: what the row says is not usable.

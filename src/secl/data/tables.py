@@ -91,10 +91,6 @@ def open_table(path: Path) -> Table:
 def table_of(rows: object, name: str) -> Table:
     """The rows of a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or any number of dictionaries.
 
-    Args:
-        rows: the table.
-        name: of it, for messages.
-
     Raises:
         ParameterError: it is none of these.
     """

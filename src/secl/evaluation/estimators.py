@@ -32,12 +32,7 @@ LABELLED = ("stated_with_labels", "posterior_with_labels")
 
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
-    """All estimators by name, in the order of reports.
-
-    Args:
-        tau: temperature of normalised P(True), above 0.
-        formula: formula of normalised P(True).
-    """
+    """All estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
         _of_frozen("stated", "Stated (frozen)", _by(Stated())),
@@ -81,16 +76,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 def _of_evidence(
     name: str, title: str, signal: Signal, passes: float, tokens: Cost, answers: AnswerOf = "reply"
 ) -> Estimator:
-    """What the frozen model was asked about the reply.
-
-    Args:
-        name: name of the estimator.
-        title: name for people.
-        signal: the confidence.
-        passes: forward passes that the paper counts for a question.
-        tokens: spent on the evidence; those of the answer are added.
-        answers: "own" if the signal chooses the answer.
-    """
+    """What the frozen model was asked about the reply: the paper's passes, and tokens beyond those of the answer."""
 
     def confidence(record: Record) -> float | None:
         return signal(record.question, record.reply, record.evidence)

@@ -25,11 +25,7 @@ LITTLE = 0.05
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """What the records show without any right answer.
-
-    Args:
-        records: in order.
-    """
+    """What the records show, in order, without any right answer."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records), _of_signal(records)]

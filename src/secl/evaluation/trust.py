@@ -89,11 +89,7 @@ class Verdict:
 
 
 def assess(records: Sequence[Record]) -> Verdict:
-    """The verdict on a run.
-
-    Args:
-        records: of the run, in order, with what people said of them (`Record.with_label`), if anything.
-    """
+    """The verdict on a run: its records in order, with what people said of them (`Record.with_label`), if anything."""
     grades = [(record.confidence, reported_correct(record)) for record in records]
     known = [(confidence, right) for confidence, right in grades if right is not None]
     verdict = conclude(seen(records), from_grades(known, answers=len(records)), len(records))
@@ -101,13 +97,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """The verdict on answers from what is seen in their records and from the tests on right answers.
-
-    Args:
-        from_records: of `seen`.
-        on_labels: of `from_grades`.
-        questions: how many answers there are.
-    """
+    """The verdict on so many answers from what is `seen` in their records and from the tests on right answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", "Nothing has been answered yet."),), 0, 0)
     proven = on_labels.level == "fine"

@@ -48,11 +48,7 @@ class Amount:
 
 
 def in_figures(text: str, *, ones: bool = False) -> str:
-    """A text with its English number words below a hundred in figures.
-
-    Args:
-        text: any.
-        ones: whether "one" counts, which most often is no number.
+    """A text with its English number words below a hundred in figures; "one", most often no number, only with `ones`.
 
     >>> in_figures("Twenty-one is one of three numbers.")
     '21 is one of 3 numbers.'

@@ -45,12 +45,8 @@ _LONG = 3
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Whether an answer gives any of the references.
-
-    Args:
-        question: its text; what it mentions itself is no news.
-        references: right answers.
-        answer: a few words or sentences; of a long text the beginning and the end are read.
+    """Whether an answer gives any of the references. What the question mentions itself is no news, and of a long text
+    the beginning and the end are read.
 
     >>> says("What is 7 times 8?", ["56"], "7 * 8 = 56"), says("What is 7 times 8?", ["56"], "56 or 57")
     (True, False)

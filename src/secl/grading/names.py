@@ -17,13 +17,7 @@ _PERSON = re.compile(
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Whether an answer mentions a reference as what it answers.
-
-    Args:
-        question: its text.
-        reference: a name or a few words.
-        answer: words or sentences.
-        listed: whether it may be one of several.
+    """Whether an answer mentions a reference, a name or a few words, as what it answers; `listed` as one of several.
 
     >>> mentioned("Who was first?", "Neil Armstrong", "The first man was Armstrong.")
     True

@@ -109,10 +109,7 @@ def check_grader(question: Question) -> None:
 def regrade(records: Iterable[Record], grader: str) -> list[Record]:
     """Records as if the answers to their open questions had been graded by another grader; no model is asked.
 
-    Args:
-        records: of a run.
-        grader: one of `secl.question.GRADERS`. Multiple choice keeps its letters, and
-            what people said comes before any grader.
+    Multiple choice keeps its letters, and what people said comes before any grader.
 
     Raises:
         QuestionError: the grader is unknown, or the reference of a question does not fit it.

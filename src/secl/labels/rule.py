@@ -77,13 +77,7 @@ class LabelRule:
         return self._state(tuple(each for each in state.standing if each.number != label.number), state.until)
 
     def rate(self, state: LabelState, domain: str, confidence: float) -> Labelled:
-        """What becomes of a confidence, and the band around it.
-
-        Args:
-            state: after the labels that are known.
-            domain: of the question.
-            confidence: without any label, in [0, 1].
-        """
+        """What becomes of a confidence without any label, in [0, 1], and the band around it."""
         parts = [scaling.logit(domain, confidence) for scaling in state.scalings]
         shares = (state.sound, 1.0 - state.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))

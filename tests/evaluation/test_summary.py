@@ -85,10 +85,8 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: Make
 
 
 def test_the_counts_are_about_all_questions(make_record: MakeRecord) -> None:
-    fired, inside = (
-        Decision(alarm=True, in_burst=True, remaining=2, statistic=9.0),
-        Decision(alarm=False, in_burst=True, remaining=1, statistic=None),
-    )
+    fired = Decision(alarm=True, in_burst=True, remaining=2, statistic=9.0)
+    inside = Decision(alarm=False, in_burst=True, remaining=1, statistic=None)
     records = [
         make_record(0, decision=fired, outcome="trained", tokens=1400.0),
         make_record(1, decision=inside, outcome="agreed", answer=None, digit_mass=0.49, tokens=600.0),

@@ -50,7 +50,6 @@ def test_coverage_takes_a_tie_as_a_whole_and_the_largest_share_that_fits() -> No
     # One wrong answer of twenty is just within 5 %; nine of ten accepted before it were never better than 1 in 10.
     assert coverage_at_risk([0.5] * 20, [False] + [True] * 19, 0.05) == 1.0
     assert coverage_at_risk([0.5] * 20, [False, False] + [True] * 18, 0.05) == 0.0
-    assert coverage_at_risk([0.9, 0.8, 0.8, 0.7, 0.7], [False, True, True, True, True], 0.2) == 1.0
     assert coverage_at_risk([0.9, 0.8, 0.8], [True, True, False], 0.2) == pytest.approx(1 / 3)
 
 

@@ -43,12 +43,10 @@ def _in_burst(remaining: int, statistic: float | None, *, alarm: bool = False) -
 
 
 def _quiet(statistic: float | None) -> Decision:
-    """The decision about a question outside bursts."""
     return Decision(alarm=False, in_burst=False, remaining=0, statistic=statistic)
 
 
 def _checked(entropy: float) -> float:
-    """The entropy as a plain number, if it is one."""
     value = float(entropy)
     if not (math.isfinite(value) and value >= 0.0):
         raise ParameterError(f"an entropy must be 0 nats or more and finite, not {value}.")
@@ -57,7 +55,7 @@ def _checked(entropy: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NoState:
-    """The state of a gate that remembers nothing."""
+    """Of a gate that remembers nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,6 @@ class EntropyShift(Gate):
         check_whole("gate's burst", self.burst, 1)
 
     def start(self) -> EntropyShiftState:
-        """No reference yet."""
         return EntropyShiftState(fresh=True)
 
     def step(self, state: EntropyShiftState, entropy: float) -> tuple[EntropyShiftState, Decision]:
@@ -158,26 +155,23 @@ class EntropyShift(Gate):
         if state.remaining:
             # Learning moves the entropy now: such a question says nothing about the domain, so it is not looked at.
             remaining = state.remaining - 1
-            return _restarted(remaining), _in_burst(remaining, None)
+            return EntropyShiftState(fresh=False, remaining=remaining), _in_burst(remaining, None)
         if state.fresh and self.opening:
-            return _restarted(self.burst - 1), _in_burst(self.burst - 1, None, alarm=True)
+            return EntropyShiftState(fresh=False, remaining=self.burst - 1), _in_burst(self.burst - 1, None, alarm=True)
         if state.count < self.warmup:
-            return _with(state, value, 0.0, 0.0), _quiet(None)
+            return _observed(state, value, 0.0, 0.0), _quiet(None)
         distance = (value - state.mean) / _spread(state)
         up = max(0.0, state.up + distance - self.slack)
         down = max(0.0, state.down - distance - self.slack)
         statistic = max(up, down)
         if statistic > self.threshold:
-            return _restarted(self.burst - 1), _in_burst(self.burst - 1, statistic, alarm=True)
-        return _with(state, value, up, down), _quiet(statistic)
+            return EntropyShiftState(fresh=False, remaining=self.burst - 1), _in_burst(
+                self.burst - 1, statistic, alarm=True
+            )
+        return _observed(state, value, up, down), _quiet(statistic)
 
 
-def _restarted(remaining: int) -> EntropyShiftState:
-    """Everything forgotten, with this many questions of a burst to come."""
-    return EntropyShiftState(fresh=False, remaining=remaining)
-
-
-def _with(state: EntropyShiftState, value: float, up: float, down: float) -> EntropyShiftState:
+def _observed(state: EntropyShiftState, value: float, up: float, down: float) -> EntropyShiftState:
     """The reference with one more entropy in it (Welford's update)."""
     count = state.count + 1
     mean = state.mean + (value - state.mean) / count
@@ -192,16 +186,8 @@ def _spread(state: EntropyShiftState) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PageHinkleyState:
-    """What the test remembers, in nats where it is no number of questions.
-
-    Attributes:
-        count: questions counted.
-        mean: the reference mean.
-        total: m_t.
-        lowest: lowest m_s since the sums began.
-        remaining: burst questions to come.
-        mean_from: questions counted before the mean began.
-    """
+    """Questions counted; the reference mean, m_t and the lowest m_s since the sums began (nats); burst questions to
+    come; questions counted before the mean began."""
 
     count: int = 0
     mean: float = 0.0
@@ -220,10 +206,8 @@ class PageHinkley(Gate):
     Questions of a burst count, so a rise that lasts fires again right after it. The statistic of a decision is
     m_t - min m_s, also while it cannot fire.
 
-    The paper can be read in other ways, too; docs/decisions.md says what they do.
-
-    Thresholds in nats do not carry over from model to model: where entropies vary by 0.2 this gate may never open. Use
-    `EntropyShift` for a model nobody has tuned a threshold for.
+    The paper can be read in other ways, too; docs/decisions.md says what they do. Thresholds in nats do not carry over
+    from model to model: where entropies vary by 0.2 this gate may never open (`EntropyShift` needs no tuning).
 
     Attributes:
         ema: weight of the newest entropy in the mean, in (0, 1]; larger forgets the old domain sooner but also
@@ -260,7 +244,6 @@ class PageHinkley(Gate):
             raise ParameterError(f"a gate's restart is {' or '.join(get_args(Restart))}, not {self.restart!r}.")
 
     def start(self) -> PageHinkleyState:
-        """Nothing seen, both sums at zero."""
         return PageHinkleyState()
 
     def step(self, state: PageHinkleyState, entropy: float) -> tuple[PageHinkleyState, Decision]:
@@ -271,25 +254,19 @@ class PageHinkley(Gate):
         total = state.total + value - mean - self.epsilon
         count, remaining, lowest = state.count + 1, max(0, state.remaining - 1), min(state.lowest, total)
         counted = replace(state, count=count, mean=mean, total=total, lowest=lowest, remaining=remaining)
-        statistic = total - counted.lowest
+        statistic = total - lowest
         if state.remaining:
-            return counted, _in_burst(counted.remaining, statistic)
-        if counted.count > self.warmup and statistic > self.threshold:
-            return self._restarted(counted), _in_burst(self.burst - 1, statistic, alarm=True)
+            return counted, _in_burst(remaining, statistic)
+        if count > self.warmup and statistic > self.threshold:
+            begun = replace(counted, total=0.0, lowest=0.0, remaining=self.burst - 1)
+            if self.restart == "all":
+                begun = replace(begun, mean_from=count, mean=0.0)
+            return begun, _in_burst(self.burst - 1, statistic, alarm=True)
         return counted, _quiet(statistic)
-
-    def _restarted(self, state: PageHinkleyState) -> PageHinkleyState:
-        """The state after an alarm."""
-        begun = replace(state, total=0.0, lowest=0.0, remaining=self.burst - 1)
-        return begun if self.restart == "sums" else replace(begun, mean_from=state.count, mean=0.0)
 
 
 def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
-    """The decisions of a gate over a stream, one per question, without any model.
-
-    Args:
-        gate: any gate.
-        entropies: of the replies, in nats.
+    """The decisions of a gate over the entropies of a stream (nats), one per question, without any model.
 
     Raises:
         ParameterError: an entropy is negative or not finite.
@@ -318,9 +295,6 @@ def named_gate(name: str) -> Gate:
 
     Raises:
         ParameterError: there is none of that name.
-
-    >>> named_gate("always")
-    Always()
     """
     if name not in GATES:
         raise ParameterError(f"there is no gate {name!r}; the gates are {', '.join(GATES)}.")

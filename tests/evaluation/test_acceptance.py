@@ -67,6 +67,9 @@ def test_the_threshold_is_one_of_confidences_after_the_labels() -> None:
     rule = LabelRule()
     next_one = rule.rate(rule.add(rule.start(), log), "toy", records[0].label_free).confidence
     assert answers.confidence[0] == next_one
+    pruned = answers_of(records[70:], log)  # the labels of answers whose records are gone count as before
+    assert advise(pruned, 0.1).labels == 40
+    assert np.nansum(pruned.correct) == np.nansum(answers.correct)
 
 
 def test_too_few_labels_say_how_many_it_takes_and_what_they_can_promise() -> None:

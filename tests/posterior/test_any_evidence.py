@@ -61,7 +61,9 @@ def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, R
     state = RULE.start()
     for question, reply, evidence in stream:
         views = RULE.read(question, reply, reply, evidence)
+        before = state
         state, posterior = RULE.step(state, views)
+        assert state == before or len(set(question.options)) == len(question.options)
         assert (posterior is None) == (views is None)
         if len(set(question.options)) < 2:
             assert posterior is None

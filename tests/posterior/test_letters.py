@@ -54,19 +54,6 @@ def test_the_reliability_of_a_mean_is_spearman_and_browns(between: float, orders
     assert of_mean(between, orders) == pytest.approx(expected)
 
 
-def test_sums_give_the_correlation_of_residuals_that_numpy_gives() -> None:
-    rng = np.random.default_rng(5)
-    questions = [lettered(rng, 4, places=(2.0, 0.0, -1.0, -1.0), preference=1.0) for _ in range(60)]
-    at_place = np.array([[[o.log_p[c] for c in o.order] for o in views.orders] for views in questions])
-    residual = at_place - at_place.mean(axis=0)
-    by_candidate = np.empty_like(residual)
-    for number, order in enumerate(questions[0].orders):
-        by_candidate[:, number, list(order.order)] = residual[:, number]
-    one, other = by_candidate[:, 0].ravel(), by_candidate[:, 1].ravel()
-    expected = 2 * (one @ other) / (one @ one + other @ other)
-    assert known(questions) == pytest.approx(expected, abs=1e-12)
-
-
 def test_what_cannot_tell_leaves_what_was_known() -> None:
     rng = np.random.default_rng(0)
     for questions in (

@@ -106,27 +106,6 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
     assert posteriors[1::2] == steps(RULE, opened)[1]
 
 
-def test_one_option_repeated_is_one_candidate_with_the_same_probability_twice() -> None:
-    texts = ("a", "b", "a", "c")
-    state = RULE.start()
-    for views in stream(60, seed=9):
-        shared = replace(
-            views,
-            candidates=texts,
-            values=tuple((v[0], v[1], v[0], v[3]) for v in views.values),
-            orders=tuple(
-                replace(each, log_p=(each.log_p[0], each.log_p[1], each.log_p[0], each.log_p[3]))
-                for each in views.orders
-            ),
-        )
-        after, posterior = RULE.step(state, shared)
-        assert posterior is not None
-        assert after == state  # it says nothing of places
-        assert posterior.probabilities[0] == posterior.probabilities[2]
-        assert math.fsum(posterior.probabilities[number] for number in shared.distinct) == pytest.approx(1)
-        state, _ = RULE.step(state, views)
-
-
 def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum() -> None:
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
         question, log_p = Question("Capital?", options), tuple(map(math.log, p))

@@ -58,6 +58,8 @@ BAD = "do not act on it"
         ([(1 - p, right) for p, right in calibrated(300)], BAD, "inverted", "higher for wrong answers"),
         (right_in_the_mean_alone(), "unproven", "miscalibrated", "95% have 0."),
         ([(0.9 + n / 1000, n > 0) for n in range(60)], "unproven", "few_labels", "Nearly all graded answers are right"),
+        ([(0.4 + n / 100, n % 2 > 0) for n in range(30)], "unproven", "few_labels", "do not tell whether"),
+        ([(p, n % 100 < 100 * p) for n in range(1000) for p in (0.46, 0.54)], "unproven", "weak", "hardly separate"),
         ([], "unproven", "unlabelled", "No answer is known"),
     ],
 )

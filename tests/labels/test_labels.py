@@ -18,8 +18,6 @@ from secl.labels.draw import draw_positions, review_queue
 from secl.labels.fit import DOMAINS, NARROW, Prior, fit, label_weights, log_odds
 from secl.testing import ScriptedModel, toy_stream
 
-WIDE_ONLY = LabelRule(sound=0)
-
 
 def label(
     number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", chance: float | None = 1.0
@@ -47,8 +45,8 @@ LOG = [
 
 
 def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_prior() -> None:
-    rule = WIDE_ONLY
-    rated = rule.rate(rule.start(), "d", 0.57)
+    rule = LabelRule()
+    rated = rule.rate(replace(rule.start(), sound=0.0), "d", 0.57)  # the wide prior alone
     assert (rated.confidence, rated.label_free, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
     z, x = 1.6448536269514722, math.log(0.57 / 0.43)
     spread = math.sqrt(0.4**2 * x**2 + 0.8**2 + 0.5**2)

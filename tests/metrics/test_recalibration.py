@@ -87,7 +87,7 @@ def test_a_fitted_temperature_is_the_best_of_a_grid_and_scipys_minimum(data: tup
     assert fitted.t == pytest.approx(math.exp(theirs), rel=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PAIRS)
 def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[float, float]]) -> None:
     confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
@@ -103,7 +103,7 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
         assert mapped.max() <= 1.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(STREAM, st.sampled_from(["temperature", "platt"]), st.integers(1, 12))
 def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
     stream: list[tuple[float, float | None]], kind: Kind, least: int

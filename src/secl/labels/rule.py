@@ -15,9 +15,6 @@ from secl.records import Record
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
 
-SOUND = 0.5
-"""Probability, before any label, that confidences are right as they are."""
-
 WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
 """Where they are not, in logits: spreads of the slope around 1, of the shift, of a domain's own shift, and of the shift
 of what people volunteer, which confidences do not follow."""
@@ -53,13 +50,9 @@ class LabelRule:
     """Maps confidences by what labels have shown.
 
     Pure, like a gate: the state depends on the labels that stand, and on nothing else, to the last digit. A label that
-    is taken back is as if it had never been there.
-
-    Attributes:
-        sound: probability, before any label, that confidences are right as they are, in [0, 1).
+    is taken back is as if it had never been there. Before any label, confidences are as probably right as they are as
+    not.
     """
-
-    sound: float = SOUND
 
     def start(self) -> LabelState:
         """The state before the first label."""
@@ -100,11 +93,10 @@ class LabelRule:
 
     def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
         if not labels:  # another entry of a log that teaches nothing
-            return LabelState((), {}, until, _scalings(()), self.sound)
+            return LabelState((), {}, until, _scalings(()), 0.5)
         narrow, wide = _scalings(labels[-MEMORY:])
-        odds = math.log(self.sound / (1.0 - self.sound)) if self.sound else -math.inf
         counts = Counter(label.domain for label in labels)
-        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
+        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(narrow.evidence - wide.evidence))
 
 
 def relabelled(records: Iterable[Record], log: Iterable[Label], rule: LabelRule) -> Iterator[Record]:

@@ -19,7 +19,7 @@ import secl
 from secl.evaluation.acceptance import advise_on_cost, answers_of
 from secl.grading import grade
 from secl.labels.draw import review_queue
-from secl.labels.relabel import relabelled
+from secl.labels.rule import relabelled
 from secl.reports.acceptance_report import cost_sentence
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure

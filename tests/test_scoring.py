@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.data.question_files import QuestionRow, rows_from
+from secl.data.question_files import QuestionRow, read_rows
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
@@ -158,7 +158,7 @@ def test_rows_of_a_file_are_rated_and_their_own_truth_wins_over_the_reference() 
 
 def test_a_table_is_rated_as_its_rows_are() -> None:
     rows = [{"question": "Capital of Peru?", "answer": "Lima", "rivals": ["Cusco", "Quito"], "year": 1535}]
-    table = rows_from(rows)
+    table = read_rows(rows)
     (record,) = Calibrator(ScriptedModel()).score_many(table)
     assert [record] == list(Calibrator(ScriptedModel()).score_many(table.rows))
     assert record.question.extra == (("year", "1535"),)

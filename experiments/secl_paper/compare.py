@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from secl import Record
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import defined
@@ -217,5 +219,5 @@ def _measures(summary: Summary) -> dict[str, float | None]:
 
 def _after_own_update(series: Series, records: Sequence[Record]) -> Series:
     after = {record.position: record.update.after for record in records if record.update is not None}
-    estimates = (replace(each, confidence=after.get(each.position, each.confidence)) for each in series.estimates)
-    return replace(Series.of(estimates), fitted=series.fitted)
+    stated = zip(series.positions.tolist(), series.confidence.tolist(), strict=True)
+    return replace(series, confidence=np.array([after.get(position, confidence) for position, confidence in stated]))

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel as LocalModel
     from secl.calibrator import Calibrator as Calibrator
-    from secl.data.question_files import questions_from as questions_from
     from secl.data.question_files import read_questions as read_questions
     from secl.data.question_files import read_rows as read_rows
-    from secl.data.question_files import rows_from as rows_from
     from secl.data.streams import load_stream as load_stream
     from secl.errors import QuestionError as QuestionError
     from secl.errors import SeclError as SeclError
@@ -69,11 +67,9 @@ _HOMES = {
     "ask_all": "secl.notebook",
     "assess": "secl.evaluation.trust",
     "load_stream": "secl.data.streams",
-    "questions_from": "secl.data.question_files",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",
     "resume_run": "secl.runs.runner:resume",
-    "rows_from": "secl.data.question_files",
     "start_run": "secl.runs.runner:start",
     "summarise": "secl.evaluation.summary",
 }

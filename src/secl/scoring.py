@@ -118,7 +118,7 @@ class Scoring:
         """Rate answers, one record for each. The weights of the posterior are fitted to those before, without labels.
 
         Args:
-            given: answers with their questions, also those of a file or a table (`secl.read_rows`, `secl.rows_from`). A
+            given: answers with their questions, also those of a file or a table (`secl.read_rows`). A
                 sequence is rated in windows, which is faster; any other iterable one by one.
             done: records of the first of them, from an earlier call that was interrupted.
 

@@ -78,8 +78,9 @@ def test_flags_reach_the_posterior(done: Any) -> None:
     assert [view for view, _ in last.weights] == ["letters", "likelihood"]
     assert (last.questions, records[7].posterior.questions) == (59, 7)
     assert all(record.answers_best and record.evidence.p_true is not None for record in records)
-    assert (summary["without_posterior"], summary["answered_best"]) == (0, 60)
-    assert summary["best_changed"] == sum(record.best_answer != record.reply.answer for record in records) > 0
+    assert summary["answered_best"] == 60
+    assert all(record.posterior is not None for record in records)
+    assert any(record.best_answer != record.reply.answer for record in records)
 
 
 def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:

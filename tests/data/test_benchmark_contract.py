@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,47 +10,50 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, Benchmark, OfficialBenchmark, QuizBenchmark, load
 from secl.errors import DataError, ParameterError
-from secl.grading import grade
+from secl.grading import grade, parse_number
 from secl.question import References
 
-
-@pytest.fixture(params=BENCHMARKS.values(), ids=list(BENCHMARKS))
-def benchmark_entry(request: pytest.FixtureRequest) -> Benchmark:
-    entry: Benchmark = request.param
-    return entry
+PUBLISHED = {"gsm8k": 7473, "mmlu": 14042, "arc": 1172, "truthfulqa": 817, "truthfulqa_gen": 817}
+"""Numbers of questions."""
 
 
-@pytest.fixture
-def data(benchmark_entry: Benchmark, request: pytest.FixtureRequest) -> Path | None:
-    """The folder that the entry reads; the test is skipped without the official files."""
-    if isinstance(benchmark_entry, QuizBenchmark):
-        return None
-    folder: Path = request.getfixturevalue("official_data")
-    return folder
-
-
-def test_its_questions_have_its_form_different_ids_and_references_that_are_right(
-    benchmark_entry: Benchmark, data: Path | None
+@pytest.mark.parametrize("entry", BENCHMARKS.values(), ids=list(BENCHMARKS))
+def test_a_benchmark_has_its_questions_with_references_that_are_right(
+    entry: Benchmark, request: pytest.FixtureRequest
 ) -> None:
-    questions = load(benchmark_entry.name, data=data)
-    assert {question.form for question in questions} == {benchmark_entry.form}
+    """Official ones are skipped where their files are not here."""
+    data: Path | None = None if isinstance(entry, QuizBenchmark) else request.getfixturevalue("official_data")
+    questions = load(entry.name, data=data)
+    assert {question.form for question in questions} == {entry.form}
     assert len({question.id for question in questions}) == len(questions)
     assert len({question.domain for question in questions}) == 1
     for question in questions[:50]:
         reference = question.reference
         assert reference is not None
         assert grade(question, reference.correct[0] if isinstance(reference, References) else reference) is True
+    assert load(entry.name, 7, data=data) == questions[:7]
+    available, _ = entry.open(data, 42)
+    assert available == PUBLISHED.get(entry.name, available)
+    assert len(questions) == (entry.default_count or available)
+    with pytest.raises(DataError, match=f"^{entry.name} has {available} questions but {available + 1} were"):
+        load(entry.name, available + 1, data=data)
 
 
-def test_the_first_questions_do_not_depend_on_how_many_are_loaded(
-    benchmark_entry: Benchmark, data: Path | None
-) -> None:
-    questions = load(benchmark_entry.name, data=data)
-    assert load(benchmark_entry.name, 7, data=data) == questions[:7]
-    available, _ = benchmark_entry.open(data, 42)
-    assert len(questions) == (benchmark_entry.default_count or available)
-    with pytest.raises(DataError, match=f"^{benchmark_entry.name} has {available} questions but {available + 1} were"):
-        load(benchmark_entry.name, available + 1, data=data)
+def test_every_official_gsm8k_reference_is_its_own_right_answer(official_data: Path) -> None:
+    lines = (official_data / "gsm8k" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    for question, line in zip(load("gsm8k", None, data=official_data), lines, strict=True):
+        row = json.loads(line)
+        assert question.text == row["question"].strip()
+        assert parse_number(row["answer"]) == parse_number(str(question.reference)) is not None
+        assert grade(question, row["answer"]) is True
+
+
+def test_official_truthfulqa_answers_agree_between_its_two_files(official_data: Path) -> None:
+    choices = {question.text: question for question in load("truthfulqa", None, data=official_data)}
+    for question in load("truthfulqa_gen", None, data=official_data):
+        assert isinstance(question.reference, References)
+        choice = choices[question.text]
+        assert choice.option(str(choice.reference)).rstrip(".") == question.reference.correct[0].rstrip(".")
 
 
 def test_an_unknown_benchmark_lists_the_known_ones() -> None:

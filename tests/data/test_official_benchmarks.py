@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,103 +14,72 @@ import pytest
 from secl.data.benchmarks import BENCHMARKS, OfficialBenchmark, load
 from secl.errors import DataError
 
-GSM8K: list[dict[str, Any]] = [
-    {"question": "Ann has 2 pens and buys 3. How many?", "answer": "2+3=<<2+3=5>>5\n#### 5"},
-    {"question": "A car costs 1000 and a van 234 more. Van?", "answer": "Add.\n#### 1,234"},
-    {"question": "A debt grows by 7 from 0. Balance?", "answer": "#### -7"},
-]
-MMLU: list[dict[str, Any]] = [
-    {"question": "Bone of\r\nthe arm?", "subject": "anatomy", "choices": ["Ulna", "Tibia", "None", "NA"], "answer": 0},
-    {"question": "Largest organ?", "subject": "anatomy", "choices": ["Liver", "Skin", "Lung", "12"], "answer": 1},
-    {"question": 'Say "virus"?', "subject": "virology", "choices": ["a,b", "c", "d", "e"], "answer": 3},
-    {"question": "Smallest prime?", "subject": "abstract_algebra", "choices": ["1", "2", "3", "0"], "answer": 1},
-]
-ARC: list[dict[str, Any]] = [
-    {
-        "id": "X_1",
-        "question": "Ice is?",
-        "choices": {"text": ["solid", "liquid"], "label": ["A", "B"]},
-        "answerKey": "A",
-    },
-    {
-        "id": "X_2",
-        "question": "Sun is?",
-        "choices": {"text": ["moon", "star", "rock", "dust", "gas"], "label": ["1", "2", "3", "4", "5"]},
-        "answerKey": "2",
-    },
-]
-TRUTHFULQA: list[dict[str, Any]] = [
-    {
-        "question": f"Is claim {number} so?",
-        "mc1_targets": {"choices": ["right", "wrong one", "wrong two", "wrong three"], "labels": [1, 0, 0, 0]},
-    }
-    for number in range(30)
-]
-TRUTHFULQA_GEN: list[dict[str, Any]] = [
-    {
-        "question": "Where from?",
-        "best_answer": "Nobody knows",
-        "correct_answers": ["It is open", "Nobody knows", ""],
-        "incorrect_answers": ["From Rome", "From Pisa"],
-    }
-]
-ROWS: dict[str, list[dict[str, Any]]] = {
-    "gsm8k": GSM8K,
-    "mmlu": MMLU,
-    "arc": ARC,
-    "truthfulqa": TRUTHFULQA,
-    "truthfulqa_gen": TRUTHFULQA_GEN,
+ARC_FILE, CSV_HEADER = "arc/ARC-Challenge-Test.jsonl", "Question,Best Answer,Correct Answers,Incorrect Answers\n"
+
+FILES = {
+    "gsm8k/train.jsonl": '{"question": "Ann has 2 pens and buys 3?", "answer": "2+3=<<2+3=5>>5\\n#### 5"}\n'
+    '{"question": "A van costs 1000 and 234?", "answer": "Add.\\n#### 1,234"}\n',
+    "mmlu/test/anatomy_test.csv": '"Bone of\r\nthe arm?",Ulna,Tibia,No,NA,A\r\nLargest organ?,Gut,Skin,Lung,12,B\r\n',
+    "mmlu/test/virology_test.csv": '"Say ""virus""?","a,b",c,d,e,D\r\n',
+    "mmlu/test/abstract_algebra_test.csv": "Smallest prime?,1,2,3,0,B\r\n",
+    ARC_FILE: '{"id": "X_1", "question": {"stem": "Sun is?", "choices": [{"text": "moon", "label": "1"}, '
+    '{"text": "star", "label": "2"}]}, "answerKey": "2"}\n',
+    "truthfulqa/mc_task.json": json.dumps(
+        [{"question": f"Is claim {n} so?", "mc1_targets": {"right": 1, "one": 0, "two": 0, "3": 0}} for n in range(30)]
+    ),
+    "truthfulqa/TruthfulQA.csv": f"\ufeffType,{CSV_HEADER}"
+    "Adversarial,Where from?,Nobody knows,It is open; Nobody knows; ,From Rome; From Pisa\n",
 }
-"""Made-up rows in the schemas of the hub."""
+"""Made-up rows in the official formats."""
+
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "gsm8k": [json.loads(line) for line in FILES["gsm8k/train.jsonl"].splitlines()],
+    "mmlu": [
+        {
+            "question": "Bone of\nthe arm?",
+            "subject": "anatomy",
+            "choices": ["Ulna", "Tibia", "No", "NA"],
+            "answer": 0,
+        },
+        {"question": "Largest organ?", "subject": "anatomy", "choices": ["Gut", "Skin", "Lung", "12"], "answer": 1},
+        {"question": 'Say "virus"?', "subject": "virology", "choices": ["a,b", "c", "d", "e"], "answer": 3},
+        {"question": "Smallest prime?", "subject": "abstract_algebra", "choices": ["1", "2", "3", "0"], "answer": 1},
+    ],
+    "arc": [
+        {
+            "id": "X_1",
+            "question": "Sun is?",
+            "choices": {"text": ["moon", "star"], "label": ["1", "2"]},
+            "answerKey": "2",
+        }
+    ],
+    "truthfulqa": [
+        {
+            "question": f"Is claim {n} so?",
+            "mc1_targets": {"choices": ["right", "one", "two", "3"], "labels": [1, 0, 0, 0]},
+        }
+        for n in range(30)
+    ],
+    "truthfulqa_gen": [
+        {
+            "question": "Where from?",
+            "best_answer": "Nobody knows",
+            "correct_answers": ["It is open", "Nobody knows", ""],
+            "incorrect_answers": ["From Rome", "From Pisa"],
+        }
+    ],
+}
+"""The same in the schemas of the hub."""
 HUB = {entry.name: (*entry.hub, entry.split) for entry in BENCHMARKS.values() if isinstance(entry, OfficialBenchmark)}
 """Repository, configuration and split of every official benchmark."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The same rows as files in the official formats."""
-    for name in ("gsm8k", "mmlu/test", "arc", "truthfulqa"):
-        (tmp_path / name).mkdir(parents=True)
-    write_lines(tmp_path / "gsm8k" / "train.jsonl", GSM8K)
-    for subject in {row["subject"] for row in MMLU}:
-        with (tmp_path / "mmlu" / "test" / f"{subject}_test.csv").open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(
-                [row["question"], *row["choices"], "ABCD"[row["answer"]]] for row in MMLU if row["subject"] == subject
-            )
-    nested = [
-        {
-            "id": row["id"],
-            "question": {
-                "stem": row["question"],
-                "choices": [
-                    {"text": text, "label": label}
-                    for text, label in zip(row["choices"]["text"], row["choices"]["label"], strict=True)
-                ],
-            },
-            "answerKey": row["answerKey"],
-        }
-        for row in ARC
-    ]
-    write_lines(tmp_path / "arc" / "ARC-Challenge-Test.jsonl", nested)
-    tasks = [
-        {
-            "question": row["question"],
-            "mc1_targets": dict(zip(row["mc1_targets"]["choices"], row["mc1_targets"]["labels"], strict=True)),
-        }
-        for row in TRUTHFULQA
-    ]
-    (tmp_path / "truthfulqa" / "mc_task.json").write_text(json.dumps(tasks, indent=2), encoding="utf-8")
-    with (tmp_path / "truthfulqa" / "TruthfulQA.csv").open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["Type", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source"])
-        for row in TRUTHFULQA_GEN:
-            correct, incorrect = "; ".join(row["correct_answers"]), "; ".join(row["incorrect_answers"])
-            writer.writerow(["Adversarial", row["question"], row["best_answer"], correct, incorrect, "made up"])
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(text.encode())
     return tmp_path
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 @pytest.fixture
@@ -130,71 +97,43 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
     return requests
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", HUB)
 def test_the_folder_and_the_hub_give_equal_questions(name: str, folder: Path, hub: list[tuple[str, str, str]]) -> None:
     from_folder = load(name, None, data=folder)
     assert hub == []
     assert load(name, None) == from_folder
     assert hub == [HUB[name]]
     assert len(from_folder) == len(ROWS[name])
-    assert {question.domain for question in from_folder} == {name}
-    assert {question.form for question in from_folder} == {BENCHMARKS[name].form}
+    assert {(question.domain, question.form) for question in from_folder} == {(name, BENCHMARKS[name].form)}
 
 
 def test_mmlu_goes_round_robin_over_its_subjects_in_sorted_order(folder: Path) -> None:
     questions = load("mmlu", 4, data=folder)
-    assert [question.id for question in questions] == [
-        "mmlu-abstract_algebra-0000",
-        "mmlu-anatomy-0000",
-        "mmlu-virology-0000",
-        "mmlu-anatomy-0001",
-    ]
+    subjects = ["abstract_algebra-0000", "anatomy-0000", "virology-0000", "anatomy-0001"]
+    assert [question.id for question in questions] == [f"mmlu-{each}" for each in subjects]
     assert [question.reference for question in questions] == ["B", "A", "D", "B"]
-    assert questions[1].text == "Bone of\nthe arm?"
-    assert questions[1].options == ("Ulna", "Tibia", "None", "NA")
+    assert (questions[1].text, questions[2].options) == ("Bone of\nthe arm?", ("a,b", "c", "d", "e"))
 
 
-def test_a_sample_is_drawn_by_the_seed_and_keeps_what_a_question_is(folder: Path) -> None:
-    first = load("truthfulqa", data=folder, seed=1)
-    sampled = load("truthfulqa", data=folder, seed=1, sampled=True)
-    assert sampled != first
-    assert sorted(sampled, key=lambda question: question.id) == first
-    assert load("truthfulqa", 5, data=folder, seed=1, sampled=True) == sampled[:5]
-    assert [question.id for question in load("truthfulqa", data=folder, seed=2, sampled=True)] != [
-        question.id for question in sampled
-    ]
-
-
-def test_truthfulqa_options_are_shuffled_by_the_seed_and_not_by_how_many_are_asked_for(folder: Path) -> None:
+def test_truthfulqa_options_are_shuffled_by_the_seed_and_so_is_a_sample(folder: Path) -> None:
     questions = load("truthfulqa", 30, data=folder, seed=1)
     assert questions[:5] == load("truthfulqa", 5, data=folder, seed=1)
     assert questions != load("truthfulqa", 30, data=folder, seed=2)
     assert {question.option(str(question.reference)) for question in questions} == {"right"}
     assert {question.reference for question in questions} == set("ABCD")
+    sampled = load("truthfulqa", data=folder, seed=1, sampled=True)
+    assert load("truthfulqa", 5, data=folder, seed=1, sampled=True) == sampled[:5] != questions[:5]
+    assert sorted(sampled, key=lambda question: question.id) == questions
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_asking_for_more_than_exists_says_how_many_exist(name: str, folder: Path) -> None:
-    with pytest.raises(DataError, match=f"{name} has {len(ROWS[name])} questions but 99 were asked for"):
-        load(name, 99, data=folder)
-
-
-def test_without_the_package_datasets_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SECL_DATA", raising=False)
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DataError, match=r'pip install "secl\[hub\]"'):
-        load("arc", 1)
-
-
-@pytest.mark.parametrize("failure", [ConnectionError("no route\nto host"), RuntimeError(""), ValueError("no cache")])
 def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = logging.getLogger("huggingface_hub.utils._http")
 
     def load_dataset(*_: object, **__: object) -> None:
         client.warning("Retrying in 1s [Retry 1/5].")
-        raise failure
+        raise ConnectionError("no route\nto host")
 
     monkeypatch.delenv("SECL_DATA", raising=False)
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
@@ -202,14 +141,15 @@ def test_a_hub_that_cannot_be_reached_names_the_way_around_it(
         load("mmlu", 1)
     assert "\n" not in str(caught.value)
     assert caplog.messages == []
-    client.warning("Something else.")
-    assert caplog.messages == ["Something else."]
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataError, match=r'pip install "secl\[hub\]"'):
+        load("arc", 1)
 
 
 def test_a_hub_row_of_another_shape_names_the_row(
     hub: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ROWS, "gsm8k", [GSM8K[0], {"question": "Only this?"}])
+    monkeypatch.setitem(ROWS, "gsm8k", [ROWS["gsm8k"][0], {"question": "Only this?"}])
     with pytest.raises(DataError, match=r"openai/gsm8k \(main, train\), row 1 .*it lacks 'answer'"):
         load("gsm8k", None)
     monkeypatch.setitem(ROWS, "mmlu", [{"question": "No subject?"}])
@@ -217,72 +157,28 @@ def test_a_hub_row_of_another_shape_names_the_row(
         load("mmlu", None)
 
 
-def replace(*parts: str, by: str) -> Callable[[Path], None]:
-    return lambda data: (data.joinpath(*parts).write_text(by, encoding="utf-8"), None)[1]
-
-
-def remove(*parts: str) -> Callable[[Path], None]:
-    return lambda data: data.joinpath(*parts).unlink()
-
-
-BROKEN: list[tuple[str, Callable[[Path], None], str]] = [
-    ("gsm8k", remove("gsm8k", "train.jsonl"), r"train\.jsonl does not exist"),
-    (
-        "gsm8k",
-        replace("gsm8k", "train.jsonl", by='{"question": "a", "answer": "#### 1"}\n{"que'),
-        r"train\.jsonl, line 2",
-    ),
-    ("gsm8k", replace("gsm8k", "train.jsonl", by='\n{"question": "a", "answer": "1"}'), "line 2 .*no '####'"),
-    ("gsm8k", replace("gsm8k", "train.jsonl", by="[1]"), "line 1 is not a JSON object"),
-    ("gsm8k", replace("gsm8k", "train.jsonl", by="\n"), r"train\.jsonl is empty"),
-    (
-        "mmlu",
-        replace("mmlu", "test", "anatomy_test.csv", by='"a\nb",1,2,3,4,A\nc,1,2,3,A\n'),
-        r"anatomy_test\.csv, line 3",
-    ),
-    (
-        "mmlu",
-        replace("mmlu", "test", "anatomy_test.csv", by="a,1,2,3,4,E\n"),
-        "line 1 is not 'question,A,B,C,D,letter'",
-    ),
-    ("mmlu", replace("mmlu", "test", "anatomy_test.csv", by='a,1,2,3,4,A\n"a,1,2,3,4,A\n'), "line 2 is broken CSV"),
-    ("mmlu", replace("mmlu", "test", "anatomy_test.csv", by="a,1,2,,4,A\n"), "line 1 .*empty option"),
-    (
-        "arc",
-        replace("arc", "ARC-Challenge-Test.jsonl", by='{"id": "x"}'),
-        "line 1 is no ARC question .it lacks 'question'",
-    ),
-    ("arc", replace("arc", "ARC-Challenge-Test.jsonl", by='{"id": 1, "question": 2}'), "line 1 .*another shape"),
-    ("truthfulqa", replace("truthfulqa", "mc_task.json", by="[\n{]"), r"mc_task\.json is broken JSON .*line 2"),
-    ("truthfulqa", replace("truthfulqa", "mc_task.json", by="{}"), "not a JSON list"),
-    ("truthfulqa", replace("truthfulqa", "mc_task.json", by="[5]"), "item 1 is no TruthfulQA question"),
-    (
-        "truthfulqa",
-        replace("truthfulqa", "mc_task.json", by='[{"question": "a", "mc1_targets": {"x": 1, "y": 1}}]'),
-        "item 1 .*exactly one option",
-    ),
-    ("truthfulqa_gen", replace("truthfulqa", "TruthfulQA.csv", by="Question,Best Answer\na,b\n"), "'Correct Answers'"),
-    (
-        "truthfulqa_gen",
-        replace("truthfulqa", "TruthfulQA.csv", by="Question,Best Answer,Correct Answers,Incorrect Answers\na,b,c\n"),
-        "line 2 has 3 fields instead of 4",
-    ),
-    (
-        "truthfulqa_gen",
-        replace("truthfulqa", "TruthfulQA.csv", by="Question,Best Answer,Correct Answers,Incorrect Answers\na,b,c,\n"),
-        "line 2 .*incorrect answers",
-    ),
+BROKEN = [
+    ("gsm8k", "gsm8k/train.jsonl", None, r"train\.jsonl does not exist"),
+    ("gsm8k", "gsm8k/train.jsonl", '{"question": "a", "answer": "#### 1"}\n{"que', r"train\.jsonl, line 2"),
+    ("gsm8k", "gsm8k/train.jsonl", '\n{"question": "a", "answer": "1"}', "line 2 .*no '####'"),
+    ("mmlu", "mmlu/test/anatomy_test.csv", '"a\nb",1,2,3,4,A\nc,1,2,3,A\n', r"anatomy_test\.csv, line 3"),
+    ("mmlu", "mmlu/test/anatomy_test.csv", "a,1,2,3,4,E\n", "line 1 is not 'question,A,B,C,D,letter'"),
+    ("mmlu", "mmlu/test/anatomy_test.csv", "a,1,2,,4,A\n", "line 1 .*empty option"),
+    ("arc", ARC_FILE, '{"id": "x"}', "line 1 is no question of this benchmark .it lacks 'question'"),
+    ("arc", ARC_FILE, '{"id": 1, "question": 2}', "line 1 .*another shape"),
+    ("truthfulqa", "truthfulqa/mc_task.json", "[5]", "item 1 is not an object"),
+    ("truthfulqa", "truthfulqa/mc_task.json", '[{"question": "a", "mc1_targets": {"x": 1, "y": 1}}]', "exactly one"),
+    ("truthfulqa_gen", "truthfulqa/TruthfulQA.csv", "Question,Best Answer\na,b\n", "'Correct Answers'"),
+    ("truthfulqa_gen", "truthfulqa/TruthfulQA.csv", f"{CSV_HEADER}a,b,c,\n", "line 2 .*'Incorrect Answers'"),
 ]
 
 
-@pytest.mark.parametrize(("name", "breaking", "message"), BROKEN, ids=[message for _, _, message in BROKEN])
+@pytest.mark.parametrize(("name", "file", "content", "message"), BROKEN, ids=[message for *_, message in BROKEN])
 def test_a_missing_or_broken_file_is_named_with_its_line(
-    name: str, breaking: Callable[[Path], None], message: str, folder: Path
+    name: str, file: str, content: str | None, message: str, folder: Path
 ) -> None:
-    breaking(folder)
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         load(name, None, data=folder)
-
-
-def test_every_official_benchmark_has_made_up_rows_here() -> None:
-    assert list(HUB) == list(ROWS)

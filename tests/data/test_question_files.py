@@ -1,32 +1,140 @@
-"""A user's own files: what may stand in them, and what is said about what may not."""
+"""Question files and tables of every format: what may stand in them, and one sentence for what may not."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
+import math
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import datasets
+import numpy as np
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.data.question_files import read_questions, read_rows
-from secl.errors import DataError
+from secl.errors import DataError, ParameterError
 from secl.question import Question, References
 
 
-def written(folder: Path, name: str, text: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def test_a_line_needs_nothing_but_a_question(tmp_path: Path) -> None:
-    path = written(tmp_path, "mine.jsonl", '{"question": "Why?"}\n\n{"question": " How? "}\n')
-    assert read_questions(path) == [
-        Question("Why?", domain="mine", id="mine-0001"),
-        Question("How?", domain="mine", id="mine-0003"),
-    ]
+ROWS: list[dict[str, Any]] = [
+    {"Question": "¿Capital del Perú?", "options": "Lima | Cuzco", "reference": "lima", "answer": "B", "correct": False},
+    {
+        "Question": "日本の首都は?\n一語で。",
+        "references": "東京 | Tokyo",
+        "year": 1868,
+        "context": 'One.\n\n\tTwo: "x"',
+    },
+    {"Question": "7 * 8, please; now", "reference": "56", "form": "number", "system": "Be brief."},
+]
+NAMES = tuple(dict.fromkeys(name for row in ROWS for name in row))
+EXPECTED = [
+    Question("¿Capital del Perú?", ("Lima", "Cuzco"), "A", "q", "1"),
+    Question(
+        "日本の首都は?\n一語で。",
+        (),
+        References(("東京", "Tokyo"), ()),
+        "q",
+        "2",
+        context='One.\n\n\tTwo: "x"',
+        extra=(("year", "1868"),),
+    ),
+    Question("7 * 8, please; now", (), "56", "q", "3", "number", system="Be brief."),
+]
+for number, row in enumerate(ROWS, start=1):
+    row["ID"] = str(number)
+FULL = [{name: row.get(name) for name in (*NAMES, "ID")} for row in ROWS]
+
+
+def as_csv(path: Path, delimiter: str = ",") -> None:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(FULL[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(FULL)
+    path.write_text(stream.getvalue(), encoding="utf-8-sig")
+
+
+def as_workbook(path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet: Any = book.active
+    sheet.append([])
+    sheet.append(list(FULL[0]))
+    for row in FULL:
+        sheet.append([None if value is None else value for value in row.values()])
+    book.create_sheet("other").append(["nothing"])
+    book.save(path)
+
+
+def as_json(path: Path, key: str | None = None) -> None:
+    path.write_text(json.dumps({"version": 1, key: ROWS} if key else ROWS), encoding="utf-8")
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "q.jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8"),
+    "q.json": as_json,
+    "questions/q.json": lambda path: as_json(path, "questions"),
+    "q.csv": as_csv,
+    "semicolons/q.csv": lambda path: as_csv(path, ";"),
+    "q.tsv": lambda path: as_csv(path, "\t"),
+    "q.parquet": lambda path: pyarrow.parquet.write_table(pa.Table.from_pylist(FULL), path),
+    "q.xlsx": as_workbook,
+    "folder/q": lambda path: datasets.Dataset.from_list(FULL).save_to_disk(str(path)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_questions(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    WRITERS[name](path)
+    file = read_rows(path)
+    assert [row.question for row in file.rows] == EXPECTED
+    assert [(row.answer, row.correct) for row in file.rows] == [("B", False), (None, None), (None, None)]
+    assert not file.notes
+    assert not file.skipped
+
+
+@pytest.mark.parametrize("make", [iter, pd.DataFrame, pa.Table.from_pylist], ids=lambda make: str(make))
+def test_every_table_in_memory_gives_the_same_questions(make: Callable[[Any], Any]) -> None:
+    file = read_rows(make(FULL), name="q")
+    years = [dict(question.extra).get("year") for question in EXPECTED]
+    assert [row.question.text for row in file.rows] == [question.text for question in EXPECTED]
+    assert [row.question.reference for row in file.rows] == [question.reference for question in EXPECTED]
+    found = [dict(row.question.extra).get("year") for row in file.rows]
+    assert found == [year and (year if make is not pd.DataFrame else "1868.0") for year in years]
+    assert [row.correct for row in file.rows] == [False, None, None]
+
+
+def test_numbers_dates_and_lists_of_a_frame_are_plain_values() -> None:
+    frame = pd.DataFrame(
+        {
+            "question": ["a", "b"],
+            "options": [np.array(["x", "y"]), ["1", "2"]],
+            "reference": ["y", 2],
+            "when": [pd.Timestamp("2024-05-01"), pd.NaT],
+            "score": [np.float32(0.5), math.nan],
+            "many": [[1, 2], None],
+        }
+    )
+    one, two = read_questions(frame)
+    assert (one.options, one.reference, two.reference, two.extra) == (("x", "y"), "B", "B", ())
+    assert dict(one.extra) == {"when": "2024-05-01T00:00:00", "score": "0.5", "many": "[1, 2]"}
+    assert (one.domain, one.id, two.id) == ("questions", "questions-0001", "questions-0002")
 
 
 def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
@@ -38,9 +146,9 @@ def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
         {"question": "City?", "reference": " Oslo ", "id": "five", "options": None, "form": None, "domain": ""},
         {"question": "Say", "references": {"correct": ["a b"], "incorrect": ["c"]}, "id": "six"},
         {"question": "Say", "references": {"correct": ["USA", "US"]}, "form": "short", "id": "seven"},
-        {"question": "Pick", "options": ["x", "y"], "reference": "b", "id": "eight"},
+        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "eight"},
     ]
-    path = written(tmp_path, "all.JSONL", "\n".join(json.dumps(row) for row in rows))
+    path = written(tmp_path / "all.JSONL", "\n".join(json.dumps(row) for row in rows))
     assert read_questions(str(path)) == [
         Question("Pick", ("x", "y"), "B", "d", "one"),
         Question("Pick", ("x", "y"), "A", "all", "two"),
@@ -49,29 +157,13 @@ def test_every_key_of_jsonl_is_understood(tmp_path: Path) -> None:
         Question("City?", (), "Oslo", "all", "five"),
         Question("Say", (), References(("a b",), ("c",)), "all", "six", "sentence"),
         Question("Say", (), References(("USA", "US"), ()), "all", "seven", "short"),
-        Question("Pick", ("x", "y"), "B", "all", "eight"),
+        Question("Pick", ("x", "Y", "Y"), "B", "all", "eight"),
     ]
-
-
-def test_equal_options_are_read_and_a_reference_that_is_both_is_the_first(tmp_path: Path) -> None:
-    rows = [
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "Y", "id": "by text"},
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "y", "id": "in another case"},
-        {"question": "Pick", "options": ["x", "Y", "Y"], "reference": "C", "id": "by letter"},
-    ]
-    path = written(tmp_path, "mine.jsonl", "\n".join(map(json.dumps, rows)))
-    assert [question.reference for question in read_questions(path)] == ["B", "B", "C"]
-    rows += [{"question": "Pick", "options": ["x", "Yes", "yes"], "reference": "YES", "id": "either"}]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(DataError, match=r"mine\.jsonl, line 4 has the reference 'YES', which is neither a letter"):
-        read_questions(path)
-    assert len(read_questions(path, skip_bad=True)) == 3
 
 
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
     letters = written(
-        tmp_path,
-        "l.csv",
+        tmp_path / "l.csv",
         '\ufeffquestion,A,B,C,reference\n"One,\r\ntwo?",x,y,,y\r\n,,,,\nOpen?,,,,some text\nZ?,p,q,r,C\n',
     )
     assert read_questions(letters) == [
@@ -79,92 +171,79 @@ def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
         Question("Open?", (), "some text", "l", "l-0005"),
         Question("Z?", ("p", "q", "r"), "C", "l", "l-0006"),
     ]
-    piped = written(tmp_path, "p.csv", "id,question,options,reference\na,One?,x | y|z,z\nb,Two?,,\n")
+    piped = written(tmp_path / "p.csv", "id,question,options,reference\na,One?,x | y|z,z\nb,Two?,,\n")
     assert read_questions(piped) == [
         Question("One?", ("x", "y", "z"), "C", "p", "a"),
         Question("Two?", (), None, "p", "b"),
     ]
 
 
-BAD_JSONL = [
-    ('{"question": "a"}\n{"question": ', "line 2 is broken JSON"),
-    ('["question"]', "line 1 is not a JSON object"),
-    ('{"id": "a"}', "line 1 has no 'question'; its names are 'id'; say which one it is with --columns question=NAME"),
-    ('{"question": "  "}', "line 1 has no 'question'"),
-    ('{"question": ["a"]}', "line 1 has a 'question' that is neither text nor number"),
-    ('{"question": "a", "id": true}', "line 1 has a 'id' that is neither text nor number"),
-    ('{"question": "a", "id": "x"}\n{"question": "b", "id": "x"}', "line 2 repeats the id 'x' of line 1"),
-    ('{"question": "a", "id": "f-0002"}\n{"question": "b"}', "line 2 repeats the id 'f-0002' of line 1"),
-    ('{"question": "a", "options": 5}', "line 1 has 'options' that is not a list"),
-    ('{"question": "a", "options": ["x"]}', "line 1: .*single option"),
-    ('{"question": "a", "options": ["x", ""]}', "line 1 has 'options' with an empty member"),
-    ('{"question": "a", "options": ["x", null]}', "line 1 has 'options' with a member that is neither"),
-    ('{"question": "a", "options": ["x", "y"], "reference": "C"}', "line 1 has the reference 'C'.*neither a letter"),
-    ('{"question": "a", "options": ["x", "y"], "reference": "X y"}', "line 1 has the reference 'X y'"),
-    ('{"question": "a", "options": ["B", "A"], "reference": "A"}', "line 1 .*text of option B and also a letter"),
-    ('{"question": "a", "options": ["x", "y"], "form": "number"}', "line 1: .*has options but asks for the form"),
-    ('{"question": "a", "form": "choice"}', "line 1: .*no options"),
-    ('{"question": "a", "form": "poem"}', "line 1 asks for the unknown form 'poem'"),
-    ('{"question": "a", "form": "number", "reference": "many"}', "line 1 asks for a number but its reference 'many'"),
-    ('{"question": "a", "reference": "b", "references": ["b"]}', "line 1 has both 'reference' and 'references'"),
-    ('{"question": "a", "gold": "b", "ground_truth": "c"}', "line 1 has 'gold' and 'ground_truth', which both mean"),
-    ('{"question": "a", "Question": "b"}', "line 1 has 'question' and 'Question', which both mean 'question'"),
-    ('{"question": "a", "answer": ["b"]}', "line 1 has an 'answer' that is a list; right answers go into 'references'"),
-    ('{"question": "a", "answer": "b", "correct": "maybe"}', "line 1 has a 'correct' that is 'maybe'"),
-    ('{"question": "a", "references": ["b", ""]}', "line 1 has 'references' with an empty member"),
-    ('{"question": "a", "options": ["x", "y"], "reference": 1}', "line 1 .*from 0 or from 1 cannot be known"),
-    ('{"question": "a", "options": ["x", "y"], "reference_index": 2}', "line 1 .*a number from 0 to 1"),
-    ('{"question": "a", "options": ["Xa", "XA"], "reference": "xa"}', "line 1 has the reference 'xa'"),
-    ('{"question": "a", "references": {"correct": []}}', "line 1 has 'references' of another shape"),
-    ('{"question": "a", "references": {"right": ["b"]}}', "line 1 has 'references' of another shape"),
-    ('{"question": "a", "references": {"correct": 7}}', "line 1 has 'references'/correct that is not a list"),
-    (
-        '{"question": "a", "options": ["x", "y"], "references": ["x", "y"]}',
-        "line 1 has 'options' and several references",
-    ),
-    ("", "is empty"),
-    (" \n\n", "is empty"),
-    (b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
-    ("[" * 200_000, "line 1 is JSON that Python cannot hold"),
-    (json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 has 27 options"),
+BAD_FIELDS = [
+    ('"id": true', "has a 'id' that is neither text nor number"),
+    ('"grader": "fuzzy"', "unknown grader 'fuzzy'"),
+    ('"reference": "(", "grader": "regex"', "no regular expression"),
+    ('"options": 5', "has 'options' that is not a list"),
+    ('"options": ["x", ""]', "has 'options' with an empty member"),
+    ('"options": ["x", "y"], "reference": "C"', "has the reference 'C'.*neither a letter"),
+    ('"options": ["B", "A"], "reference": "A"', ".*text of option B and also a letter"),
+    ('"form": "poem"', "asks for the unknown form 'poem'"),
+    ('"form": "number", "reference": "many"', "asks for a number but its reference 'many'"),
+    ('"reference": "b", "references": ["b"]', "has both 'reference' and 'references'"),
+    ('"gold": "b", "ground_truth": "c"', "has 'gold' and 'ground_truth', which both mean"),
+    ('"answer": ["b"]', "has an 'answer' that is a list; right answers go into 'references'"),
+    ('"answer": "b", "correct": "maybe"', "has a 'correct' that is 'maybe'"),
+    ('"options": ["x", "y"], "reference": 1', ".*from 0 or from 1 cannot be known"),
+    ('"options": ["x", "y"], "reference_index": 2', ".*a number from 0 to 1"),
+    ('"options": ["Xa", "XA"], "reference": "xa"', "has the reference 'xa'"),
+    ('"references": {"right": ["b"]}', "has 'references' of another shape"),
+    ('"options": ["x", "y"], "references": ["x", "y"]', "has 'options' and several references"),
+]
+"""Fields of a row beside its question, and what is said of them."""
+
+BAD_FILES: list[tuple[str, str | bytes, str]] = [
+    ("f.jsonl", '{"question": "a"}\n{"question": ', "line 2 is broken JSON"),
+    ("f.jsonl", '["question"]', "line 1 is not a JSON object"),
+    ("f.jsonl", '{"id": "a"}', "line 1 has no 'question'; its names are 'id'"),
+    ("f.jsonl", '{"question": "  "}', "line 1 has no 'question'"),
+    ("f.jsonl", '{"question": "a", "id": "x"}\n{"question": "b", "id": "x"}', "line 2 repeats the id 'x' of line 1"),
+    ("f.jsonl", "", "is empty"),
+    ("f.jsonl", b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
+    ("f.jsonl", "[" * 200_000, "line 1 is JSON that Python cannot hold"),
+    ("f.jsonl", json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 has 27 options"),
+    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are 'text', 'A', 'B'; say which"),
+    ("f.csv", "question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
+    ("f.csv", "question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
+    ("f.csv", "question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
+    ("f.csv", "question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
+    ("f.csv", 'question\n"a\nb"\n"c', "line 4 is broken CSV"),
+    ("f.csv", 'question,references\na,"{x"\n', "line 2, column 'references' is broken JSON"),
+    ("f.csv", "question\n", "holds no question"),
+    ("f.csv", "", "is empty"),
+    ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no 'question'"),
+    ("f.json", '[{"question": "a"}, 3]', "item 2 is not an object"),
+    ("f.json", '{"question": {"0": "a"}}', "is no list of objects"),
+    ("f.json", '{"question": "a"}\n{"question": "b"}', r"holds several JSON texts; .* call it \.jsonl"),
+    ("f.json", '[{"question": ', "is broken JSON"),
+    ("f.csv", "question;A;B\na;b\n", "put quotes around semicolons"),
+    ("f.tsv", "question\tid\na\n", "line 2 has 1 fields .* quotes around tabs"),
+    ("f.parquet", "PAR1 but no more", "is no Parquet file that can be read"),
+    ("f.xlsx", "PK no", "is no workbook that can be read"),
+    *(("f.jsonl", f'{{"question": "a", {fields}}}', f"line 1.*{message}") for fields, message in BAD_FIELDS),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_JSONL, ids=[message for _, message in BAD_JSONL])
-def test_a_bad_jsonl_file_is_refused_with_file_and_line(text: str | bytes, message: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"f\.jsonl.*{message}") as caught:
-        read_questions(written(tmp_path, "f.jsonl", text))
-    assert "\n" not in str(caught.value)
-
-
-BAD_CSV = [
-    ("text,A,B\na,b,c\n", "line 1 has no column 'question'; its names are 'text', 'A', 'B'; say which one it is with"),
-    ("A,B\nb,c\n", "line 1 has no column 'question'"),
-    ("question,id,id\na,b,c\n", "line 1 has the column 'id' twice"),
-    ("question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
-    ("question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
-    ("question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
-    ("question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
-    ('question\n"a\nb"\n"c', "line 4 is broken CSV"),
-    ('question,references\na,"{x"\n', "line 2, column 'references' is broken JSON"),
-    ("question,options\na,x||y\n", "line 2 has 'options' with an empty member"),
-    ("question,id\na,1\nb,1\n", "line 3 repeats the id '1' of line 2"),
-    ("question,id\n,1\n", "line 2 has no 'question'"),
-    ("question\n", "holds no question"),
-    ("", "is empty"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), BAD_CSV, ids=[message for _, message in BAD_CSV])
-def test_a_bad_csv_file_is_refused_with_file_and_line(text: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"f\.csv.*{message}") as caught:
-        read_questions(written(tmp_path, "f.csv", text))
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[message for *_, message in BAD_FILES])
+def test_a_bad_file_is_refused_in_one_sentence_with_its_place(
+    name: str, content: str | bytes, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=rf"{re.escape(name)}.*{message}") as caught:
+        read_questions(written(tmp_path / name, content))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_no_question_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"ends in '\.txt'.*\.jsonl, .* or \.xlsx"):
-        read_questions(written(tmp_path, "f.txt", "a"))
+        read_questions(written(tmp_path / "f.txt", "a"))
     with pytest.raises(DataError, match=r"gone\.csv does not exist"):
         read_questions(tmp_path / "gone.csv")
     (tmp_path / "folder.csv").mkdir()
@@ -177,7 +256,7 @@ def test_a_file_that_is_no_question_file_is_refused(tmp_path: Path) -> None:
 def test_no_content_makes_the_reader_fail_in_another_way(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
 ) -> None:
-    path = written(tmp_path_factory.mktemp("any"), name, content)
+    path = written(tmp_path_factory.mktemp("any") / name, content)
     with contextlib.suppress(DataError):
         assert read_questions(path)
 
@@ -190,7 +269,7 @@ def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
         {"question": "None?", "answer": "", "correct": None},
         {"question": "One?", "correct": 1.0},
     ]
-    path = written(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)))
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     file = read_rows(path)
     assert [(row.answer, row.correct, row.line) for row in file.rows] == [
         ("Oslo", None, 1),
@@ -218,7 +297,7 @@ LINES = [
 def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     name: str, text: str, bad: list[int], good: list[int], tmp_path: Path
 ) -> None:
-    path = written(tmp_path, name, text)
+    path = written(tmp_path / name, text)
     with pytest.raises(DataError, match=f"line {bad[0]}"):
         read_rows(path)
     with pytest.raises(DataError, match=r"To leave such rows out: --skip-bad"):
@@ -228,13 +307,84 @@ def test_rows_that_cannot_be_used_are_skipped_and_named_if_asked_for(
     assert [where for where, _ in file.skipped] == [f"{path}, line {number}" for number in bad]
     assert all(str(path) not in reason for _, reason in file.skipped)
     with pytest.raises(DataError, match=r"holds no question that can be used: .*line 1 is broken JSON"):
-        read_rows(written(tmp_path, "none.jsonl", "{"), skip_bad=True)
+        read_rows(written(tmp_path / "none.jsonl", "{"), skip_bad=True)
 
 
-def test_a_question_may_have_a_grader_of_its_own_which_must_fit_its_reference(tmp_path: Path) -> None:
-    path = written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "x", "grader": "contains"}')
-    assert read_questions(path)[0].grader == "contains"
-    with pytest.raises(DataError, match=r"line 1.*unknown grader 'fuzzy'"):
-        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "grader": "fuzzy"}'))
-    with pytest.raises(DataError, match=r"line 1.*no regular expression"):
-        read_questions(written(tmp_path, "g.jsonl", '{"question": "Who?", "reference": "(", "grader": "regex"}'))
+def test_a_column_without_a_name_is_carried_along_by_its_number(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet: Any = book.active
+    for cells in (["question", None, "reference"], ["a", None, "b"], ["c", "d", "e"]):
+        sheet.append(cells)
+    book.save(tmp_path / "f.xlsx")
+    rows = read_rows(tmp_path / "f.xlsx").rows
+    assert [(row.question.reference, row.question.extra) for row in rows] == [("b", ()), ("e", (("column 2", "d"),))]
+    openpyxl.Workbook().save(tmp_path / "empty.xlsx")
+    with pytest.raises(DataError, match=r"empty\.xlsx is empty"):
+        read_rows(tmp_path / "empty.xlsx")
+
+
+def test_of_a_folder_of_several_datasets_one_must_be_named(tmp_path: Path) -> None:
+    both = datasets.DatasetDict({name: datasets.Dataset.from_list(FULL) for name in ("train", "test")})
+    both.save_to_disk(str(tmp_path / "both"))
+    with pytest.raises(DataError, match=r"both is a folder; name one of its datasets: .*both/test, .*both/train"):
+        read_rows(tmp_path / "both")
+    assert len(read_rows(tmp_path / "both" / "test").rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"), [("openpyxl", "f.xlsx", "tables"), ("datasets", "folder", "hub")]
+)
+def test_a_missing_package_is_named(
+    package: str, name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "folder":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text("{}")
+    else:
+        (tmp_path / name).write_text("x")
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(ParameterError, match=rf'needs {package}; run: pip install "secl\[{extra}\]"'):
+        read_rows(tmp_path / name)
+
+
+def test_an_index_of_the_right_option_counts_from_0_when_it_is_called_one() -> None:
+    row = {"question": "a", "choices": ["x", "y"], "answer": 0}
+    (question,) = read_questions([row], columns={"reference_index": "answer"})
+    assert question.reference == "A"
+    assert read_questions([row])[0].reference is None
+
+
+def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("Frage,Lösung,Thema,prompt\na,b,c,d\n", encoding="utf-8")
+    columns = {"question": "frage", "reference": "Lösung", "domain": "Thema"}
+    (row,) = read_rows(path, columns=columns).rows
+    assert row.question == Question("a", (), "b", "c", "f-0002", extra=(("prompt", "d"),))
+    with pytest.raises(DataError, match=r"has no column 'Antwort', which columns gives as the reference"):
+        read_rows(path, columns={"question": "Frage", "reference": "Antwort"})
+    with pytest.raises(ParameterError, match=r"columns maps 'title', which is none of question, "):
+        read_rows(path, columns={"title": "Frage"})
+    with pytest.raises(ParameterError, match=r"columns gives two meanings to 'Frage'"):
+        read_rows(path, columns={"question": "Frage", "id": "Frage"})
+
+
+def test_a_column_that_was_perhaps_meant_to_be_read_is_named() -> None:
+    file = read_rows([{"question": "a", "refrence": "b", "answers": ["c"], "year": 1}])
+    assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]
+    assert file.notes[1].endswith("say --columns 'references=answers'.")
+
+
+@pytest.mark.parametrize(
+    ("given", "reference", "form"),
+    [
+        (["x", "y"], References(("x", "y"), ()), "short"),
+        (["x"], "x", "short"),
+        ("x | y", References(("x", "y"), ()), "short"),
+        ('["x", "a | b"]', References(("x", "a | b"), ()), "short"),
+        ({"correct": ["x"], "incorrect": ["y"]}, References(("x",), ("y",)), "sentence"),
+        ({"correct": ["x", "y"]}, References(("x", "y"), ()), "sentence"),
+    ],
+)
+def test_several_right_answers_have_one_key(given: object, reference: str | References, form: str) -> None:
+    (question,) = read_questions([{"question": "a", "references": given}])
+    assert (question.reference, question.form) == (reference, form)

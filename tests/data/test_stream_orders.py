@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secl.data.benchmarks import load
 from secl.data.streams import arrange, fingerprint, load_stream
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.question import Question, References
 
 NAMES = ["arithmetic", "capitals", "science"]
@@ -19,14 +19,9 @@ NAMES = ["arithmetic", "capitals", "science"]
 QUESTIONS = st.lists(st.builds(Question, st.sampled_from("abcdef"), domain=st.sampled_from("xyz")), max_size=12)
 
 
-def test_a_forward_stream_is_the_benchmarks_one_after_the_other() -> None:
-    expected = [question for name in NAMES for question in load(name, 4, seed=3)]
-    assert load_stream(NAMES, 4, seed=3) == expected
-    assert len({question.id for question in expected}) == 12
-
-
 def test_a_shuffled_stream_mixes_the_domains_by_the_seed() -> None:
     forward = load_stream(NAMES, 10, seed=3)
+    assert forward == [question for name in NAMES for question in load(name, 10, seed=3)]
     shuffled = load_stream(NAMES, 10, order="shuffled", seed=3)
     assert shuffled == load_stream(NAMES, 10, order="shuffled", seed=3)
     assert shuffled != forward
@@ -62,29 +57,22 @@ def test_a_senseless_stream_is_refused_before_anything_is_read(
         load_stream(names, per_domain, order=order)  # type: ignore[arg-type]
 
 
-def test_asking_for_more_than_a_domain_has_says_so() -> None:
-    with pytest.raises(DataError, match=r"^misconceptions has"):
-        load_stream(["capitals", "misconceptions"], 150)
-
-
 def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
     base = Question("Why?", ("x", "y"), "A", "d", "one")
-    changed = [
-        replace(base, text="Why not?"),
-        replace(base, options=("x", "z")),
-        replace(base, options=("y", "x")),
-        replace(base, reference="B"),
-        replace(base, reference=None),
-        replace(base, domain="e"),
-        replace(base, id="two"),
-        Question("Why?", reference="A", domain="d", id="one"),
-        Question("Why?", reference="A", domain="d", id="one", form="sentence"),
-        Question("Why?", reference=References(("A",), ()), domain="d", id="one"),
-        Question("Why?", reference=References((), ("A",)), domain="d", id="one"),
-        replace(base, context="x"),
-        replace(base, system="x"),
-        replace(base, extra=(("x", "y"),)),
+    changes: list[dict[str, object]] = [
+        {"text": "Why not?"},
+        {"options": ("x", "z")},
+        {"options": ("y", "x")},
+        {"reference": "B"},
+        {"reference": None},
+        {"domain": "e"},
+        {"id": "two"},
+        {"context": "x"},
+        {"system": "x"},
+        {"extra": (("x", "y"),)},
     ]
+    changed = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
+    changed += [Question("Why?", reference=References((), ("A",)), domain="d", id="one")]
     prints = [fingerprint(questions) for questions in ([], [base], [base, base], *([one] for one in changed))]
     assert len(set(prints)) == len(prints)
     assert fingerprint([base, changed[0]]) != fingerprint([changed[0], base])

@@ -10,7 +10,6 @@ import pytest
 
 from secl.evaluation.summary import summarise
 from secl.labels import label_of
-from secl.runs.encoding import to_plain, to_row
 from secl.runs.labelling import current_records
 from secl.runs.store import Store
 from tests.reports.conftest import MakeRecord
@@ -31,26 +30,10 @@ def test_confidences_that_labels_have_moved_have_a_row_of_their_own(make_record:
         for record in records:
             store.add(record, 0.1)
             store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
+        assert list(store.records()) == records  # what was recorded stays
         current = list(current_records(store))
     rows = summarise(current).estimators
     shown, stated = rows["stated_with_labels"], rows["stated"]
     assert shown.mean_confidence == pytest.approx(fmean(each.confidence for each in current))
     assert shown.brier < stated.brier
     assert not {"posterior_with_labels"} & {*rows}
-
-
-def test_labels_in_a_store_make_its_records_graded_and_leave_what_is_stored(
-    make_record: MakeRecord, tmp_path: Path
-) -> None:
-    records = [make_record(n, correct=None, frozen_correct=None) for n in range(3)]
-    with Store.create(tmp_path / "run", {}) as store:
-        for record in records:
-            store.add(record, 0.0)
-        for number, correct in enumerate((True, None, False), start=1):
-            store.add_label(label_of(records[1], correct, number=number, source="feedback"))
-        assert list(store.records()) == records
-        labelled = list(current_records(store))
-    assert [record.label for record in labelled] == [None, False, None]
-    assert [to_row(record)["correct"] for record in labelled] == [None, False, None]
-    assert summarise(labelled).unlabelled == 2
-    assert to_plain(records[0])["label"] is None

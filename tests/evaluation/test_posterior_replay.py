@@ -53,7 +53,6 @@ def stream(count: int) -> list[Question]:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "never": {"gate": Never(), "learns": False, "loop": ALWAYS},
     "bursts": {"gate": EntropyShift(warmup=3, threshold=1, burst=5), "loop": IN_BURSTS},
     "all views": {
         "gate": Never(),
@@ -82,48 +81,15 @@ def stored(records: Sequence[Record]) -> list[Record]:
 @pytest.mark.parametrize("case", CASES)
 def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
     made = calibrator(case)
-    records = list(made.run(stream(90)))
+    records = list(made.run(stream(60)))
     posteriors = [record.posterior for record in records]
     assert sum(posterior is not None for posterior in posteriors) >= 10
     assert len({posterior.questions for posterior in posteriors if posterior is not None}) >= 3
     again = stored(records)
     assert again == records
     assert replayed(made.posterior, again) == posteriors
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_stream_that_is_taken_up_gives_the_same_records(case: str) -> None:
-    questions = stream(60)
-    snapshots: dict[int, bytes] = {}
-    made = calibrator(case)
-    whole = []
-    for record in made.run(questions):
-        whole.append(record)
-        snapshots[len(whole)] = made.model.snapshot()
-    for cut in (1, 6, 14, 37, 59):
-        second = calibrator(case)
-        second.model.restore(snapshots[cut])
-        done = stored(whole[:cut])
-        assert [*done, *second.run(questions, done)] == whole
-        assert second.state == made.state
-
-
-def test_the_views_that_are_combined_can_be_others_than_those_of_the_stream() -> None:
-    records = list(calibrator("all views").run(stream(40)))
-    one, other = replayed(MANY, records), replayed(SHORT, records)
-    assert [posterior.weights for posterior in one if posterior] != [p.weights for p in other if p]
-    assert {name for posterior in one if posterior for name, _ in posterior.weights} == {
-        "letters",
-        "likelihood",
-        "p_true",
-    }
-
-
-def test_the_best_answer_is_answered_with_its_own_confidence() -> None:
-    records = list(calibrator("best answers").run(stream(60)))
-    others = [record for record in records if record.answer != record.reply.answer]
-    assert others
-    for record in records:
-        assert record.posterior is not None
-        assert record.confidence == max(record.posterior.probabilities)
-        assert record.answer == record.best_answer
+    if case == "best answers":
+        assert any(record.answer != record.reply.answer for record in records)
+        for record in records:
+            assert record.posterior is not None
+            assert (record.answer, record.confidence) == (record.best_answer, max(record.posterior.probabilities))

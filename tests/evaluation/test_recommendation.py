@@ -105,16 +105,12 @@ def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_i
 
 
 def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() -> None:
-    records = asked(Texts())
+    records = asked(Texts(), 30)
     bare = [replace(record, posterior=None) for record in records]
-    assert recommend(bare).means == recommend(records).means
-
-
-def test_a_recommendation_has_tables_and_json() -> None:
-    found = recommend(asked(Texts(), 30))
+    found = recommend(records)
+    assert recommend(bare).means == found.means
     assert [row[0].text for row in scores_table(found).sections[""]] == [
         row.estimator.title for row in found.rows.values()
     ]
     plain = recommendation_json(found)
     assert (plain["method"], plain["sentence"]) == (found.method, recommendation(found))
-    assert plain["rows"]["stated"]["brier"] == found.rows["stated"].brier

@@ -50,15 +50,6 @@ def test_letters_that_follow_the_options_are_reliable(asked: Any) -> None:
     assert checks.reliability == pytest.approx(2 * checks.correlation / (1 + checks.correlation))
 
 
-def test_letters_that_follow_their_places_are_not(asked: Any) -> None:
-    found = []
-    for seed in range(20):
-        noise = np.random.default_rng(seed).normal(size=(30, 2, 4))
-        blind = [asked(i, (3.0, 0, 0, 0) + x[0], (0, 0, 0, 3.0) + x[1], (0.0,) * 4) for i, x in enumerate(noise)]
-        found.append(check_views(blind).correlation)
-    assert abs(np.mean(found)) < 0.05
-
-
 def test_agreement_is_the_share_of_equal_first_places(asked: Any) -> None:
     eye = np.eye(4)
     # Every option is preferred once by the letters, so that no place has more than another.

@@ -11,7 +11,7 @@ import pytest
 from secl.errors import RunError
 from secl.grading import reported_correct
 from secl.labels import LabelRule
-from secl.labels.relabel import relabelled
+from secl.labels.rule import relabelled
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, start
 from secl.runs.settings import RunSettings
@@ -70,10 +70,3 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         with pytest.raises(RunError, match="nothing to take back"):
             add_label(store, store.record(waiting[30]), None)
-
-
-def test_more_labels_than_questions_reveal_all(tmp_path: Path) -> None:
-    run = begun(tmp_path / "run", benchmarks=["capitals:5"], labels=50)
-    run.proceed()
-    assert len(run.store.labels()) == 5
-    run.store.close()

@@ -1,25 +1,27 @@
-"""Calibration and discrimination against independent libraries and a plain recomputation."""
+"""Calibration and discrimination against scikit-learn, exact arithmetic, and what chance alone makes."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl.errors import ParameterError
-from secl.metrics.calibration import ada_ece, brier, ece, reliability
-from secl.metrics.discrimination import auroc
+from secl.metrics import calibration
+from secl.metrics.calibration import EXACT, ada_ece, brier, chance_of_count, ece, ece_floor, reliability
+from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.error_interval import ada_ece_interval, ece_interval
 
 Pairs = list[tuple[float, bool]]
 CONFIDENCE = st.one_of(st.floats(0.0, 1.0), st.integers(0, 20).map(lambda k: k / 20))
 PAIRS = st.lists(st.tuples(CONFIDENCE, st.booleans()), max_size=60)
-MEASURES = (ece, ada_ece, brier)
+MEASURES = (ece, ada_ece, brier, auroc)
 
 
 def columns(pairs: Pairs) -> tuple[list[float], list[bool]]:
@@ -38,88 +40,121 @@ def exact_ece(groups: list[Pairs], total: int) -> float:
     return float(sum(gaps, Fraction(0)) / total)
 
 
-def in_bin(c: float, k: int, bins: int) -> bool:
-    return k / bins <= c and (c < (k + 1) / bins or k == bins - 1)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_ece_agrees_with_torchmetrics_where_no_confidence_lies_on_a_border(seed: int) -> None:
-    torch = pytest.importorskip("torch")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torchmetrics = pytest.importorskip("torchmetrics.classification")
-    confidence, correct = sample(997, seed)
-    # A two-class metric is given the confidence in "right": it bins that probability and compares it to the grade.
-    theirs = torchmetrics.BinaryCalibrationError(n_bins=10, norm="l1")
-    value = theirs(torch.tensor(confidence, dtype=torch.float64), torch.tensor(correct).long())
-    assert ece(confidence, correct) == pytest.approx(float(value), abs=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_brier_and_auroc_agree_with_scikit_learn(seed: int) -> None:
-    confidence, correct = sample(500, seed)
+def test_brier_and_auroc_agree_with_scikit_learn() -> None:
+    confidence, correct = sample(997, 0)
     confidence = np.round(confidence, 1)  # ties
     assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
     assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
 
 
+@settings(max_examples=50)
 @given(PAIRS.filter(bool), st.integers(1, 15))
-def test_ece_agrees_with_rational_arithmetic_with_ties_and_borders(pairs: Pairs, bins: int) -> None:
-    groups = [[(c, y) for c, y in pairs if in_bin(c, k, bins)] for k in range(bins)]
-    assert sum(map(len, groups)) == len(pairs)
-    assert ece(*columns(pairs), bins) == pytest.approx(exact_ece(groups, len(pairs)), abs=1e-9)
-
-
-@given(PAIRS.filter(bool), st.integers(1, 15))
-def test_adaptive_ece_agrees_with_rational_arithmetic_with_ties(pairs: Pairs, bins: int) -> None:
+def test_calibration_errors_agree_with_rational_arithmetic_with_ties_and_borders(pairs: Pairs, bins: int) -> None:
+    equal_width = [
+        [(c, y) for c, y in pairs if k / bins <= c and (c < (k + 1) / bins or k == bins - 1)] for k in range(bins)
+    ]
+    assert ece(*columns(pairs), bins) == pytest.approx(exact_ece(equal_width, len(pairs)), abs=1e-9)
     ordered = sorted(pairs, key=lambda pair: pair[0])  # Python's sort is stable
     size, longer = divmod(len(pairs), bins)
-    groups, start = [], 0
-    for k in range(bins):
-        end = start + size + (k < longer)
-        groups.append(ordered[start:end])
-        start = end
-    assert start == len(pairs)
-    assert ada_ece(*columns(pairs), bins) == pytest.approx(exact_ece(groups, len(pairs)), abs=1e-9)
+    ends = [size * k + min(k, longer) for k in range(bins + 1)]
+    equal_mass = [ordered[ends[k] : ends[k + 1]] for k in range(bins)]
+    assert ada_ece(*columns(pairs), bins) == pytest.approx(exact_ece(equal_mass, len(pairs)), abs=1e-9)
 
 
-def test_the_measures_of_nothing_are_undefined() -> None:
-    for metric in (*MEASURES, auroc):
-        assert math.isnan(metric([], []))
-    assert math.isnan(auroc([0.3, 0.4], [True, True]))
-
-
+@settings(max_examples=50)
 @given(PAIRS)
 def test_reliability_bars_account_for_every_answer_and_for_the_ece(pairs: Pairs) -> None:
     bars = reliability(*columns(pairs))
-    assert [bar.lo for bar in bars] == [k / 10 for k in range(10)]
-    assert [bar.hi for bar in bars] == [k / 10 for k in range(1, 11)]
+    assert [(bar.lo, bar.hi) for bar in bars] == [(k / 10, (k + 1) / 10) for k in range(10)]
     assert sum(bar.count for bar in bars) == len(pairs)
-    for bar in bars:
-        if bar.count == 0:
-            assert math.isnan(bar.confidence)
-            assert math.isnan(bar.accuracy)
-        else:
-            assert bar.lo - 1e-12 <= bar.confidence <= bar.hi + 1e-12
+    assert all(math.isnan(bar.confidence) and math.isnan(bar.accuracy) for bar in bars if not bar.count)
     if pairs:
         total = sum(bar.count * abs(bar.accuracy - bar.confidence) for bar in bars if bar.count) / len(pairs)
         assert total == pytest.approx(ece(*columns(pairs)), abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", [*MEASURES, auroc, reliability])
-@pytest.mark.parametrize(
-    ("confidence", "correct", "words"),
-    [
+@pytest.mark.parametrize("metric", [*MEASURES, reliability])
+def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refused(metric: object) -> None:
+    if metric is not reliability:
+        assert math.isnan(metric([], []))  # type: ignore[operator]
+    for confidence, correct, words in [
         ([0.5], [True, False], "same length"),
         ([[0.5]], [[True]], "same length"),
-        ([1.1], [True], "between 0 and 1"),
         ([math.nan], [True], "between 0 and 1"),
         ([0.5], [0.5], "right .1. or wrong .0."),
-        ([0.5], [math.nan], "right .1. or wrong .0."),
-    ],
-)
-def test_every_measure_refuses_what_it_cannot_measure(
-    metric: object, confidence: list[float], correct: list[float], words: str
-) -> None:
-    with pytest.raises(ParameterError, match=words):
-        metric(confidence, correct)  # type: ignore[operator]
+    ]:
+        with pytest.raises(ParameterError, match=words):
+            metric(confidence, correct)  # type: ignore[operator]
+
+
+def test_auroc_within_is_the_share_of_pairs_won_inside_domains() -> None:
+    generator = np.random.default_rng(0)
+    confidence = np.round(generator.random(60), 1)
+    correct = generator.random(60) < confidence
+    domains = generator.choice(["a", "b", "c"], 60).tolist()
+    pairs = [
+        (confidence[i], confidence[j])
+        for i in range(60)
+        for j in range(60)
+        if domains[i] == domains[j] and correct[i] and not correct[j]
+    ]
+    won = np.mean([(r > w) + (r == w) / 2 for r, w in pairs])
+    assert auroc_within(confidence, correct, domains) == pytest.approx(won)
+    assert math.isnan(auroc([0.3, 0.4], [True, True]))
+    with pytest.raises(ParameterError, match="a domain per answer"):
+        auroc_within([0.5], [True], [])
+
+
+def test_a_calibrated_forecaster_stays_within_the_floor_nineteen_times_in_twenty() -> None:
+    generator = np.random.default_rng(5)
+    confidence = generator.random(150)
+    floor = ece_floor(confidence)
+    errors = np.array([ece(confidence, generator.random(150) < confidence) for _ in range(400)])
+    assert np.mean(errors <= floor.upper) == pytest.approx(0.95, abs=0.04)
+    assert errors.mean() == pytest.approx(floor.mean, abs=0.004)
+    assert math.isnan(ece_floor([]).mean)
+    assert ece_floor([0.0, 1.0, 1.0]).upper == 0.0
+    with pytest.raises(ParameterError, match="number of draws"):
+        ece_floor([0.5], draws=0)
+
+
+def test_beyond_some_thousand_answers_normal_limits_agree_with_what_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    confidence = np.random.default_rng(3).beta(2, 1, EXACT + 1)
+    floor, right = ece_floor(confidence), round(confidence.sum()) + 45
+    chance = chance_of_count(tuple(confidence), right)
+    monkeypatch.setattr(calibration, "EXACT", confidence.size)
+    assert floor.mean == pytest.approx(ece_floor(confidence).mean, rel=0.05)
+    assert floor.upper == pytest.approx(ece_floor(confidence).upper, rel=0.08)
+    chance_of_count.cache_clear()
+    assert chance == pytest.approx(chance_of_count(tuple(confidence), right), rel=0.05)
+    assert chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(PAIRS.filter(bool))
+def test_intervals_of_calibration_errors_hold_the_observed_error(pairs: Pairs) -> None:
+    for interval, error in (
+        (ece_interval(*columns(pairs), draws=50), ece(*columns(pairs))),
+        (ada_ece_interval(*columns(pairs), draws=50), ada_ece(*columns(pairs))),
+    ):
+        assert -1e-9 <= interval.low <= error + 1e-9
+        assert error - 1e-9 <= interval.high <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.05])
+def test_at_least_nine_of_ten_intervals_hold_the_true_error(excess: float) -> None:
+    held = 0
+    for number in range(100):
+        draw = np.random.default_rng((100, number))
+        confidences = 0.2 + 0.75 * draw.random(100)
+        interval = ece_interval(confidences, draw.random(100) < confidences - excess, draws=100, seed=number)
+        held += interval.low - 1e-9 <= excess <= interval.high + 1e-9
+    assert held >= 90  # 95 on average; with percentiles of the bootstrap none at an excess of 0
+
+
+def test_an_interval_has_a_level_and_draws() -> None:
+    with pytest.raises(ParameterError, match="level"):
+        ece_interval([0.5], [1], level=1.0)
+    with pytest.raises(ParameterError, match="number of draws"):
+        ada_ece_interval([0.5], [1], draws=0)
+    assert math.isnan(ece_interval([], []).low)

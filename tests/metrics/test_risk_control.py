@@ -95,26 +95,19 @@ def test_an_answer_is_worth_accepting_while_its_error_costs_less_than_a_review()
     everything, free = cheapest(curve, 0, 1, from_labels=False)
     assert everything is not None
     assert (everything.value, free) == (0.0, 0.0)
+    graded = risk_coverage([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1])
+    by_labels, cost = cheapest(graded, 3, 1, from_labels=True)  # costs of 4 answers: 3, 2, 4, 3
+    assert by_labels is not None
+    assert (by_labels.value, cost) == (0.75, 0.5)
 
 
-def test_the_cheapest_threshold_counts_what_labels_cost() -> None:
-    curve = risk_coverage([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 1])
-    found, cost = cheapest(curve, 3, 1, from_labels=True)  # costs of 4 answers: 3, 2, 4, 3
-    assert found is not None
-    assert (found.value, cost) == (0.75, 0.5)
-
-
-@pytest.mark.parametrize("risk", [0.0, 1.0, -0.1, NAN])
-def test_a_risk_that_is_no_risk_is_refused(risk: float) -> None:
-    with pytest.raises(ParameterError, match="risk must lie above 0 and below 1"):
-        guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
+def test_what_is_no_risk_or_no_answer_is_refused() -> None:
+    for risk in (0.0, 1.0, NAN):
+        with pytest.raises(ParameterError, match="risk must lie above 0 and below 1"):
+            guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
     with pytest.raises(ParameterError, match="certainty"):
         guaranteed(risk_coverage([0.5], [1]), 0.1, 1.0)
-
-
-def test_odd_lists_are_refused() -> None:
-    odd: list[tuple[list[float], list[float]]] = [([0.5], [1, 0]), ([1.5], [1]), ([NAN], [1]), ([0.5], [0.5])]
-    for confidence, correct in [*odd, ([0.5], [math.inf])]:
+    for confidence, correct in (([0.5], [1, 0]), ([1.5], [1]), ([0.5], [0.5]), ([0.5], [math.inf])):
         with pytest.raises(ParameterError):
             risk_coverage(confidence, correct)
 
@@ -148,7 +141,6 @@ def simulated(right: Right, risk: float, labels: int, streams: int, seed: int) -
 @pytest.mark.parametrize(
     ("right", "least"),
     [
-        (lambda c: c, 0.6),
         (lambda c: c**1.5, 0.4),  # overconfident
         (lambda c: np.full(len(c), 0.79), 0.0),  # confidences that mean nothing, and all answers just too bad
     ],

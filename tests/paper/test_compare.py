@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from secl.evaluation.labelled import LABELLED
+from secl.evaluation.estimators import LABELLED
 from secl.gates import Always, Never
 from secl.records import Record
 from secl_paper.compare import FinishedRun, Line, compare

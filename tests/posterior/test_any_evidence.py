@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +14,6 @@ from secl.prompts.orders import further_orders
 from secl.question import LETTERS, Question
 from secl.records import Reply
 from secl.settings import PosteriorSettings
-
-pytestmark = pytest.mark.heavy
 
 LOG_P = st.one_of(st.floats(-20, 0), st.sampled_from([0.0, -1e4, -math.inf]))
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1.0, 5e-324]))
@@ -58,13 +55,15 @@ def asked(draw: st.DrawFn) -> tuple[Question, Reply, Evidence]:
     return Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true)
 
 
-@settings(max_examples=25)
-@given(st.lists(asked(), min_size=1, max_size=30))
+@settings(max_examples=10, deadline=None)
+@given(st.lists(asked(), min_size=1, max_size=8))
 def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, Reply, Evidence]]) -> None:
     state = RULE.start()
     for question, reply, evidence in stream:
         views = RULE.read(question, reply, reply, evidence)
+        before = state
         state, posterior = RULE.step(state, views)
+        assert state == before or len(set(question.options)) == len(question.options)
         assert (posterior is None) == (views is None)
         if len(set(question.options)) < 2:
             assert posterior is None
@@ -78,25 +77,3 @@ def test_any_evidence_gives_probabilities_or_none(stream: list[tuple[Question, R
         assert all(math.isfinite(weight) and weight >= 0 for _, weight in posterior.weights)
         for one, text in enumerate(question.options):
             assert p[one] == p[question.options.index(text)]
-
-
-@settings(max_examples=30)
-@given(asked(), st.floats(-5, 5))
-def test_only_differences_between_candidates_mean_anything(
-    case: tuple[Question, Reply, Evidence], constant: float
-) -> None:
-    question, reply, evidence = case
-    candidates = evidence.candidates
-    assert candidates is not None
-    moved = replace(
-        candidates,
-        letters=tuple(
-            replace(each, log_p=tuple(value + constant for value in each.log_p)) for each in candidates.letters
-        ),
-    )
-    louder = replace(reply, option_log_p=tuple(value + constant for value in reply.option_log_p))
-    _, one = RULE.step(RULE.start(), RULE.read(question, reply, reply, evidence))
-    _, other = RULE.step(RULE.start(), RULE.read(question, louder, louder, replace(evidence, candidates=moved)))
-    assert (one is None) == (other is None)
-    if one is not None and other is not None:
-        assert other.probabilities == pytest.approx(one.probabilities, abs=1e-6)

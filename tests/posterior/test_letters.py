@@ -49,32 +49,18 @@ def test_sums_by_hand() -> None:
     assert correlation([found], 0.5, 20) == pytest.approx((2 * 0.8 + 20 * 0.5) / 22)
 
 
-@pytest.mark.parametrize(
-    ("between", "orders", "expected"),
-    [(0.5, 1, 0.5), (0.5, 2, 2 / 3), (0.5, 3, 0.75), (1.0, 4, 1.0), (0.0, 2, 0.0), (-0.9, 5, 0.0), (0.2, 4, 0.5)],
-)
+@pytest.mark.parametrize(("between", "orders", "expected"), [(0.5, 1, 0.5), (0.5, 3, 0.75), (-0.9, 5, 0.0)])
 def test_the_reliability_of_a_mean_is_spearman_and_browns(between: float, orders: int, expected: float) -> None:
     assert of_mean(between, orders) == pytest.approx(expected)
 
 
-def test_sums_give_the_correlation_of_residuals_that_numpy_gives() -> None:
-    rng = np.random.default_rng(5)
-    questions = [lettered(rng, 4, places=(2.0, 0.0, -1.0, -1.0), preference=1.0) for _ in range(60)]
-    at_place = np.array([[[o.log_p[c] for c in o.order] for o in views.orders] for views in questions])
-    residual = at_place - at_place.mean(axis=0)
-    by_candidate = np.empty_like(residual)
-    for number, order in enumerate(questions[0].orders):
-        by_candidate[:, number, list(order.order)] = residual[:, number]
-    one, other = by_candidate[:, 0].ravel(), by_candidate[:, 1].ravel()
-    expected = 2 * (one @ other) / (one @ one + other @ other)
-    assert known(questions) == pytest.approx(expected, abs=1e-12)
-
-
 def test_what_cannot_tell_leaves_what_was_known() -> None:
     rng = np.random.default_rng(0)
-    assert known([lettered(rng, 4, further=0) for _ in range(30)], before=0.3, weight=20) == 0.3
-    assert known([lettered(rng, 4)], before=0.3, weight=20) == 0.3
-    assert known([lettered(rng, count) for count in range(2, 11)], before=0.3, weight=20) == 0.3
+    for questions in (
+        [lettered(rng, 4, further=0) for _ in range(9)],
+        [lettered(rng, count) for count in range(2, 11)],
+    ):
+        assert known(questions, before=0.3, weight=20) == 0.3
     assert math.isnan(known([], before=math.nan))
 
 
@@ -86,41 +72,18 @@ PLACES = {
 
 
 @pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-@pytest.mark.parametrize("count", [2, 5, 20, 400])
-@pytest.mark.parametrize("further", [1, 2])
-def test_letters_that_follow_places_alone_show_nothing(places: tuple[float, ...], count: int, further: int) -> None:
+def test_letters_that_follow_places_alone_show_nothing(places: tuple[float, ...]) -> None:
     rng = np.random.default_rng(0)
-    questions = [lettered(rng, 4, places=places, noise=0.0, further=further) for _ in range(count)]
+    questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
     assert sums(questions).agreement == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-def test_noise_around_places_is_as_unreliable_as_noise_alone(places: tuple[float, ...]) -> None:
-    found = {}
-    for name, effects in (("places", places), ("none", None)):
-        rng = np.random.default_rng(0)
-        found[name] = [known([lettered(rng, 4, places=effects) for _ in range(40)]) for _ in range(50)]
-    assert found["places"] == pytest.approx(found["none"])
-    assert np.mean(found["none"]) == pytest.approx(0.0, abs=0.03)
-
-
 @pytest.mark.parametrize("places", [None, (2.0, -2.0, -2.0, 2.0)])
-@pytest.mark.parametrize("preference", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("preference", [0.5, 2.0])
 def test_correlation_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
     rng = np.random.default_rng(1)
-    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1500)]
+    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1000)]
     assert known(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)
-
-
-def test_places_are_kept_apart_by_the_number_of_candidates() -> None:
-    rng = np.random.default_rng(2)
-    effects = {3: (2.0, 0.0, -2.0), 4: (-1.0, 3.0, -1.0, -1.0)}
-    questions = [lettered(rng, count, places=effects[count], noise=0.0) for count in (3, 4) * 20]
-    state = PosteriorState()
-    for views in questions:
-        state = state.add(views)
-    assert set(state.letters) == {(3, 2, False), (4, 2, False)}
-    assert state.correlation(0.5, is_open=False) == 0.5  # rounding alone is left
 
 
 def test_an_open_question_is_added_up_by_the_places_of_its_own_first_order() -> None:

@@ -12,6 +12,8 @@ from secl.prompts import templates
 from secl.prompts.templates import Prompt
 from secl.question import Form, Question, Turn
 
+PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
+
 
 def prompts(question: Question) -> list[Prompt]:
     return [
@@ -71,50 +73,16 @@ def test_a_confidence_alongside_an_open_answer_is_asked_for_once_and_stated_in_t
     assert stated.prefill == end
 
 
-def test_nothing_is_said_before_a_free_answer_wherever_its_confidence_is_asked_for() -> None:
-    question = Question("Tell me about rivers.", form="text")
-    assert templates.answer_prompt(question, alongside=True) == templates.answer_prompt(question)
-    behind = templates.confidence_prompt(question, "They flow.")
-    assert templates.confidence_prompt(question, "They flow.", alongside=True) == behind
+def test_a_candidate_stands_behind_the_question_without_options_or_behind_the_system_text_alone() -> None:
+    question = Question("Which river is longest?", ("The Nile", "The Po"), context=PASSAGE, system="Be brief.")
+    instruction = "Answer with a few words and no explanation."
+    turn = f"{templates.quoted(PASSAGE)}\n\nQuestion: Which river is longest?\n\n{instruction}"
+    assert templates.candidate_prompt(question, "short") == Prompt((turn,), "Answer:", "Be brief.")
+    alone = templates.candidate_prompt(question, "short", alone=True)
+    assert alone == Prompt((f"\n{instruction}",), "Answer:", "Be brief.")
 
 
-def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
-    question = Question("Which river is longest?", ("The Nile", "The Po", "The Rhine"))
-    assert templates.order_prompt(question, (2, 0, 1)) == Prompt(
-        (
-            "Question: Which river is longest?\nA. The Rhine\nB. The Nile\nC. The Po\n\n"
-            "Answer with the letter of the correct option.",
-        ),
-        "Answer:",
-    )
-
-
-CANDIDATE_PROMPTS: list[tuple[Form, str, str]] = [
-    ("short", "Answer with a few words and no explanation.", "Answer:"),
-    ("sentence", "Answer truthfully in one short sentence.", ""),
-    (
-        "number",
-        "Think step by step in a few short lines. Then write the final number on a line of its own in the format\n"
-        "Answer: <number>",
-        "",
-    ),
-]
-
-
-@pytest.mark.parametrize(("form", "instruction", "prefill"), CANDIDATE_PROMPTS)
-def test_a_candidate_stands_behind_the_question_without_options_or_behind_none(
-    form: Form, instruction: str, prefill: str
-) -> None:
-    question = Question("Which river is longest?", ("The Nile", "The Po"))
-    given = f"Question: Which river is longest?\n\n{instruction}"
-    assert templates.candidate_prompt(question, form) == Prompt((given,), prefill)
-    assert templates.candidate_prompt(question, form, alone=True) == Prompt((f"\n{instruction}",), prefill)
-
-
-PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"
-
-
-@pytest.mark.parametrize("form", ["choice", "number", "short", "sentence"])
+@pytest.mark.parametrize("form", ["choice", "short"])
 def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form) -> None:
     plain = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
     given = replace(plain, context=PASSAGE, system="Be brief.", extra=(("year", "1"),))
@@ -129,22 +97,17 @@ def test_a_passage_stands_quoted_before_the_question_of_every_prompt(form: Form)
         assert prompt.system == "Be brief."
 
 
-@pytest.mark.parametrize(
-    ("passage", "shown"),
-    [
-        ("Confidence: 9", "Confidence 9"),
-        ("It said:\n  CONFIDENCE =\t0.\nanswer : B", "It said:\n  CONFIDENCE 0.\nanswer B"),
-        ("Confidential: 9. Answers: 3. The time is 9:30.", "Confidential: 9. Answers: 3. The time is 9:30."),
-    ],
-)
-def test_nothing_in_a_passage_looks_like_a_reply(passage: str, shown: str) -> None:
+def test_another_order_asks_for_the_letter_alone_in_these_words() -> None:
+    prompt = templates.order_prompt(Question("Which is longest?", ("The Nile", "The Po", "The Rhine")), (2, 0, 1))
+    options = "A. The Rhine\nB. The Nile\nC. The Po\n\n"
+    turn = f"Question: Which is longest?\n{options}Answer with the letter of the correct option."
+    assert prompt == Prompt((turn,), "Answer:")
+
+
+def test_nothing_in_a_passage_looks_like_a_reply() -> None:
+    passage = "It said:\n  CONFIDENCE =\t0.\nanswer : B. Confidential: 9. Answers: 3. The time is 9:30."
+    shown = "It said:\n  CONFIDENCE 0.\nanswer B. Confidential: 9. Answers: 3. The time is 9:30."
     assert templates.quoted(passage) == f"Context:\n{shown}"
-
-
-def test_a_likelihood_without_the_question_is_without_its_passage_but_under_its_system_text() -> None:
-    question = Question("Which river is longest?", context=PASSAGE, system="Be brief.")
-    prompt = templates.candidate_prompt(question, "short", alone=True)
-    assert prompt == Prompt(("\nAnswer with a few words and no explanation.",), "Answer:", "Be brief.")
 
 
 def test_no_question_option_or_candidate_states_a_confidence_in_our_own_format() -> None:

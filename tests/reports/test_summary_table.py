@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.labelled import LABELLED
+from secl.evaluation.estimators import ESTIMATORS, LABELLED
 from secl.evaluation.measures import Intervals, Measures
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval

@@ -58,12 +58,8 @@ def check_mapping(columns: Mapping[str, str]) -> None:
 def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) -> dict[str, str | None]:
     """What each column means: one of `KEYS`, an option's letter, or None for an extra.
 
-    Names are read without regard to case, and a space or hyphen is like "_".
-
-    Args:
-        names: of the columns, each once.
-        columns: the names of columns by their meaning, where people gave them.
-        location: of the names, for messages.
+    Names are read without regard to case, and a space or hyphen is like "_". `columns` has the names of columns by
+    their meaning, where people gave them.
 
     Raises:
         DataError: two columns with one meaning, or letters with a gap.
@@ -71,26 +67,26 @@ def meanings(names: Sequence[str], columns: Mapping[str, str], location: str) ->
     >>> meanings(["Prompt", "choices", "Year"], {}, "quiz.csv, line 1")
     {'Prompt': 'question', 'choices': 'options', 'Year': None}
     """
-    given = {plain(name): key for key, name in columns.items()}
+    by_plain_name = {plain(name): key for key, name in columns.items()}
     exact = {name: key for key, name in columns.items()}
-    found: dict[str, str | None] = {}
+    by_name: dict[str, str | None] = {}
     for name in names:
-        meaning = exact.get(name) or given.get(plain(name))
+        meaning = exact.get(name) or by_plain_name.get(plain(name))
         if meaning is None and plain(name) in KEYS and plain(name) not in columns:
             meaning = plain(name)
-        found[name] = meaning
-    _check_unique(found, location)
-    letters = {name: letter for name in names if found[name] is None and (letter := _letter(name))}
+        by_name[name] = meaning
+    _check_unique(by_name, location)
+    letters = {name: letter for name in names if by_name[name] is None and (letter := _letter(name))}
     if "A" in letters.values():
-        found |= letters
-        _check_letters(found, location)
-    taken = set(found.values())
+        by_name |= letters
+        _check_letters(by_name, location)
+    taken = set(by_name.values())
     for name in names:
         meaning = SYNONYMS.get(plain(name))
-        if found[name] is None and meaning not in taken:
-            found[name] = meaning
-    _check_unique(found, location)
-    return found
+        if by_name[name] is None and meaning not in taken:
+            by_name[name] = meaning
+    _check_unique(by_name, location)
+    return by_name
 
 
 def is_known(name: str) -> bool:
@@ -109,22 +105,22 @@ def _letter(name: str) -> str | None:
     return letter if len(letter) == 1 and letter in LETTERS else None
 
 
-def _check_unique(found: Mapping[str, str | None], location: str) -> None:
-    seen: dict[str, str] = {}
-    for name, meaning in found.items():
+def _check_unique(by_name: Mapping[str, str | None], location: str) -> None:
+    name_of: dict[str, str] = {}
+    for name, meaning in by_name.items():
         if meaning is None:
             continue
-        if meaning in seen:
+        if meaning in name_of:
             raise DataError(
-                f"{location} has {seen[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with "
+                f"{location} has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with "
                 f"--columns {meaning}=NAME, or keep one."
             )
-        seen[meaning] = name
+        name_of[meaning] = name
 
 
-def _check_letters(found: Mapping[str, str | None], location: str) -> None:
-    letters = sorted(meaning for meaning in found.values() if meaning and meaning in LETTERS)
-    if "options" in found.values():
+def _check_letters(by_name: Mapping[str, str | None], location: str) -> None:
+    letters = sorted(meaning for meaning in by_name.values() if meaning and meaning in LETTERS)
+    if "options" in by_name.values():
         raise DataError(f"{location} has both 'options' and the column {letters[0]!r}; keep one way to give options.")
     if "".join(letters) != LETTERS[: len(letters)]:
         raise DataError(

@@ -11,11 +11,7 @@ from secl.errors import DataError
 
 
 def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
-    """The rows of a dataset on the hub, each with its location for error messages.
-
-    Args:
-        benchmark: the name by which the user knows it, for error messages.
-        repository, configuration, split: its address on the hub.
+    """The rows of a dataset at an address on the hub, each with its location for error messages.
 
     Raises:
         DataError: the package `datasets` is not installed, or neither the hub nor its cache has the data.

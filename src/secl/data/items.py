@@ -55,101 +55,69 @@ def read_table(name: str) -> list[Row]:
     return [dict(zip(header, line, strict=True)) for line in lines]
 
 
-def capitals() -> tuple[tuple[Item, ...], ...]:
+@functools.cache
+def kinds(domain: str) -> tuple[tuple[Item, ...], ...]:
+    """The items of "capitals", "science" or "misconceptions", grouped by kind of question."""
+    return {"capitals": _capitals, "science": _science, "misconceptions": _misconceptions}[domain]()
+
+
+def _capitals() -> tuple[tuple[Item, ...], ...]:
     """One kind: the capital of a country among cities of its continent, a better-known city among them."""
     table = read_table("capitals")
     items = []
     for row in table:
         neighbours = [other for other in table if other["continent"] == row["continent"]]
-        pool = _others(neighbours, row, "capital")
         certain = (row["other_city"],) if row["other_city"] else ()
-        items.append(Item(f"What is the capital of {_with_article(row['country'])}?", row["capital"], certain, pool))
+        question = f"What is the capital of {_with_article(row['country'])}?"
+        items.append(Item(question, row["capital"], certain, _others(neighbours, row, "capital")))
     return (tuple(items),)
 
 
-def science() -> tuple[tuple[Item, ...], ...]:
-    """Eleven kinds over elements, SI prefixes, SI units and conversions."""
-    return (*_elements(), *_prefixes(), *_units(), _conversions())
-
-
-def misconceptions() -> tuple[tuple[Item, ...], ...]:
+def _misconceptions() -> tuple[tuple[Item, ...], ...]:
     """One kind: three to five options, always including the popular but wrong belief."""
     text = files("secl.data").joinpath("facts", "misconceptions.jsonl").read_text(encoding="utf-8")
-    items = []
-    for line in text.splitlines():
-        row = json.loads(line)
-        wrong = (row["popular"], *row["others"])
-        items.append(Item(row["question"], row["answer"], wrong, (), size=1 + len(wrong)))
-    return (tuple(items),)
+    rows = [json.loads(line) for line in text.splitlines()]
+    wrong = [(row["popular"], *row["others"]) for row in rows]
+    return (tuple(Item(r["question"], r["answer"], w, (), size=1 + len(w)) for r, w in zip(rows, wrong, strict=True)),)
 
 
-@functools.cache
-def kinds(domain: str) -> tuple[tuple[Item, ...], ...]:
-    """The items of "capitals", "science" or "misconceptions", grouped by kind of question."""
-    return _DOMAINS[domain]()
+def _science() -> tuple[tuple[Item, ...], ...]:
+    """Eleven kinds over elements, SI prefixes, SI units and conversions."""
+    elements, units = read_table("elements"), read_table("units")
+    prefixes = [{**row, "factor": f"10^{row['power']}"} for row in read_table("prefixes")]
 
-
-def _elements() -> tuple[tuple[Item, ...], ...]:
-    table = read_table("elements")
+    def near(row: Row) -> list[Row]:
+        return [other for other in elements if abs(int(other["number"]) - int(row["number"])) <= 8]
 
     def same_initial(row: Row) -> list[Row]:
         """Elements with the same initial; the nearest ones by number if fewer than three others share it."""
-        initials = [other for other in table if other["name"][0] == row["name"][0]]
+        initials = [other for other in elements if other["name"][0] == row["name"][0]]
         return initials if len(initials) > 3 else near(row)
 
-    def near(row: Row) -> list[Row]:
-        return [other for other in table if abs(int(other["number"]) - int(row["number"])) <= 8]
-
     return (
-        _kind(table, "What is the chemical symbol of {name}?", "symbol", same_initial),
-        _kind(table, "Which chemical element has the symbol {symbol}?", "name", same_initial),
-        _kind(table, "What is the atomic number of {name}?", "number", near),
-        _kind(table, "Which chemical element has the atomic number {number}?", "name", near),
-    )
-
-
-def _prefixes() -> tuple[tuple[Item, ...], ...]:
-    table = [{**row, "factor": f"10^{row['power']}"} for row in read_table("prefixes")]
-    return (
-        _kind(table, "Which factor does the SI prefix {prefix} stand for?", "factor"),
-        _kind(table, "Which SI prefix stands for the factor {factor}?", "prefix"),
-        _kind(table, "What is the symbol of the SI prefix {prefix}?", "symbol"),
-    )
-
-
-def _units() -> tuple[tuple[Item, ...], ...]:
-    table = read_table("units")
-    return (
-        _kind(table, "What does the SI unit {unit} measure?", "quantity"),
-        _kind(table, "What is the SI unit of {quantity}?", "unit"),
-        _kind(table, "What is the symbol of the SI unit {unit}?", "symbol"),
-    )
-
-
-def _conversions() -> tuple[Item, ...]:
-    rows = read_table("conversions")
-    return tuple(
-        Item(row["question"], row["answer"], (row["rival1"], row["rival2"], row["rival3"]), ()) for row in rows
+        _kind(elements, "What is the chemical symbol of {name}?", "symbol", same_initial),
+        _kind(elements, "Which chemical element has the symbol {symbol}?", "name", same_initial),
+        _kind(elements, "What is the atomic number of {name}?", "number", near),
+        _kind(elements, "Which chemical element has the atomic number {number}?", "name", near),
+        _kind(prefixes, "Which factor does the SI prefix {prefix} stand for?", "factor"),
+        _kind(prefixes, "Which SI prefix stands for the factor {factor}?", "prefix"),
+        _kind(prefixes, "What is the symbol of the SI prefix {prefix}?", "symbol"),
+        _kind(units, "What does the SI unit {unit} measure?", "quantity"),
+        _kind(units, "What is the SI unit of {quantity}?", "unit"),
+        _kind(units, "What is the symbol of the SI unit {unit}?", "symbol"),
+        tuple(
+            Item(row["question"], row["answer"], (row["rival1"], row["rival2"], row["rival3"]), ())
+            for row in read_table("conversions")
+        ),
     )
 
 
 def _kind(
-    table: list[Row], text: str, column: str, distractor_rows: Callable[[Row], list[Row]] | None = None
+    table: list[Row], text: str, column: str, wrong_rows: Callable[[Row], list[Row]] | None = None
 ) -> tuple[Item, ...]:
-    """One question per row: `text` filled from the row, its cell in `column` right, those of other rows wrong.
-
-    Args:
-        distractor_rows: row -> the rows to draw wrong answers from; every row without it.
-    """
-    return tuple(
-        Item(
-            text.format(**row),
-            row[column],
-            (),
-            _others(distractor_rows(row) if distractor_rows else table, row, column),
-        )
-        for row in table
-    )
+    """One question per row: `text` filled from the row, its cell in `column` right, those of `wrong_rows` wrong."""
+    pools = ((row, wrong_rows(row) if wrong_rows else table) for row in table)
+    return tuple(Item(text.format(**row), row[column], (), _others(pool, row, column)) for row, pool in pools)
 
 
 def _others(rows: list[Row], row: Row, column: str) -> tuple[str, ...]:
@@ -161,10 +129,3 @@ def _with_article(country: str) -> str:
     plural = country in {"Bahamas", "Gambia", "Maldives", "Philippines", "Seychelles", "Comoros", "Solomon Islands"}
     phrase = any(word in country for word in ("Republic", "United", "Federated", "Marshall"))
     return f"the {country}" if plural or phrase else country
-
-
-_DOMAINS: dict[str, Callable[[], tuple[tuple[Item, ...], ...]]] = {
-    "capitals": capitals,
-    "science": science,
-    "misconceptions": misconceptions,
-}

@@ -12,26 +12,23 @@ and the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from secl.data.rows import LocatedRow, Row
-from secl.data.text_files import csv_rows, json_lines, parse_json, read_text
+from secl.data.tables import open_table
+from secl.data.text_files import csv_rows
 from secl.errors import DataError
-
-_TRUTHFULQA_COLUMNS = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
 
 
 def read_gsm8k(data: Path) -> Iterator[LocatedRow]:
     """Rows {question, answer}."""
-    path = _existing(data / "gsm8k" / "train.jsonl", data)
-    for number, row in json_lines(path):
-        yield f"{path}, line {number}", row
+    return _rows(data, "gsm8k", "train.jsonl")
 
 
 def read_mmlu(data: Path) -> Iterator[LocatedRow]:
     """Rows {question, subject, choices, answer}, subject by subject in sorted order."""
-    folder = _existing(data / "mmlu" / "test", data)
+    folder = _existing(data, "mmlu", "test")
     files = sorted(folder.glob("*_test.csv"), key=lambda path: path.name.removesuffix("_test.csv"))
     if not files:
         raise DataError(f"{folder} holds no file *_test.csv; unpack the MMLU archive there.")
@@ -47,15 +44,9 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
 
 def read_arc(data: Path) -> Iterator[LocatedRow]:
     """Rows {id, question, choices: {text, label}, answerKey}."""
-    path = _existing(data / "arc" / "ARC-Challenge-Test.jsonl", data)
-    for number, row in json_lines(path):
-        location = f"{path}, line {number}"
-        yield location, _flat_arc(row, location)
 
-
-def _flat_arc(row: Row, location: str) -> Row:
-    """AI2 nests a stem and choices in the question; the hub has them side by side."""
-    try:
+    def flat(row: Row) -> Row:
+        """AI2 nests a stem and choices in the question; the hub has them side by side."""
         choices = row["question"]["choices"]
         return {
             "id": row["id"],
@@ -63,63 +54,56 @@ def _flat_arc(row: Row, location: str) -> Row:
             "choices": {"text": [c["text"] for c in choices], "label": [c["label"] for c in choices]},
             "answerKey": row["answerKey"],
         }
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{location} is no ARC question ({_reason(error)}); restore the official file.") from error
+
+    return _rows(data, "arc", "ARC-Challenge-Test.jsonl", flat=flat)
 
 
 def read_truthfulqa(data: Path) -> Iterator[LocatedRow]:
     """Rows {question, mc1_targets: {choices, labels}}."""
-    path = _existing(data / "truthfulqa" / "mc_task.json", data)
-    items = parse_json(read_text(path), str(path))
-    if not isinstance(items, list):
-        raise DataError(f"{path} is not a JSON list of questions; restore the official file.")
-    for number, item in enumerate(items, start=1):
-        location = f"{path}, item {number}"
-        yield location, _flat_truthfulqa(item, location)
 
-
-def _flat_truthfulqa(item: Row, location: str) -> Row:
-    """The official file maps option to label; the hub has two lists."""
-    try:
-        targets = item["mc1_targets"]
+    def flat(row: Row) -> Row:
+        """The official file maps option to label; the hub has two lists."""
+        targets = row["mc1_targets"]
         return {
-            "question": item["question"],
+            "question": row["question"],
             "mc1_targets": {"choices": list(targets), "labels": [targets[option] for option in targets]},
         }
-    except (KeyError, TypeError) as error:
-        message = f"{location} is no TruthfulQA question ({_reason(error)}); restore the official file."
-        raise DataError(message) from error
+
+    return _rows(data, "truthfulqa", "mc_task.json", flat=flat)
 
 
 def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
     """Rows {question, best_answer, correct_answers, incorrect_answers}."""
-    path = _existing(data / "truthfulqa" / "TruthfulQA.csv", data)
-    lines = csv_rows(path)
-    _, header = next(lines)
-    missing = [column for column in _TRUTHFULQA_COLUMNS if column not in header]
-    if missing:
-        raise DataError(f"{path}, line 1 lacks the column {missing[0]!r}; restore the official file.")
-    for number, fields in lines:
-        location = f"{path}, line {number}"
-        if len(fields) != len(header):
-            raise DataError(f"{location} has {len(fields)} fields instead of {len(header)}; restore the official file.")
-        cells = dict(zip(header, fields, strict=True))
-        row = {
-            "question": cells["Question"],
-            "best_answer": cells["Best Answer"],
-            "correct_answers": cells["Correct Answers"].split(";"),
-            "incorrect_answers": cells["Incorrect Answers"].split(";"),
+
+    def flat(row: Row) -> Row:
+        return {
+            "question": row["Question"],
+            "best_answer": row["Best Answer"],
+            "correct_answers": row["Correct Answers"].split(";"),
+            "incorrect_answers": row["Incorrect Answers"].split(";"),
         }
-        yield location, row
+
+    return _rows(data, "truthfulqa", "TruthfulQA.csv", flat=flat)
 
 
-def _existing(path: Path, data: Path) -> Path:
+def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
+    """The rows of a file, each as the hub has it."""
+    for row in open_table(_existing(data, *parts)).rows:
+        if isinstance(row.values, DataError):
+            raise row.values
+        try:
+            yield row.location, flat(row.values)
+        except (KeyError, TypeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
+            raise DataError(
+                f"{row.location} is no question of this benchmark ({reason}); restore the official file."
+            ) from error
+
+
+def _existing(data: Path, *parts: str) -> Path:
+    path = data.joinpath(*parts)
     if not path.exists():
         raise DataError(
             f"{path} does not exist; put the official file there, or choose another data folder than {data}."
         )
     return path
-
-
-def _reason(error: Exception) -> str:
-    return f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"

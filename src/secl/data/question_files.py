@@ -24,8 +24,7 @@ from pathlib import Path
 
 from secl.data.columns import check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, text, texts, truth
-from secl.data.table_files import open_table, table_of
-from secl.data.table_rows import Table, TableRow
+from secl.data.tables import Table, TableRow, open_table, table_of
 from secl.errors import DataError, QuestionError
 from secl.grading import check_grader, grader_of
 from secl.question import Grader, Question
@@ -92,82 +91,63 @@ class QuestionFile:
         return replace(self, rows=tuple(rows), skipped=tuple(skipped))
 
 
-def read_rows(path: str | Path, *, skip_bad: bool = False, columns: Mapping[str, str] | None = None) -> QuestionFile:
-    """The rows of a question file, in order.
+def read_rows(
+    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
+) -> QuestionFile:
+    """The rows of a question file or of a table in memory, in order.
 
-    Defaults: the id is `<file stem>-<line, four digits>`, the domain is the file stem, and the form is "choice" with
-    options, "sentence" where right and wrong answers are listed, and "short" otherwise.
+    Defaults: the id is `<name>-<line, four digits>`, the domain is the name, and the form is "choice" with options,
+    "sentence" where right and wrong answers are listed, and "short" otherwise.
 
     Args:
-        path: a file of a format of `secl.data.table_files`, or a folder written by `datasets.Dataset.save_to_disk`.
+        source: path of a file of a format of `secl.data.tables`, or of a folder written by
+            `datasets.Dataset.save_to_disk`; or a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
+            dictionaries.
+        name: of a table in memory; a file's is its stem.
         skip_bad: leave out rows that cannot be used, and say why.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable; it names the row.
-        ParameterError: `columns` maps what means nothing.
+        ParameterError: `columns` maps what means nothing, or the source is no table.
     """
-    path = Path(path)
-    return _read(open_table(path), path.stem, str(path), skip_bad, columns or {})
+    if isinstance(source, str | Path):
+        path = Path(source)
+        return _read(open_table(path), path.stem, str(path), skip_bad, columns or {})
+    return _read(table_of(source, name), name, name, skip_bad, columns or {})
 
 
 def read_questions(
-    path: str | Path, *, skip_bad: bool = False, columns: Mapping[str, str] | None = None
+    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
 ) -> list[Question]:
-    """The questions of a file; see `read_rows`."""
-    return [row.question for row in read_rows(path, skip_bad=skip_bad, columns=columns).rows]
+    """The questions of a file or a table in memory; see `read_rows`.
 
-
-def rows_from(
-    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
-) -> QuestionFile:
-    """The rows of a table in memory: a DataFrame (pandas or polars), an Arrow table, a `datasets.Dataset`, or
-    dictionaries.
-
-    Args:
-        rows: the table.
-        name: domain of the questions that have none, and the start of their ids.
-        skip_bad: as for `read_rows`.
-        columns: as for `read_rows`.
-
-    Raises:
-        DataError: it holds no question, or a row is not usable; it names the row.
-        ParameterError: it is no table.
-    """
-    return _read(table_of(rows, name), name, name, skip_bad, columns or {})
-
-
-def questions_from(
-    rows: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
-) -> list[Question]:
-    """The questions of a table in memory; see `rows_from`.
-
-    >>> questions_from([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].extra
+    >>> read_questions([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].extra
     (('year', '1535'),)
     """
-    return [row.question for row in rows_from(rows, name=name, skip_bad=skip_bad, columns=columns).rows]
+    return [row.question for row in read_rows(source, name=name, skip_bad=skip_bad, columns=columns).rows]
 
 
 def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping[str, str]) -> QuestionFile:
     check_mapping(columns)
     named = functools.cache(lambda names, where: meanings(names, columns, where))
     header = table.header
-    seen = set(header or ())
+    present = set(header or ())
     if header is not None:
-        found = named(header, table.location)
-        if "question" not in found.values():
-            raise DataError(f"{table.location} has no column 'question'; {_how_to_name(found)}.")
+        meaning_of = named(header, table.location)
+        if "question" not in meaning_of.values():
+            raise DataError(f"{table.location} has no column 'question'; {_how_to_name(meaning_of)}.")
     rows: list[QuestionRow] = []
     skipped: list[tuple[str, str]] = []
-    places: dict[str, str] = {}
+    location_of: dict[str, str] = {}
     for raw in table.rows:
         try:
             if isinstance(raw.values, DataError):
                 raise raw.values
-            seen |= set(raw.values)
-            found = named(header or tuple(raw.values), table.location or raw.location)
-            row = _row(raw, raw.values, found, name)
-            _check_new(row.question.id, places, raw.location)
+            present |= set(raw.values)
+            meaning_of = named(header or tuple(raw.values), table.location or raw.location)
+            row = _row(raw, raw.values, meaning_of, name)
+            _check_new(row.question.id, location_of, raw.location)
         except DataError as problem:
             if not skip_bad:
                 raise DataError(f"{problem} {LEAVE_OUT}") from problem
@@ -177,16 +157,18 @@ def _read(table: Table, name: str, source: str, skip_bad: bool, columns: Mapping
     if not rows:
         reason = f": {skipped[0][0]} {skipped[0][1]}" if skipped else "; add a line below its header."
         raise DataError(f"{source} holds no question{' that can be used' if skipped else ''}{reason}")
-    _check_mapped(columns, seen, source)
+    _check_mapped(columns, present, source)
     extras = dict.fromkeys(key for row in rows for key, _ in row.question.extra)
     return QuestionFile(tuple(rows), tuple(skipped), tuple(f"{source}: {note}." for note in unread(extras)))
 
 
-def _row(raw: TableRow, values: Mapping[str, object], found: Mapping[str, str | None], name: str) -> QuestionRow:
-    by_meaning = {meaning: values[key] for key, meaning in found.items() if meaning is not None and key in values}
-    if "question" not in by_meaning and "question" not in found.values():
-        raise DataError(f"{raw.location} has no 'question'; {_how_to_name(found)}.")
-    extra = [(key, _plain_text(values[key])) for key, meaning in found.items() if meaning is None and key in values]
+def _row(raw: TableRow, values: Mapping[str, object], meaning_of: Mapping[str, str | None], name: str) -> QuestionRow:
+    by_meaning = {meaning: values[key] for key, meaning in meaning_of.items() if meaning is not None and key in values}
+    if "question" not in by_meaning and "question" not in meaning_of.values():
+        raise DataError(f"{raw.location} has no 'question'; {_how_to_name(meaning_of)}.")
+    extra = [
+        (key, _plain_text(values[key])) for key, meaning in meaning_of.items() if meaning is None and key in values
+    ]
     extra = [(key, value) for key, value in extra if value]
     return QuestionRow(
         build_question(by_meaning, extra, raw.location, name, raw.line),
@@ -210,18 +192,18 @@ def _plain_text(value: object) -> str:
     return str(value)
 
 
-def _check_new(name: str, places: dict[str, str], location: str) -> None:
+def _check_new(name: str, location_of: dict[str, str], location: str) -> None:
     """Check that an id is new, and remember where it is."""
-    if name in places:
-        raise DataError(f"{location} repeats the id {name!r} of {places[name]}; give every question its own id.")
-    places[name] = location.rpartition(", ")[2]
+    if name in location_of:
+        raise DataError(f"{location} repeats the id {name!r} of {location_of[name]}; give every question its own id.")
+    location_of[name] = location.rpartition(", ")[2]
 
 
-def _check_mapped(columns: Mapping[str, str], seen: set[str], source: str) -> None:
-    present = {plain(name) for name in seen}
+def _check_mapped(columns: Mapping[str, str], present: set[str], source: str) -> None:
+    plain_names = {plain(name) for name in present}
     for key, name in columns.items():
-        if plain(name) not in present:
+        if plain(name) not in plain_names:
             raise DataError(
                 f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
-                f"{', '.join(map(repr, sorted(seen)))}."
+                f"{', '.join(map(repr, sorted(present)))}."
             )

@@ -17,21 +17,10 @@ Values = Mapping[str, object]
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def build_question(
-    values: Values,
-    extra: Sequence[tuple[str, str]],
-    location: str,
-    name: str,
-    number: int,
-) -> Question:
-    """The question of a row.
+def build_question(values: Values, extra: Sequence[tuple[str, str]], location: str, name: str, number: int) -> Question:
+    """The question of a row with these values by meaning, and with the names and texts of other columns.
 
-    Args:
-        values: of the row, by meaning.
-        extra: names and texts of the other columns.
-        location: of the row, for messages.
-        name: of the file: the domain, and the start of the id, of a question that has none.
-        number: of the row.
+    The name of the file is the domain and, with the number of the row, the id of a question that has none.
 
     Raises:
         DataError: what the row says is not usable.
@@ -202,9 +191,9 @@ def _labelled(value: dict[str, object], what: str) -> tuple[object, tuple[str, .
     """Texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
         return value["text"], _texts(value["label"], f"{what}/label")
-    given = {label: option for label, option in value.items() if option is not None}
-    labels = sorted(given) if all(len(label) == 1 and label in LETTERS for label in given) else list(given)
-    return [given[label] for label in labels], tuple(labels)
+    by_label = {label: option for label, option in value.items() if option is not None}
+    labels = sorted(by_label) if all(len(label) == 1 and label in LETTERS for label in by_label) else list(by_label)
+    return [by_label[label] for label in labels], tuple(labels)
 
 
 def _lettered(values: Values, location: str) -> tuple[str, ...]:

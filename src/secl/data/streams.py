@@ -62,11 +62,7 @@ def load_stream(
 
 
 def check_sampled(sampled: Sequence[str], benchmarks: Sequence[str]) -> None:
-    """Check that what is sampled is in a stream.
-
-    Args:
-        sampled: names of benchmarks.
-        benchmarks: of the stream, with a number of questions or without.
+    """Check that what is sampled is in a stream of these benchmarks, named with a number of questions or without.
 
     Raises:
         ParameterError: it is not.

@@ -62,22 +62,6 @@ def parse_json(text: str, location: str) -> object:
         raise DataError(f"{location} is JSON that Python cannot hold ({error}); simplify it.") from error
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Line number (from 1) and object of every line that is not blank.
-
-    Raises:
-        DataError: as `read_text`, or a line that is not a JSON object.
-    """
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        location = f"{path}, line {number}"
-        value = parse_json(line, location)
-        if not isinstance(value, dict):
-            raise DataError(f"{location} is not a JSON object; write one {{...}} on each line.")
-        yield number, value
-
-
 def first_fields(text: str, delimiter: str) -> list[str]:
     """The fields of the first row of a CSV text that is not blank; none where they cannot be read."""
     try:

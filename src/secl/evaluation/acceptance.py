@@ -131,37 +131,39 @@ def answers_of(records: Iterable[Record], log: Sequence[Label] = (), rule: Label
         rule: what labels make of a confidence; the default rule unless given.
     """
     labels = standing(log)
-    asked = _equally_likely(labels)
-    said = {label.position: bool(label.correct) for label in asked}
-    volunteered = {label.position: bool(label.correct) for label in labels if label.position not in said}
+    drawn = _equally_likely(labels)
+    correct_of = {label.position: bool(label.correct) for label in drawn}
+    correct_of_volunteers = {
+        label.position: bool(label.correct) for label in labels if label.position not in correct_of
+    }
     rule = rule or LabelRule()
     state = rule.add(rule.start(), log)
     domains: list[str] = []
 
     def rows() -> Iterator[tuple[float, float, float]]:
-        gone = {label.position: label for label in labels}
+        without_record = {label.position: label for label in labels}
         for record in records:
             domains.append(record.question.domain)
-            known = said.get(record.position, _by_reference(record))
-            gone.pop(record.position, None)
-            yield _confidence(record, rule, state), _number(known), _number(volunteered.get(record.position))
-        for position, label in gone.items():  # its record was pruned; what a promise needs is in the label
+            known = correct_of.get(record.position, _by_reference(record))
+            without_record.pop(record.position, None)
+            yield _confidence(record, rule, state), _number(known), _number(correct_of_volunteers.get(record.position))
+        for position, label in without_record.items():  # its record was pruned; what a promise needs is in the label
             domains.append(label.domain)
             confidence = rule.confidence(state, label.domain, label.confidence)
-            yield confidence, _number(said.get(position)), _number(volunteered.get(position))
+            yield confidence, _number(correct_of.get(position)), _number(correct_of_volunteers.get(position))
 
     columns = np.fromiter(rows(), dtype=np.dtype((np.float64, 3)))
     confidence, correct, of_volunteers = columns.T.copy()
-    basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if volunteered else "confidences"
-    left_out = len(volunteered) if basis == "labels" else 0
+    basis: Basis = "labels" if np.isfinite(correct).any() else "volunteers" if correct_of_volunteers else "confidences"
+    left_out = len(correct_of_volunteers) if basis == "labels" else 0
     return Answers(confidence, of_volunteers if basis == "volunteers" else correct, domains, basis, left_out)
 
 
 def _equally_likely(labels: Sequence[Label]) -> list[Label]:
     """Labels that were all as likely, which a promise needs: all with a chance, or those of one source; else none."""
-    asked = [label for label in labels if label.chance is not None]
-    sources = [[label for label in asked if label.source == source] for source in get_args(LabelSource)]
-    return max((group for group in (asked, *sources) if len({each.chance for each in group}) <= 1), key=len)
+    drawn = [label for label in labels if label.chance is not None]
+    sources = [[label for label in drawn if label.source == source] for source in get_args(LabelSource)]
+    return max((group for group in (drawn, *sources) if len({each.chance for each in group}) <= 1), key=len)
 
 
 def _by_reference(record: Record) -> bool | None:

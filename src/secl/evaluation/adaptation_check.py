@@ -206,17 +206,10 @@ def questions_needed(fitted: Mapping[str, Difference], n: int) -> int | None:
 def cross_fitted(
     signals: Vector, correct: Vector, taus: Sequence[float], tau: float, seed: int
 ) -> tuple[tuple[float, ...], Vector]:
-    """Score each fold with the tau that has the least Brier score on the others.
+    """The tau of each seeded fold that has the least Brier score on the others, and so the signal of each question.
 
-    Args:
-        signals: a row for each tau, a column for each question, in [0, 1].
-        correct: the grades.
-        taus: temperatures in rising order.
-        tau: the one in use, which wins a tie, else the nearest to it.
-        seed: seed of the folds.
-
-    Returns:
-        The tau of each fold, and the signal of each question.
+    `signals` has a row for each of `taus`, in rising order, and a column for each question; `tau` wins a tie, else the
+    nearest to it.
     """
     squared = (signals - correct) ** 2
     fold = np.random.default_rng(seed).permutation(correct.size) % FOLDS

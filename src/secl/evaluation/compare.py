@@ -149,8 +149,8 @@ def compare(a: Side, b: Side, *, partly: bool = False, resamples: int = 1000, se
         measures=measures(graded),
         floors=(ece_floor([graded_a[key][0] for key in graded]), ece_floor([graded_b[key][0] for key in graded])),
         domains={
-            domain: DomainComparison(len(domains[domain]), found["brier"], found["ece"])
-            for domain, found in by_domain.items()
+            domain: DomainComparison(len(domains[domain]), differences["brier"], differences["ece"])
+            for domain, differences in by_domain.items()
         },
     )
 

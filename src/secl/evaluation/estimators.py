@@ -7,14 +7,14 @@ adapted model's answer, and so are the estimators that need any. A new one is on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from secl.evaluation.baselines import MAPS, constant, constant_with_labels, label_free_map, with_labels
-from secl.evaluation.labelled import with_people
-from secl.evaluation.posterior import candidate_estimators
-from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Family, Series
-from secl.grading import correctness
-from secl.records import Record, Reply
+from secl.evaluation.posterior import candidate_estimators, letter_probability
+from secl.evaluation.series import AnswerOf, Cost, Estimator, Family, Series
+from secl.evaluation.symptoms import Source, main_source
+from secl.grading import correctness, reported_correct
+from secl.records import Record
 from secl.settings import Formula
 from secl.signals import (
     AnswerProbability,
@@ -27,27 +27,27 @@ from secl.signals import (
     TokenEntropy,
 )
 
+LABELLED = ("stated_with_labels", "posterior_with_labels")
+"""Estimators of the reported confidences once labels have moved them; a run has one of them at most."""
+
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
-    """All estimators by name, in the order of reports.
-
-    Args:
-        tau: temperature of normalised P(True), above 0.
-        formula: formula of normalised P(True).
-    """
+    """All estimators by name, in the order of reports; `tau` and `formula` are those of normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
-        _of_frozen("stated", "Stated (frozen)", Stated()),
-        _of_frozen("stated_hard", "Stated, hard digit", Stated(hard=True)),
-        _of_frozen("answer_probability", "Answer probability", AnswerProbability()),
-        _of_frozen("token_entropy", "Token entropy, exp(-H)", TokenEntropy()),
+        _of_frozen("stated", "Stated (frozen)", _by(Stated())),
+        _of_frozen("stated_hard", "Stated, hard digit", _by(Stated(hard=True))),
+        _of_frozen("answer_probability", "Answer probability", _by(AnswerProbability())),
+        _of_frozen("token_entropy", "Token entropy, exp(-H)", _by(TokenEntropy())),
         _of_evidence("p_true", "P(True)", RawPTrue(), 2, _tokens_of_one_p_true),
-        _of_evidence("norm_p_true", "Normalised P(True)", norm_p_true, 6, _tokens_of_p_true),
+        _of_evidence("norm_p_true", "Normalised P(True)", norm_p_true, 6, lambda record: record.ledger.scoring),
         _of_evidence("self_consistency", "Self-consistency", SelfConsistency("mode"), 10, _tokens_of_samples, "own"),
         _of_evidence("dinco", "DINCO (beam answers)", DincoSignal("beam"), 10, _tokens_of_dinco, "own"),
         _of_evidence("dinco_greedy", "DINCO (greedy answers)", DincoSignal("greedy"), 10, _tokens_of_dinco),
+        _of_frozen("letter_probability", "Letter probability", lambda r: letter_probability(r.question, r.frozen)),
         *candidate_estimators(),
-        *with_people(),
+        _with_labels_of_people("stated", "Stated + labels"),
+        _with_labels_of_people("posterior", "Posterior + labels"),
         Estimator("secl", "SECL", "learned", _reported, _passes_of_learning, learned=True),
     )
     by_name = {estimator.name: estimator for estimator in direct}
@@ -57,15 +57,17 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
     return by_name | {estimator.name: estimator for estimator in (*recalibrated, *controls, *constants)}
 
 
-def _of_frozen(name: str, title: str, signal: Signal) -> Estimator:
+def _by(signal: Signal) -> Callable[[Record], float | None]:
+    """What a signal says of the frozen model's reply."""
+    return lambda record: signal(record.question, record.frozen, record.evidence)
+
+
+def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:
     """The frozen model's reply alone."""
 
     def estimate(records: Sequence[Record]) -> Series:
-        rated = ((record, _rate(signal, record, record.frozen)) for record in records)
-        return Series.of(
-            Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
-            for record, confidence in rated
-            if confidence is not None
+        return Series.rated(
+            records, confidence, lambda record: record.frozen_correct, lambda record: record.ledger.answering
         )
 
     return Estimator(name, title, "reply", estimate, lambda _record: 1.0, answers="frozen")
@@ -74,24 +76,16 @@ def _of_frozen(name: str, title: str, signal: Signal) -> Estimator:
 def _of_evidence(
     name: str, title: str, signal: Signal, passes: float, tokens: Cost, answers: AnswerOf = "reply"
 ) -> Estimator:
-    """What the frozen model was asked about the reply.
+    """What the frozen model was asked about the reply: the paper's passes, and tokens beyond those of the answer."""
 
-    Args:
-        name: name of the estimator.
-        title: name for people.
-        signal: the confidence.
-        passes: forward passes that the paper counts for a question.
-        tokens: spent on the evidence; those of the answer are added.
-        answers: "own" if the signal chooses the answer.
-    """
+    def confidence(record: Record) -> float | None:
+        return signal(record.question, record.reply, record.evidence)
+
+    def correct(record: Record) -> bool | None:
+        return correctness(record, signal.answer(record.question, record.reply, record.evidence))
 
     def estimate(records: Sequence[Record]) -> Series:
-        rated = ((record, _rate(signal, record, record.reply)) for record in records)
-        return Series.of(
-            Estimate(record.position, confidence, _correct(signal, record), record.ledger.replies + tokens(record))
-            for record, confidence in rated
-            if confidence is not None
-        )
+        return Series.rated(records, confidence, correct, lambda record: record.ledger.replies + tokens(record))
 
     family: Family = "p_true" if signal.needs == "p_true" else "samples"
     return Estimator(
@@ -99,23 +93,23 @@ def _of_evidence(
     )
 
 
-def _rate(signal: Signal, record: Record, reply: Reply) -> float | None:
-    return signal(record.question, reply, record.evidence)
+def _with_labels_of_people(source: Source, title: str) -> Estimator:
+    """The reported confidences after labels, where they were of this source before them."""
 
+    def estimate(records: Sequence[Record]) -> Series:
+        moved = any(record.labelled is not None and record.labelled.labels for record in records)
+        if not moved or main_source(records) != source:
+            return Series()
+        return Series.rated(records, lambda r: r.confidence, reported_correct, lambda r: r.ledger.total)
 
-def _correct(signal: Signal, record: Record) -> bool | None:
-    """Whether the answer that the signal is about is right."""
-    answer = signal.answer(record.question, record.reply, record.evidence)
-    return correctness(record, answer)
+    family: Family = "candidates" if source == "posterior" else "reply"
+    name = f"{source}_with_labels"
+    return Estimator(name, title, family, estimate, _passes_of_learning, answers="reported", needs_labels=True)
 
 
 def _tokens_of_one_p_true(record: Record) -> float:
     p_true = record.evidence.p_true
     return record.ledger.scoring / len(p_true.candidates) if p_true is not None else 0.0
-
-
-def _tokens_of_p_true(record: Record) -> float:
-    return record.ledger.scoring
 
 
 def _tokens_of_samples(record: Record) -> float:
@@ -142,7 +136,7 @@ def _reported(records: Sequence[Record]) -> Series:
         # P(True) without evidence was prefetched for a burst that did not come.
         return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
-    return Series.of(Estimate(r.position, r.reply.confidence, r.correct, tokens(r)) for r in records)
+    return Series.rated(records, lambda record: record.reply.confidence, lambda record: record.correct, tokens)
 
 
 ESTIMATORS: dict[str, Estimator] = make_estimators()

@@ -38,11 +38,7 @@ class GraderComparison:
 
 
 def compare_graders(records: Sequence[Record]) -> GraderComparison | None:
-    """Grade the reported answers by several graders.
-
-    Returns:
-        None without an answer to compare them on.
-    """
+    """Grade the reported answers by several graders; None without an answer to compare them on."""
     open_ones = [record for record in records if _comparable(record)]
     if not open_ones:
         return None

@@ -7,12 +7,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from secl.metrics.bootstrap import Interval, intervals
-from secl.metrics.calibration import ada_ece, brier, ece, ece_floor
-from secl.metrics.discrimination import auroc, auroc_within
+from secl.metrics.bootstrap import Interval, intervals, standard_measures
+from secl.metrics.calibration import ece_floor
 from secl.metrics.error_interval import ada_ece_interval, ece_interval
 from secl.metrics.graded import graded
 from secl.metrics.selective import coverage_at_risk, prr
@@ -91,17 +89,9 @@ def measure(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Measures:
-    """All measures of n confidences (in [0, 1]) against n grades (right or wrong).
+    """All measures of n confidences against n grades; arguments as in `secl.metrics.bootstrap`.
 
-    Args:
-        confidence: n probabilities.
-        correct: n grades.
-        domains: the domain of each answer; None if they are all from one.
-        resamples: bootstrap draws for the intervals; 0 for no intervals.
-        seed: seed of the bootstrap and of the floor of the ECE.
-
-    Raises:
-        ParameterError: lists of different lengths, values outside their range, or resamples below 0.
+    There are no intervals with 0 resamples.
 
     >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
     >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals
@@ -110,30 +100,23 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans = None
     if resamples != 0:
-        found = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
+        by_measure = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
         # Chance makes calibration errors too high, and those of resamples higher still.
-        found["ece"] = ece_interval(confidences, grades, seed=seed)
-        found["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
-        spans = Intervals(**found)
-    error, floor, area = ece(confidences, grades), ece_floor(confidences, seed=seed), auroc(confidences, grades)
+        by_measure["ece"] = ece_interval(confidences, grades, seed=seed)
+        by_measure["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
+        spans = Intervals(**by_measure)
+    standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences, seed=seed)
     return Measures(
+        **standard,
         n=int(confidences.size),
-        brier=brier(confidences, grades),
-        ece=error,
         ece_floor=floor.mean,
         ece_floor_95=floor.upper,
         # Sums in another order may differ in the last digits.
-        ece_within_floor=error <= floor.upper + 1e-9 if grades.size else None,
-        ada_ece=ada_ece(confidences, grades),
-        auroc=area,
-        auroc_within=area if domains is None else auroc_within(confidences, grades, domains),
+        ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         prr=prr(confidences, grades),
-        prr_50=prr(confidences, grades, 0.5),
         coverage_at_5=coverage_at_risk(confidences, grades, 0.05),
         coverage_at_10=coverage_at_risk(confidences, grades, 0.1),
         coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
-        accuracy=float(np.mean(grades)) if grades.size else math.nan,
-        mean_confidence=float(np.mean(confidences)) if confidences.size else math.nan,
         intervals=spans,
     )
 

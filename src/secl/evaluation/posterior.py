@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from secl.evaluation.series import AnswerOf, Estimate, Estimator, Series
-from secl.evidence import CandidateEvidence, Posterior
+from secl.evaluation.series import AnswerOf, Cost, Estimate, Estimator, Series
+from secl.evidence import Posterior
 from secl.grading import correctness
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
@@ -13,20 +13,33 @@ from secl.question import Question
 from secl.records import Record, Reply
 from secl.settings import PosteriorSettings
 
-Confidence = Callable[[Record], float | None]
 Posteriors = Callable[[Sequence[Record]], Sequence[Posterior | None]]
 
 
 def candidate_estimators() -> tuple[Estimator, ...]:
-    """The probability of the letter, each view alone, and the posterior of the model's own and of the best answers."""
+    """Letters and likelihoods alone, and the posterior of the best answers and of the model's own."""
+    likelihood_alone = PosteriorRule(PosteriorSettings(views=("likelihood",)))
+    recorded: Posteriors = lambda records: [record.posterior for record in records]  # noqa: E731
     return (
         Estimator(
-            "letter_probability", "Letter probability", "reply", _letters_of_frozen, lambda _record: 1.0, "frozen"
+            "order_averaged",
+            "Letters, mean over orders",
+            "candidates",
+            lambda records: Series.rated(
+                records, order_averaged, lambda r: r.correct, lambda r: r.ledger.replies + r.ledger.reordering
+            ),
+            _paper_passes,
+            needs="candidates",
         ),
-        _direct("order_averaged", "Letters, mean over orders", order_averaged),
-        _likelihood("likelihood", "Likelihood, normalised"),
-        _combined("posterior_best", "Posterior, best answers", best=True),
-        _combined("posterior", "Posterior", best=False),
+        _combined(
+            "likelihood",
+            "Likelihood, normalised",
+            lambda records: replayed(likelihood_alone, records),
+            lambda record: record.ledger.replies + record.ledger.likelihood,
+            best=False,
+        ),
+        _combined("posterior_best", "Posterior, best answers", recorded, _tokens_of_posterior, best=True),
+        _combined("posterior", "Posterior", recorded, _tokens_of_posterior, best=False),
     )
 
 
@@ -52,66 +65,12 @@ def _of_option(question: Question, letter: str, shares: Sequence[float]) -> floa
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
 
-def _letters_of_frozen(records: Sequence[Record]) -> Series:
-    rated = ((record, letter_probability(record.question, record.frozen)) for record in records)
-    return Series.of(
-        Estimate(record.position, confidence, record.frozen_correct, record.ledger.answering)
-        for record, confidence in rated
-        if confidence is not None
-    )
+def _combined(name: str, title: str, posteriors: Posteriors, tokens: Cost, *, best: bool) -> Estimator:
+    """The posterior of the model's own answers, or with `best` of the most probable candidates."""
 
-
-def _direct(name: str, title: str, confidence: Confidence) -> Estimator:
-    """A pure function of one record."""
-
-    def estimate(records: Sequence[Record]) -> Series:
-        rated = ((record, confidence(record)) for record in records)
-        return Series.of(
-            Estimate(record.position, value, record.correct, record.ledger.replies + record.ledger.reordering)
-            for record, value in rated
-            if value is not None
-        )
-
-    return Estimator(name, title, "candidates", estimate, _paper_passes, needs="candidates")
-
-
-def _likelihood(name: str, title: str) -> Estimator:
-    """The posterior from the likelihoods alone."""
-    rule = PosteriorRule(PosteriorSettings(views=("likelihood",)))
-
-    def tokens(record: Record) -> float:
-        return record.ledger.replies + record.ledger.likelihood
-
-    return _series_of(name, title, lambda records: replayed(rule, records), tokens, best=False)
-
-
-def _combined(name: str, title: str, *, best: bool) -> Estimator:
-    """The posterior that was computed along the stream."""
-
-    def tokens(record: Record) -> float:
-        scored = any(view == "p_true" for view, _ in record.posterior.weights) if record.posterior else False
-        ledger = record.ledger
-        weighed = ledger.replies + ledger.reordering + ledger.likelihood + _tokens_of_drawn(record)
-        return weighed + (ledger.scoring if scored else 0.0)
-
-    return _series_of(name, title, lambda records: [record.posterior for record in records], tokens, best=best)
-
-
-def _tokens_of_drawn(record: Record) -> float:
-    """Tokens of the further answers that an open answer is compared with; self-consistency has its own."""
-    evidence = record.evidence
-    drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
-    others = 0 if evidence.samples is None or record.question.options else len(evidence.samples)
-    return record.ledger.sampling * drawn / (drawn + others) if drawn else 0.0
-
-
-def _series_of(
-    name: str, title: str, posteriors: Posteriors, tokens: Callable[[Record], float], *, best: bool
-) -> Estimator:
     def estimate(records: Sequence[Record]) -> Series:
         pairs = zip(records, posteriors(records), strict=True)
-        rated = (each for record, posterior in pairs if (each := rate(record, posterior)) is not None)
-        return Series.of(rated)
+        return Series.of(each for record, posterior in pairs if (each := rate(record, posterior)) is not None)
 
     def rate(record: Record, posterior: Posterior | None) -> Estimate | None:
         if posterior is None or (posterior.own is None and not best):
@@ -123,6 +82,17 @@ def _series_of(
 
     answers: AnswerOf = "best" if best else "reply"
     return Estimator(name, title, "candidates", estimate, _paper_passes, answers, needs="candidates")
+
+
+def _tokens_of_posterior(record: Record) -> float:
+    """Tokens of the answer and of what the recorded posterior weighs; self-consistency has its own samples."""
+    evidence, ledger = record.evidence, record.ledger
+    drawn = 0 if evidence.candidates is None else len(evidence.candidates.samples)
+    others = 0 if evidence.samples is None or record.question.options else len(evidence.samples)
+    sampling = ledger.sampling * drawn / (drawn + others) if drawn else 0.0
+    scored = record.posterior is not None and any(view == "p_true" for view, _ in record.posterior.weights)
+    weighed = ledger.replies + ledger.reordering + ledger.likelihood + sampling
+    return weighed + (ledger.scoring if scored else 0.0)
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
@@ -138,7 +108,7 @@ def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior |
 
 def _paper_passes(record: Record) -> float:
     """As the paper counts: a pass for the answer, each further order or answer, two for a candidate's likelihood."""
-    candidates: CandidateEvidence | None = record.evidence.candidates
+    candidates = record.evidence.candidates
     if candidates is None:
         return 1.0
     likelihoods = sum(each is not None for each in candidates.likelihoods)

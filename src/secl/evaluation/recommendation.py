@@ -67,11 +67,8 @@ def recommend(
 ) -> Recommendation:
     """Recommend a method from the records of a run that gathered P(True) and candidates for every answer.
 
-    Args:
-        records: of a run that does not learn; whatever evidence they lack is left out.
-        tau: temperature of normalised P(True), above 0.
-        formula: its formula.
-        seed: seed of the bootstrap.
+    The run does not learn, and whatever evidence its records lack is left out. `tau` and `formula` are those of
+    normalised P(True).
 
     >>> recommend([]).basis, recommend([]).method
     ('experience', 'posterior')

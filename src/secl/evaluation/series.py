@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ Cost = Callable[[Record], float]
 """Forward passes, or tokens, spent on one question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """One confidence.
 
     Attributes:
@@ -68,22 +67,26 @@ class Series:
     def of(cls, estimates: Iterable[Estimate]) -> Self:
         """The series of these estimates, one after the other."""
         rows = np.fromiter(
-            (
-                (each.position, each.confidence, math.nan if each.correct is None else each.correct, each.tokens)
-                for each in estimates
-            ),
+            ((position, p, math.nan if right is None else right, tokens) for position, p, right, tokens in estimates),
             dtype=[("position", np.intp), ("confidence", float), ("correct", float), ("tokens", float)],
         )
-        positions, confidence, correct, tokens = (rows[name].copy() for name in rows.dtype.names or ())
-        return cls(positions, confidence, correct, tokens)
+        position, confidence, correct, tokens = (rows[name].copy() for name in rows.dtype.names or ())
+        return cls(position, confidence, correct, tokens)
 
-    @property
-    def estimates(self) -> tuple[Estimate, ...]:
-        """The rows, each by itself."""
-        columns = (each.tolist() for each in (self.positions, self.confidence, self.correct, self.tokens))
-        return tuple(
-            Estimate(position, confidence, None if math.isnan(correct) else bool(correct), tokens)
-            for position, confidence, correct, tokens in zip(*columns, strict=True)
+    @classmethod
+    def rated(
+        cls,
+        records: Iterable[Record],
+        confidence: Callable[[Record], float | None],
+        correct: Callable[[Record], bool | None],
+        tokens: Cost,
+    ) -> Self:
+        """The series of a function of each record, without the records for which it is None."""
+        rated = ((record, confidence(record)) for record in records)
+        return cls.of(
+            Estimate(record.position, value, correct(record), tokens(record))
+            for record, value in rated
+            if value is not None
         )
 
     def __len__(self) -> int:

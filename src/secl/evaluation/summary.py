@@ -57,8 +57,6 @@ class Summary(Shown):
         agreed: questions whose update the bin gate stopped.
         unparsed: replies without a readable answer.
         low_digit_mass: replies that gave the ten digits together less than 0.5.
-        without_posterior: questions without a posterior: none was asked for, or there was nothing to compare.
-        best_changed: questions whose most probable candidate is not the model's own answer.
         answered_best: questions that were answered with the most probable candidate, as asked for.
         cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
@@ -76,8 +74,6 @@ class Summary(Shown):
     agreed: int
     unparsed: int
     low_digit_mass: int
-    without_posterior: int
-    best_changed: int
     answered_best: int
     cost_paper: float
     cost_measured: float
@@ -217,8 +213,6 @@ def _summary(
         agreed=sum(record.outcome == "agreed" for record in records),
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
-        without_posterior=sum(record.posterior is None for record in records),
-        best_changed=sum(record.best_answer != record.reply.answer for record in records),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),
         cost_paper=(15 * trained + (questions - trained)) / questions if questions else math.nan,
         cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,

@@ -6,12 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
+from typing import Literal
 
 from secl.evaluation.reason import FEWEST, RARE, Reason
 from secl.evidence import Evidence
 from secl.metrics.calibration import chance_of_count
 from secl.question import Question
 from secl.records import Record, Reply
+
+Source = Literal["stated", "posterior"]
+"""Where a reported confidence comes from, but for labels."""
 
 NEARLY_ALL = 0.9
 """Share of the answers from which something holds for nearly all."""
@@ -21,11 +25,7 @@ LITTLE = 0.05
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """What the records show without any right answer.
-
-    Args:
-        records: in order.
-    """
+    """What the records show, in order, without any right answer."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records), _of_signal(records)]
@@ -37,22 +37,22 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     # Questions with the same options in the same order (yes or no) may well have the same answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
-    asked = list(different.values())
-    if not asked:
+    answered = list(different.values())
+    if not answered:
         return None
-    (letter, count), *_ = Counter(str(record.answer) for record in asked).most_common(1)
-    sizes = [len(each.question.options) for each in asked]
+    (letter, count), *_ = Counter(str(record.answer) for record in answered).most_common(1)
+    sizes = [len(each.question.options) for each in answered]
     chances = tuple(
-        1 / size if letter in each.question.letters else 0.0 for each, size in zip(asked, sizes, strict=True)
+        1 / size if letter in each.question.letters else 0.0 for each, size in zip(answered, sizes, strict=True)
     )
-    right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in asked)
+    right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in answered)
     expected = max(sum(chances), right)
-    share = (count - expected) / (len(asked) - expected) if expected < len(asked) else 0.0
+    share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
     if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter, not of this one alone
         return None
-    text = f"The model answers {letter} on {count} of {len(asked)} questions, whatever the options"
-    if sum(map(stated_alone, asked)) < len(asked) / 2:
-        if not asked[-1].answers_best:
+    text = f"The model answers {letter} on {count} of {len(answered)} questions, whatever the options"
+    if sum(map(stated_alone, answered)) < len(answered) / 2:
+        if not answered[-1].answers_best:
             text += "; --answer best gives the most probable candidates instead"
         return Reason("same_letter", "note", f"{text}.")
     return Reason("same_letter", "stop" if share > 0.8 else "doubt", f"{text}; use --method posterior --answer best.")
@@ -98,7 +98,8 @@ def _of_signal(records: Sequence[Record]) -> Reason | None:
         if record.signal is not None and record.evidence.p_true is not None and stated_alone(record)
     ]
     flat = sum(abs(each - 1) <= 0.25 for each in signals)
-    if not any(map(_trained, records)) or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
+    trained = any(record.outcome == "trained" for record in records)
+    if not trained or len(signals) < FEWEST or flat < NEARLY_ALL * len(signals):
         return None
     text = (
         f"What is learned from is about 1 over the number of candidates for {flat} of {len(signals)} questions, so it "
@@ -127,27 +128,28 @@ def stated_alone(record: Record) -> bool:
     return posterior is None or (posterior.confidence is None and not record.answers_best)
 
 
-def _trained(record: Record) -> bool:
-    return record.outcome == "trained"
+def main_source(records: Sequence[Record]) -> Source:
+    """What most of the reported confidences are."""
+    return "stated" if 2 * sum(map(stated_alone, records)) >= len(records) else "posterior"
 
 
 def seen_in_one(question: Question, reply: Reply, evidence: Evidence) -> list[Reason]:
     """What one answer shows about itself, where there are no others to compare it with."""
-    found = []
+    reasons = []
     if reply.digit_mass < LITTLE:
         text = (
             f"Asked for its confidence, the model hardly says a digit (probability of all ten: {reply.digit_mass:.2g})"
         )
-        found.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
+        reasons.append(Reason("digit_mass", "doubt", f"{text}; the stated confidence is read from these."))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LITTLE:
         text = f"The model hardly says a letter (probability of all {len(reply.option_log_p)}: {letters:.2g})"
-        found.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
+        reasons.append(Reason("letter_mass", "doubt", f"{text}; its answer is the most probable of these."))
     other = _other_choice(question, reply, evidence)
     if other is not None:
         text = f"With its options in another order the model chooses {other}."
-        found.append(Reason("same_letter", "doubt", text))
-    return found
+        reasons.append(Reason("same_letter", "doubt", text))
+    return reasons
 
 
 def _other_choice(question: Question, reply: Reply, evidence: Evidence) -> str | None:

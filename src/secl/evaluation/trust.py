@@ -14,9 +14,8 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
-from secl.evaluation.labelled import main_source
 from secl.evaluation.reason import FEWEST, RARE, UNLIKELY, Code, Reason, Severity
-from secl.evaluation.symptoms import seen
+from secl.evaluation.symptoms import main_source, seen
 from secl.grading import reported_correct
 from secl.metrics.bootstrap import Interval, intervals
 from secl.metrics.calibration import chance_of_count, ece, ece_floor
@@ -90,11 +89,7 @@ class Verdict:
 
 
 def assess(records: Sequence[Record]) -> Verdict:
-    """The verdict on a run.
-
-    Args:
-        records: of the run, in order, with what people said of them (`Record.with_label`), if anything.
-    """
+    """The verdict on a run: its records in order, with what people said of them (`Record.with_label`), if anything."""
     grades = [(record.confidence, reported_correct(record)) for record in records]
     known = [(confidence, right) for confidence, right in grades if right is not None]
     verdict = conclude(seen(records), from_grades(known, answers=len(records)), len(records))
@@ -102,13 +97,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """The verdict on answers from what is seen in their records and from the tests on right answers.
-
-    Args:
-        from_records: of `seen`.
-        on_labels: of `from_grades`.
-        questions: how many answers there are.
-    """
+    """The verdict on so many answers from what is `seen` in their records and from the tests on right answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", "Nothing has been answered yet."),), 0, 0)
     proven = on_labels.level == "fine"
@@ -175,15 +164,15 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
             f"{_amount(len(grades), 'graded answer')}; of calibrated ones 95% have {floor.upper:.3f} at most."
         )
         return [Reason("miscalibrated", "doubt", text)]
-    said = (
+    observed = (
         f"on {_amount(len(grades), 'graded answer')} they say {_percent(mean)} and {_percent(accuracy)} are right, "
         f"which happens to {_rarely(chance)} of calibrated ones"
     )
     if gap < 0:
-        return [Reason("underconfident", "doubt", f"The confidences are too low: {said}.")]
+        return [Reason("underconfident", "doubt", f"The confidences are too low: {observed}.")]
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
     caveat = " People chose what to rate: if they rate wrong answers more often, it is less bad than that."
-    text = f"The confidences are too high: {said}.{caveat if chosen else ''}"
+    text = f"The confidences are too high: {observed}.{caveat if chosen else ''}"
     return [Reason("overconfident", severity, text)]
 
 

@@ -14,8 +14,15 @@ content with any one of several right answers:
 """
 
 from secl.grading.numbers import parse_number, write_number
-from secl.grading.overlap import grade_by_references
-from secl.grading.rules import check_grader, correctness, grade, grader_of, regrade, reported_correct
+from secl.grading.rules import (
+    check_grader,
+    correctness,
+    grade,
+    grade_by_references,
+    grader_of,
+    regrade,
+    reported_correct,
+)
 from secl.grading.texts import answer_key, contains, normalise_text, same_text
 
 __all__ = [

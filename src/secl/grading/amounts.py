@@ -48,11 +48,7 @@ class Amount:
 
 
 def in_figures(text: str, *, ones: bool = False) -> str:
-    """A text with its English number words below a hundred in figures.
-
-    Args:
-        text: any.
-        ones: whether "one" counts, which most often is no number.
+    """A text with its English number words below a hundred in figures; "one", most often no number, only with `ones`.
 
     >>> in_figures("Twenty-one is one of three numbers.")
     '21 is one of 3 numbers.'
@@ -123,9 +119,9 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     mark = ANSWER_MARK.search(text)
     if mark and not re.search(r"\bnot\b", text[mark.end() :], re.IGNORECASE):
         return _equal(reference, parse_number(text))
-    asked = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
+    in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
     amounts = [each for each in read_amounts(text) if not _DENIAL.search(_before(text, each.start))]
-    amounts = [each for each in amounts if each.value not in asked]
+    amounts = [each for each in amounts if each.value not in in_question]
     if reference.unit:
         amounts = [each for each in amounts if each.unit in ("", reference.unit)]
     results = [each for each in amounts if each.start > text.rfind("=") > -1]

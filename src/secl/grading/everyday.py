@@ -20,10 +20,9 @@ import unicodedata
 from collections.abc import Sequence
 
 from secl.grading.amounts import states, whole_amount
-from secl.grading.dates import spell_dates
 from secl.grading.names import mentioned
 from secl.grading.texts import normalise_text, same_text
-from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, FUNCTION_WORDS
+from secl.grading.vocabulary import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, MONTHS
 from secl.grading.words import Word, denied, read_words
 
 _POLARITY = {"yes": True, "true": True, "correct": True, "no": False, "false": False, "incorrect": False}
@@ -31,6 +30,13 @@ _DOUBT = re.compile(
     r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
     re.IGNORECASE,
 )
+_MONTH = rf"({'|'.join(MONTHS)}|{'|'.join(month[:3] for month in MONTHS)}|sept)\.?"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?:,?\s+(\d{4}))?(?!\d)"
+_DAY_FIRST = re.compile(rf"\b(?:the\s+)?{_DAY}(?:\s+day)?(?:\s+of)?\s+{_MONTH}\b{_YEAR}", re.IGNORECASE)
+_MONTH_ALONE = re.compile(rf"\b{_MONTH},?\s+(?:of\s+)?(\d{{4}})(?!\d)", re.IGNORECASE)
+_MONTH_FIRST = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b{_YEAR}", re.IGNORECASE)
+
 LONGEST = 4000
 """Characters of an answer that are read."""
 
@@ -39,12 +45,8 @@ _LONG = 3
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Whether an answer gives any of the references.
-
-    Args:
-        question: its text; what it mentions itself is no news.
-        references: right answers.
-        answer: a few words or sentences; of a long text the beginning and the end are read.
+    """Whether an answer gives any of the references. What the question mentions itself is no news, and of a long text
+    the beginning and the end are read.
 
     >>> says("What is 7 times 8?", ["56"], "7 * 8 = 56"), says("What is 7 times 8?", ["56"], "56 or 57")
     (True, False)
@@ -69,12 +71,12 @@ def _says(question: str, reference: str, answer: str) -> bool:
         return states(question, amount, answer)
     if _unspaced(reference):
         return "".join(normalise_text(reference).split()) in "".join(normalise_text(answer).split())
-    asked, reference, answer = (spell_dates(text) for text in (question, reference, answer))
-    if mentioned(asked, reference, answer):
+    asked_text, reference, answer = (_spell_dates(text) for text in (question, reference, answer))
+    if mentioned(asked_text, reference, answer):
         return True
     items = _items(reference)
     if items:
-        return all(mentioned(asked, item, answer, listed=True) for item in items)
+        return all(mentioned(asked_text, item, answer, listed=True) for item in items)
     return _covers(reference, answer)
 
 
@@ -124,3 +126,25 @@ def _covers(reference: str, answer: str) -> bool:
 
 def _denies(words: Sequence[Word]) -> bool:
     return any(word.text in DENIALS - {"than", "without", "except", "unlike"} or word.text == "no" for word in words)
+
+
+def _spell_dates(text: str) -> str:
+    """A text with its dates as YEAR/MONTH/DAY, as far as they go.
+
+    >>> _spell_dates("On the 4th of July, 1776"), _spell_dates("July 4, 1776."), _spell_dates("1776-07-04")
+    ('On 1776/7/4', '1776/7/4.', '1776/7/4')
+    >>> _spell_dates("May 5"), _spell_dates("in May 1776")
+    ('5/5', 'in 1776/5')
+    """
+    text = re.sub(r"\b(\d{4})-(\d{2})-(\d{2})\b", lambda match: _date(match[1], match[2], match[3]), text)
+    text = _DAY_FIRST.sub(lambda match: _date(match[3], str(_month(match[2])), match[1]), text)
+    text = _MONTH_FIRST.sub(lambda match: _date(match[3], str(_month(match[1])), match[2]), text)
+    return _MONTH_ALONE.sub(lambda match: _date(match[2], str(_month(match[1]))), text)
+
+
+def _month(name: str) -> int:
+    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name.lower()[:3]))
+
+
+def _date(*parts: str | None) -> str:
+    return "/".join(str(int(part)) for part in parts if part)

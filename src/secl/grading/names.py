@@ -17,28 +17,22 @@ _PERSON = re.compile(
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Whether an answer mentions a reference as what it answers.
-
-    Args:
-        question: its text.
-        reference: a name or a few words.
-        answer: words or sentences.
-        listed: whether it may be one of several.
+    """Whether an answer mentions a reference, a name or a few words, as what it answers; `listed` as one of several.
 
     >>> mentioned("Who was first?", "Neil Armstrong", "The first man was Armstrong.")
     True
     >>> mentioned("Who was first?", "Neil Armstrong", "Louis Armstrong"), mentioned("Where?", "Paris", "Paris Hilton")
     (False, False)
     """
-    asked = [word.text for word in read_words(question)]
+    in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     for wanted, surname in _variants(question, reference):
         for start, end in _places(wanted, words, gaps=len(wanted) > 1 and _PERSON.search(question) is not None):
             if denied(words, start, end) or (not listed and offered(words, start, end)):
                 continue
             person = _PERSON.search(question) is not None
-            if _other_name(words, start, end, asked, person=person, surname=surname) or _echo(
-                words, end, asked, wanted
+            if _other_name(words, start, end, in_question, person=person, surname=surname) or _echo(
+                words, end, in_question, wanted
             ):
                 continue
             return True
@@ -106,7 +100,7 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
 
 
 def _other_name(
-    words: Sequence[Word], start: int, end: int, asked: Sequence[str], *, person: bool, surname: bool
+    words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, surname: bool
 ) -> bool:
     """Whether the mention is a part of another name; a person may have further last names."""
     before = words[start - 1] if start and not words[start - 1].after else None
@@ -114,19 +108,19 @@ def _other_name(
     if before is not None and before.capital:
         if before.text in OTHER_PLACE and words[start].capital:
             return True
-        usual = FUNCTION_WORDS | TITLES | {*asked}
+        usual = FUNCTION_WORDS | TITLES | {*in_question}
         if surname and before.text not in usual:
             return True
     if behind is None or not behind.capital or not words[end - 1].capital or (person and not surname):
         return False
     abbreviation = behind.written.isupper() and len(behind.written) <= 3  # Washington DC
-    return behind.text not in FUNCTION_WORDS | KINDS | {*asked} and not abbreviation
+    return behind.text not in FUNCTION_WORDS | KINDS | {*in_question} and not abbreviation
 
 
-def _echo(words: Sequence[Word], end: int, asked: Sequence[str], wanted: Sequence[Word]) -> bool:
+def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
     """Whether the mention only repeats the question: what is asked for stands at the end of a clause or alone."""
     texts = [word.text for word in wanted]
-    repeated = any(asked[place : place + len(texts)] == texts for place in range(len(asked)))
-    if not repeated or "or" in asked:
+    repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
+    if not repeated or "or" in in_question:
         return False
     return end < len(words) and not words[end - 1].after

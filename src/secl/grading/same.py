@@ -45,8 +45,8 @@ def is_echo(question: Question, answer: str) -> bool:
     """
     if not _ASKS.search(question.text) or _CHOICE.search(question.text):
         return False  # yes or no, or one of those that are named: the words of the question are an answer
-    asked = _naming(question.text)
-    return bool(asked) and asked == _naming(answer)
+    named_in_question = _naming(question.text)
+    return bool(named_in_question) and named_in_question == _naming(answer)
 
 
 def group(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from secl.evidence import Labelled
 from secl.labels.fit import Prior, Scaling, fit
 from secl.labels.label import Label, standing
+from secl.records import Record
 
 BAND = 0.9
 """Probability that the right confidence lies within the band of a confidence."""
-
-SOUND = 0.5
-"""Probability, before any label, that confidences are right as they are."""
 
 WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
 """Where they are not, in logits: spreads of the slope around 1, of the shift, of a domain's own shift, and of the shift
@@ -52,13 +50,9 @@ class LabelRule:
     """Maps confidences by what labels have shown.
 
     Pure, like a gate: the state depends on the labels that stand, and on nothing else, to the last digit. A label that
-    is taken back is as if it had never been there.
-
-    Attributes:
-        sound: probability, before any label, that confidences are right as they are, in [0, 1).
+    is taken back is as if it had never been there. Before any label, confidences are as probably right as they are as
+    not.
     """
-
-    sound: float = SOUND
 
     def start(self) -> LabelState:
         """The state before the first label."""
@@ -76,13 +70,7 @@ class LabelRule:
         return self._state(tuple(each for each in state.standing if each.number != label.number), state.until)
 
     def rate(self, state: LabelState, domain: str, confidence: float) -> Labelled:
-        """What becomes of a confidence, and the band around it.
-
-        Args:
-            state: after the labels that are known.
-            domain: of the question.
-            confidence: without any label, in [0, 1].
-        """
+        """What becomes of a confidence without any label, in [0, 1], and the band around it."""
         parts = [scaling.logit(domain, confidence) for scaling in state.scalings]
         shares = (state.sound, 1.0 - state.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
@@ -105,11 +93,23 @@ class LabelRule:
 
     def _state(self, labels: tuple[Label, ...], until: int) -> LabelState:
         if not labels:  # another entry of a log that teaches nothing
-            return LabelState((), {}, until, _scalings(()), self.sound)
+            return LabelState((), {}, until, _scalings(()), 0.5)
         narrow, wide = _scalings(labels[-MEMORY:])
-        odds = math.log(self.sound / (1.0 - self.sound)) if self.sound else -math.inf
         counts = Counter(label.domain for label in labels)
-        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(odds + narrow.evidence - wide.evidence))
+        return LabelState(labels, counts, until, (narrow, wide), _sigmoid(narrow.evidence - wide.evidence))
+
+
+def relabelled(records: Iterable[Record], log: Iterable[Label], rule: LabelRule) -> Iterator[Record]:
+    """Records with the confidences that all labels of a log give; a labelled answer's, those that the others give.
+
+    Leaving a label out of its own answer's confidence keeps what is measured on labelled answers honest.
+    """
+    state = rule.add(rule.start(), log)
+    own = {label.position: label for label in state.standing}
+    for record in records:
+        label = own.get(record.position)
+        known = state if label is None else rule.without(state, label)
+        yield replace(record, labelled=rule.rate(known, record.question.domain, record.label_free))
 
 
 def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:

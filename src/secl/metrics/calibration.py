@@ -1,7 +1,8 @@
 """Calibration: Brier score, ECE and its floor, adaptive ECE, reliability (paper, appendix "Metric Definitions").
 
-Every function takes n confidences in [0, 1] and n grades (right or wrong), and returns nan for n = 0. Equal-width bins
-are those of `secl.metrics.probability.bin_index`: [lo, hi), the last one closed.
+Measures take n confidences in [0, 1] and n grades (right or wrong), return nan for n = 0, and raise a ParameterError
+for anything else (`secl.metrics.graded`). Equal-width bins are those of `secl.metrics.probability.bin_index`: [lo, hi),
+the last one closed.
 """
 
 from __future__ import annotations
@@ -40,9 +41,6 @@ class Bin:
 def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> float:
     """Expected calibration error: sum over equal-width bins of |B|/n |acc(B) - conf(B)|; lower is better, in [0, 1].
 
-    Raises:
-        ParameterError: arguments that `graded` or `bin_index` refuse.
-
     >>> round(ece([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0]), 3)
     0.3
     """
@@ -74,15 +72,6 @@ def ece_floor(confidence: npt.ArrayLike, bins: int = 10, *, draws: int = 500, se
     are drawn from Bernoulli(confidence), and their ECE is measured. With 500 draws the mean is exact to about .0005 and
     the quantile to about .001 where 450 answers are spread over all bins. Beyond `EXACT` answers the gaps of bins have
     their normal limits.
-
-    Args:
-        confidence: n probabilities in [0, 1].
-        bins: number of equal-width bins.
-        draws: simulated sets of grades, at least 1.
-        seed: seed of numpy's default generator.
-
-    Raises:
-        ParameterError: a confidence outside [0, 1] or nan, or a number out of range.
 
     >>> ece_floor([0.0, 1.0]), round(ece_floor([0.5]).mean, 3)
     (EceFloor(mean=0.0, upper=0.0), 0.5)
@@ -116,9 +105,6 @@ def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -
     (the rule of numpy.array_split). Equal confidences stay in the order given, so a cut that goes through them depends
     on that order. Fewer answers than bins make bins of one.
 
-    Raises:
-        ParameterError: arguments that `graded` refuses, or fewer than one bin.
-
     >>> round(ada_ece([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0], bins=2), 3)
     0.15
     """
@@ -133,9 +119,6 @@ def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -
 def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Brier score: mean of (confidence - grade) squared; lower is better, in [0, 1].
 
-    Raises:
-        ParameterError: arguments that `graded` refuses.
-
     >>> round(brier([0.9, 0.4], [1, 0]), 3)
     0.085
     """
@@ -147,9 +130,6 @@ def brier(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = 10) -> list[Bin]:
     """The bars of a reliability diagram, lowest bin first; empty bins are included, with nan for both means.
-
-    Raises:
-        ParameterError: arguments that `graded` or `bin_index` refuse.
 
     >>> [(b.lo, b.hi, b.count, round(b.accuracy, 2)) for b in reliability([0.2, 0.7, 0.9], [0, 1, 0], bins=2)]
     [(0.0, 0.5, 1, 0.0), (0.5, 1.0, 2, 0.5)]

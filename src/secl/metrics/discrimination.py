@@ -1,4 +1,4 @@
-"""Discrimination: whether right answers have higher confidence than wrong ones."""
+"""Discrimination: whether right answers have higher confidence than wrong ones. Arguments as in `calibration`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,6 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
     Higher is better, 0.5 is no better than chance. Undefined (nan) unless there is a right and a wrong answer.
 
-    Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses.
-
     >>> auroc([0.9, 0.6, 0.3], [1, 0, 0]), auroc([0.9, 0.6], [1, 1])
     (1.0, nan)
     """
@@ -39,18 +32,7 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
     """The mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
 
     It is the share of such pairs *within* a domain that the right answer wins, ties half. Pooled AUROC also rewards a
-    confidence that only tells an easy domain from a hard one.
-
-    Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-        domains: the domain of each answer.
-
-    Returns:
-        A number in [0, 1]; nan if no domain has a right and a wrong answer.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or another number of domains.
+    confidence that only tells an easy domain from a hard one. nan if no domain has a right and a wrong answer.
 
     >>> right, easy_then_hard = [1, 1, 0, 1, 0, 0], ["easy"] * 3 + ["hard"] * 3
     >>> auroc([0.9, 0.9, 0.9, 0.3, 0.3, 0.3], right) > 0.6

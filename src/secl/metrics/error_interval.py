@@ -43,18 +43,10 @@ def ece_interval(
     coverage.
 
     Args:
-        confidence: n probabilities in [0, 1].
-        correct: n grades, right or wrong.
-        bins: number of equal-width bins.
+        confidence, correct, bins: as for the errors themselves.
         level: share of samples whose interval holds the truth, in (0, 1).
         draws: sets of grades in each world, at least 1.
         seed: seed of numpy's default generator.
-
-    Returns:
-        nan for no answers.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or a number out of range.
 
     >>> interval = ece_interval([0.75] * 400, [1] * 300 + [0] * 100)  # exactly as often right as stated
     >>> interval.low, round(interval.high, 2)

@@ -8,7 +8,7 @@ answers on either side: so few say nothing about other questions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,9 @@ from secl.metrics.bootstrap import (
     fewer_of_a_kind,
     percentile_interval,
     resampled_measures,
+    standard_measures,
 )
-from secl.metrics.calibration import ada_ece, brier, ece
-from secl.metrics.discrimination import auroc, auroc_within
-from secl.metrics.graded import Vector, graded
-from secl.metrics.selective import prr
+from secl.metrics.graded import graded
 
 FEWEST = 20
 """Fewest questions with an interval of a difference."""
@@ -92,9 +90,6 @@ def paired_differences(
         end at the largest possible differences, -1 and 1 (PRR has none); too few answers have no interval (`FEWEST`,
         `FEWEST_OF_A_KIND`).
 
-    Raises:
-        ParameterError: arguments that `graded` refuses, lists of different lengths, or a number out of range.
-
     >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
     >>> differences = paired_differences(10 * a, 10 * right, 10 * b, 10 * right, resamples=50)
     >>> round(differences["ece"].difference, 3), differences["accuracy"].interval
@@ -109,19 +104,16 @@ def paired_differences(
         )
     # The draw depends on n, resamples and seed alone, so both sides get the same questions.
     values = [resampled_measures(*side, domains=domains, resamples=resamples, seed=seed) for side in (first, second)]
+    of_a, of_b = (standard_measures(*side, domains) for side in (first, second))
     rarer = min(fewer_of_a_kind(grades) for _, grades in (first, second))
     differences = {}
     for name in MEASURES:
-        if name == "auroc_within" and domains is not None:
-            of_a, of_b = (auroc_within(*side, domains) for side in (first, second))
-        else:
-            of_a, of_b = (_MEASURE[name](*side) for side in (first, second))
-        interval = symmetric_interval(of_b - of_a, values[1][name] - values[0][name], level)
+        interval = symmetric_interval(of_b[name] - of_a[name], values[1][name] - values[0][name], level)
         if first[0].size < FEWEST or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
         if name != "prr_50":  # every other measure lies in [0, 1]
             interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
-        differences[name] = Difference(of_a, of_b, interval)
+        differences[name] = Difference(of_a[name], of_b[name], interval)
     return differences
 
 
@@ -134,13 +126,7 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float =
     differences between a concentrated and a spread confidence of 200 questions, 95% percentile intervals held the
     truth in 2 of 10 draws, these in 8 to 9. Measures without bias lose nothing.
 
-    Args:
-        estimate: the measure on all questions.
-        resampled: its values in the resamples; undefined ones (nan) are left out.
-        level: level of the percentile interval, in (0, 1).
-
-    Returns:
-        An interval around the estimate; nan where that or more than half of the values are undefined.
+    Undefined values of resamples are left out; nan where the estimate or more than half of them are undefined.
 
     >>> symmetric_interval(1.0, [1.0, 1.5, 2.0, 2.5, 3.0], level=0.5)
     Interval(low=-0.5, high=2.5)
@@ -148,23 +134,3 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike, level: float =
     spread = percentile_interval(resampled, level)
     reach = max(abs(spread.low - estimate), abs(spread.high - estimate))
     return Interval(estimate - reach, estimate + reach)
-
-
-def _accuracy(confidence: Vector, correct: Vector) -> float:  # noqa: ARG001
-    return float(np.mean(correct)) if correct.size else math.nan
-
-
-def _mean_confidence(confidence: Vector, correct: Vector) -> float:  # noqa: ARG001
-    return float(np.mean(confidence)) if confidence.size else math.nan
-
-
-_MEASURE: Mapping[str, Callable[[Vector, Vector], float]] = {
-    "brier": brier,
-    "ece": ece,
-    "ada_ece": ada_ece,
-    "auroc": auroc,
-    "auroc_within": auroc,
-    "prr_50": lambda confidence, correct: prr(confidence, correct, 0.5),
-    "accuracy": _accuracy,
-    "mean_confidence": _mean_confidence,
-}

@@ -24,10 +24,6 @@ def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float], bins: int =
     The one rule behind ECE, the bin gate and the read-out. Borders are the doubles nearest to k/bins, so 0.3 is in
     bin 3 and the double below it in bin 2. A float32 is compared as the number it is: float32 0.7 lies below 0.7.
 
-    Args:
-        p: a probability, or an array of them of any shape.
-        bins: number of equal-width bins, at least 1.
-
     Returns:
         An int for a number, an integer array of the same shape for an array; values 0 to bins-1.
 

@@ -29,6 +29,9 @@ STEP = 0.02
 PART, MOST = 5, 100
 """The first test is made with a 5th of the labels and with 100 at most, or a single unlucky one would end the walk."""
 
+MOST_NEEDED, LIMIT = 10**6, 10**12
+"""Labels beyond which it is said that no number would do, and beyond which none is looked for."""
+
 NEAREST = 0.01
 """Risks are searched in steps of this."""
 
@@ -142,12 +145,24 @@ def fewest_labels(wrong: int, risk: float, certainty: float) -> int:
     [22, 38, 52]
     """
     check_level(risk, certainty)
-    low, high = wrong, wrong + 1
-    while risk_bound(wrong, high, certainty) > risk:
+    return _fewest(wrong, 0.0, wrong + 1, risk, certainty)
+
+
+def _fewest(wrong: int, share: float, first: int, risk: float, certainty: float) -> int:
+    """The fewest accepted labels that show a risk if so many of them are wrong, and this share of them besides.
+
+    `first` is tried first.
+    """
+
+    def holds(labels: int) -> bool:
+        return bool(risk_bound(wrong + math.ceil(share * labels), labels, certainty) <= risk)
+
+    low, high = 0, first
+    while not holds(high) and high < LIMIT:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if risk_bound(wrong, middle, certainty) <= risk else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
@@ -180,11 +195,11 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     enough = expected - 2 * spread >= first - 1e-9
     # Where everything is accepted, every label counts, and there is no spread.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
-    places, last = [start], len(enough) - 1
-    while places[-1] < last:
-        following = int(np.searchsorted(curve.coverage, curve.coverage[places[-1]] + STEP - 1e-9))
-        places.append(min(following, last))
-    return np.array(places)
+    tested, last = [start], len(enough) - 1
+    while tested[-1] < last:
+        following = int(np.searchsorted(curve.coverage, curve.coverage[tested[-1]] + STEP - 1e-9))
+        tested.append(min(following, last))
+    return np.array(tested)
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:
@@ -207,24 +222,10 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
     hopeful = np.flatnonzero(counted & (shares < risk))
     totals = []
     for place in hopeful[:: max(1, len(hopeful) // 50)]:
-        accepted = _accepted_needed(float(shares[place]), risk, certainty)
-        if accepted is not None:
-            totals.append(math.ceil(accepted / curve.coverage[place]))
-    return min(totals, default=None)
-
-
-def _accepted_needed(share: float, risk: float, certainty: float, most: int = 10**6) -> int | None:
-    """The fewest accepted labels that show a risk if this share of them is wrong."""
-    low, high = 0, fewest_labels(0, risk, certainty)
-    while risk_bound(math.ceil(share * high), high, certainty) > risk:
-        low, high = high, 2 * high
-        if high > most:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        holds = risk_bound(math.ceil(share * middle), middle, certainty) <= risk
-        low, high = (low, middle) if holds else (middle, high)
-    return high
+        accepted = _fewest(0, float(shares[place]), fewest_labels(0, risk, certainty), risk, certainty)
+        totals.append(math.ceil(accepted / curve.coverage[place]))
+    least = min(totals, default=None)
+    return None if least is None or least > MOST_NEEDED else least
 
 
 def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) -> Threshold | None:

@@ -1,15 +1,14 @@
 """Selective prediction: what remains of the errors if only the most confident answers are given.
 
 Answers are accepted from the most confident one down. Coverage is the share accepted, risk the share of these that is
-wrong. Every measure depends on the order of the
-confidences alone. Equal confidences have no order, so each measure takes the expectation over all orders of a tie;
-only `coverage_at_risk`, which stands for a threshold, accepts or rejects a tie as a whole.
+wrong. Measures depend on the order of the confidences alone. Equal confidences have no order, so `prr` takes the
+expectation over all orders of a tie; `coverage_at_risk`, which stands for a threshold, accepts or rejects a tie as a
+whole. Arguments are those of `secl.metrics.calibration`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +26,8 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float 
     tables say whether it is full (1.0) or "@50%" (0.5). Malinin and Gales (2021) count a rejected answer as right
     instead; for grades that one is 2 AUROC - 1.
 
-    Args:
-        confidence: n confidences in [0, 1].
-        correct: n grades, right or wrong.
-        max_rejection: largest share rejected, in (0, 1].
-
-    Returns:
-        The ratio; nan where no order gains anything: all answers right or all wrong, or none is ever rejected.
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or a share out of range.
+    Up to `max_rejection`, in (0, 1], of the answers are rejected. Undefined (nan) where no order gains anything: all
+    answers right or all wrong, or none is ever rejected.
 
     >>> prr([0.9, 0.8, 0.3], [1, 1, 0]), prr([0.5, 0.5, 0.5], [1, 1, 0]), prr([0.9, 0.8], [1, 1])
     (1.0, 0.0, nan)
@@ -50,15 +41,7 @@ def coverage_at_risk(confidence: npt.ArrayLike, correct: npt.ArrayLike, risk: fl
     """The largest share of most confident answers whose error rate is `risk` at most; equal confidences stay together.
 
     It was chosen with these grades, so on other questions the error rate may be higher. 0 if even the most confident
-    answers are wrong more often; nan for n = 0.
-
-    Args:
-        confidence: n confidences in [0, 1].
-        correct: n grades, right or wrong.
-        risk: largest error rate, in [0, 1].
-
-    Raises:
-        ParameterError: arguments that `graded` refuses, or a risk out of range.
+    answers are wrong more often than `risk`, which lies in [0, 1]; nan for n = 0.
 
     >>> coverage_at_risk([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0], 0.1), coverage_at_risk([0.9, 0.8], [0, 0], 0.2)
     (0.25, 0.0)
@@ -75,9 +58,6 @@ def coverage_at_risk(confidence: npt.ArrayLike, correct: npt.ArrayLike, risk: fl
 
 def counts_by_confidence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
     """Right and wrong answers of each distinct confidence, the highest first: two arrays of shape (1, distinct).
-
-    Raises:
-        ParameterError: arguments that `graded` refuses.
 
     >>> counts_by_confidence([0.2, 0.9, 0.2], [1, 1, 0])
     (array([[1., 1.]]), array([[0., 1.]]))
@@ -136,7 +116,7 @@ def _mean_accuracy(right: Vector, wrong: Vector, least_accepted: int) -> Vector:
     return np.asarray(sums / (total - first))
 
 
-def _steps(values: npt.NDArray[Any], before: float) -> Vector:
+def _steps(values: npt.NDArray[np.floating] | npt.NDArray[np.integer], before: float) -> Vector:
     """Differences along each row, that of the first column to `before`."""
     steps = np.empty(values.shape)
     np.subtract(values[:, 1:], values[:, :-1], out=steps[:, 1:])

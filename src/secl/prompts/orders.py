@@ -16,12 +16,7 @@ def further_orders(options: int, count: int) -> list[tuple[int, ...]]:
     The first is the reversed order, so that over both every option stands equally far down (of an odd number of
     options, the middle one trades places with a neighbour); the others are rotations, by half first.
 
-    Args:
-        options: number of options, at least 2.
-        count: orders wanted, 0 or more.
-
-    Returns:
-        permutations: the number of the option at each place.
+    An order has the number of the option at each place.
 
     >>> further_orders(4, 3)
     [(3, 2, 1, 0), (2, 3, 0, 1), (1, 2, 3, 0)]
@@ -50,12 +45,7 @@ def as_choice(question: Question, answers: Sequence[str]) -> Question:
 def orders_of_answers(answers: int, count: int, seed: int) -> list[tuple[int, ...]]:
     """Orders of answers to an open question and, behind them, "None of these": a first one and `count` further ones.
 
-    Shuffled, so that the model's own answer has no place of its own; "None of these" is the last or the first.
-
-    Args:
-        answers: number of answers, at least 2.
-        count: further orders wanted, 0 or more.
-        seed: of the shuffle.
+    Shuffled by the seed, so that the model's own answer has no place of its own; "None of these" comes last or first.
 
     >>> orders_of_answers(2, 1, seed=0)
     [(1, 0, 2), (0, 2, 1)]

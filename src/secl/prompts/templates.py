@@ -151,14 +151,11 @@ def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
 
 
 def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
-    """Ask for an answer without options: what a candidate's likelihood depends on.
+    """Ask for an answer of this form without options: what a candidate's likelihood depends on.
 
-    Args:
-        question: that it answers.
-        form: of the answer.
-        alone: without the question, its passage and what was said before, under the same system text. They are evidence
-            for an answer like the question, so the likelihood "alone" is free of them (the domain premise of PMI,
-            Holtzman et al. 2021).
+    `alone` leaves out the question, its passage and what was said before, under the same system text. They are evidence
+    for an answer like the question, so the likelihood "alone" is free of them (the domain premise of PMI, Holtzman et
+    al. 2021).
     """
     user = f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}"
     return Prompt((user,), _PREFILLS.get(form, ""), question.system, () if alone else question.history)
@@ -187,10 +184,7 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
 def p_true_prompt(question: Question, candidate: str, kind: PTruePrompt = "plain") -> Prompt:
     """Ask whether `candidate` answers the question correctly, in one word (P(True), Sec. 3.2 of the paper).
 
-    Args:
-        question: that it answers.
-        candidate: an answer.
-        kind: "plain", or "paper" for the sentence that the paper quotes.
+    The kind "paper" asks with the sentence that the paper quotes.
     """
     if kind == "paper":
         sentence = "Is the following answer to the question correct? (True/False)"

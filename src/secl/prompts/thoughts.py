@@ -65,20 +65,20 @@ def answers_alone(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
     The pieces stay as many as they were, and tokens are counted with those of the thought, because they were written.
     """
-    held: dict[int, tuple[str, tuple[Token, ...]]] = {}
-    told: set[int] = set()
+    unfinished: dict[int, tuple[str, tuple[Token, ...]]] = {}
+    answering: set[int] = set()
     for piece in pieces:
-        if piece.choice in told:
+        if piece.choice in answering:
             yield piece
             continue
-        before, tokens = held.get(piece.choice, ("", ()))
+        before, tokens = unfinished.get(piece.choice, ("", ()))
         text, tokens = before + piece.text, tokens + piece.tokens
         answer = answer_behind(text)
         if answer is None and piece.finish is None:
-            held[piece.choice] = text, tokens
+            unfinished[piece.choice] = text, tokens
             yield replace(piece, text="", tokens=())
             continue
-        told.add(piece.choice)
+        answering.add(piece.choice)
         answer = without_thought(text) if answer is None else answer
         # Whether a token at the border belongs to the thought or to the answer, its text does not say.
         yield replace(piece, text=answer, tokens=tokens if answer == text else ())

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from secl.evaluation.labelled import Source
 from secl.evaluation.summary import LOW_DIGIT_MASS
-from secl.evaluation.symptoms import stated_alone
+from secl.evaluation.symptoms import Source, stated_alone
 from secl.grading import reported_correct
 from secl.question import Question, References
 from secl.records import Record

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secl.display import excerpt
-from secl.evaluation.labelled import Source
-from secl.evaluation.symptoms import seen_in_one
+from secl.evaluation.symptoms import Source, seen_in_one
 from secl.evidence import Evidence, Posterior, PTrue
 from secl.model import ModelAnswer
 from secl.question import Question

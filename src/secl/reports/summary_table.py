@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from secl.evaluation.baselines import FOLDS
-from secl.evaluation.labelled import LABELLED
+from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.evaluation.labelled import Source
 from secl.evaluation.series import Series
+from secl.evaluation.symptoms import Source
 from secl.metrics.shares import Z, wilson
 from secl.reports.answers import LOW, SIGNS, AnswerRow
 from secl.reports.formatting import RANGE, amount, counted, number, percent

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from secl.errors import RunError
 from secl.labels import Label, LabelRule, LabelSource, label_of, standing
 from secl.labels.draw import review_queue
-from secl.labels.relabel import relabelled
+from secl.labels.rule import relabelled
 from secl.records import Record
 from secl.runs.store import Store
 

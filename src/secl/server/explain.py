@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.evaluation.labelled import Source
 from secl.evaluation.summary import LOW_DIGIT_MASS
+from secl.evaluation.symptoms import Source
 from secl.evidence import Posterior
 from secl.labels import Label, LabelRule
 from secl.metrics.probability import bin_index

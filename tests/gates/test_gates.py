@@ -1,0 +1,204 @@
+"""What every gate promises, and the two that test something against plain recomputations."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secl.errors import ParameterError
+from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, replay
+from secl.settings import GateName, GateSettings
+
+SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
+
+# (gate, length of its bursts; None for a gate without bursts); a new gate is one row
+ROWS: list[tuple[Gate, int | None]] = [
+    (Always(), None),
+    (Never(), None),
+    (PageHinkley(threshold=1.0, warmup=0, burst=1), 1),
+    (PageHinkley(threshold=1.0, warmup=5, burst=7, restart="all"), 7),
+    (EntropyShift(), 50),
+    (EntropyShift(warmup=2, threshold=1.0, burst=7, opening=False), 7),
+]
+ENTROPIES = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=120)
+
+
+def test_every_gate_has_a_row_and_all_its_parameters_can_be_set() -> None:
+    assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
+    assert set(get_args(GateName)) == set(GATES)
+    parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
+    assert set(GateSettings.model_fields) - {"name"} == parameters
+
+
+@pytest.mark.parametrize("gate", [gate for gate, _ in ROWS], ids=repr)
+def test_steps_are_pure_and_states_are_values_of_plain_numbers(gate: Gate) -> None:
+    state = gate.start()
+    for entropy in SHIFTY:
+        before = dataclasses.asdict(state)
+        after, decision = gate.step(state, np.float64(entropy))
+        assert (after, decision) == gate.step(state, entropy)
+        assert type(state)(**before) == state
+        assert all(type(number) in (bool, int, float) for number in dataclasses.astuple(after))
+        assert hash(after) == hash(dataclasses.replace(after))
+        state = after
+    for entropy in (-0.1, math.nan, math.inf):
+        with pytest.raises(ParameterError, match="entropy"):
+            gate.step(gate.start(), entropy)
+
+
+@pytest.mark.parametrize(("gate", "burst"), ROWS, ids=repr)
+@settings(max_examples=40, deadline=None)
+@given(entropies=ENTROPIES)
+def test_bursts_are_counted_right(gate: Gate, burst: int | None, entropies: list[float]) -> None:
+    remaining = 0
+    for decision in replay(gate, entropies):
+        if burst is None:
+            assert (decision.alarm, decision.remaining, decision.statistic) == (False, 0, None)
+            assert decision.in_burst is isinstance(gate, Always)
+        elif remaining:
+            assert (decision.alarm, decision.in_burst, decision.remaining) == (False, True, remaining - 1)
+        elif decision.alarm:
+            assert (decision.in_burst, decision.remaining) == (True, burst - 1)
+        else:
+            assert (decision.in_burst, decision.remaining) == (False, 0)
+        remaining = decision.remaining
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("page-hinkley", {"ema": 0.0}),
+        ("page-hinkley", {"epsilon": -0.01}),
+        ("page-hinkley", {"threshold": math.inf}),
+        ("page-hinkley", {"warmup": -1}),
+        ("page-hinkley", {"burst": 0}),
+        ("page-hinkley", {"restart": "mean"}),
+        ("entropy-shift", {"warmup": 2.5}),
+        ("entropy-shift", {"slack": -0.5}),
+        ("entropy-shift", {"threshold": math.nan}),
+        ("entropy-shift", {"burst": 0}),
+    ],
+)
+def test_a_gate_names_the_parameter_that_makes_no_sense(name: GateName, values: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(values))):
+        GATES[name](**values)
+
+
+def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float | None]]:
+    """(alarm, statistic), with the reference kept as a list and measured anew at every question."""
+    expected: list[tuple[bool, float | None]] = []
+    reference: list[float] = []
+    up, down, burst = 0.0, 0.0, 0
+    for t, entropy in enumerate(entropies):
+        statistic = None
+        if burst:
+            burst -= 1
+            expected.append((False, None))
+            continue
+        if len(reference) >= gate.warmup:
+            mean = float(np.mean(reference))
+            z = (entropy - mean) / max(float(np.std(reference, ddof=1)), 1e-3 * mean, 1e-6)
+            up, down = max(0.0, up + z - gate.slack), max(0.0, down - z - gate.slack)
+            statistic = max(up, down)
+        if (t == 0 and gate.opening) or (statistic is not None and statistic > gate.threshold):
+            reference, up, down, burst = [], 0.0, 0.0, gate.burst - 1
+            expected.append((True, statistic))
+            continue
+        reference.append(entropy)
+        expected.append((False, statistic))
+    return expected
+
+
+@pytest.mark.parametrize(("opening", "warmup", "burst"), [(True, 2, 1), (False, 5, 3), (True, 30, 50)])
+@settings(max_examples=50, deadline=None)
+@given(entropies=ENTROPIES)
+def test_the_default_is_the_two_sided_sum_of_standardised_entropies(
+    opening: bool, warmup: int, burst: int, entropies: list[float]
+) -> None:
+    gate = EntropyShift(warmup=warmup, threshold=3.1, burst=burst, opening=opening)
+    for (alarm, statistic), decision in zip(plain_shift(gate, entropies), replay(gate, entropies), strict=True):
+        if statistic is not None and abs(statistic - gate.threshold) < 1e-6 * max(1.0, statistic):
+            return  # rounding decides
+        assert decision.alarm == alarm
+        assert decision.statistic == (None if statistic is None else pytest.approx(statistic, rel=1e-6, abs=1e-6))
+
+
+def test_the_unit_of_the_entropy_is_irrelevant_and_a_constant_one_works() -> None:
+    noise = np.random.default_rng(1).gamma(4.0, 0.25, 400)
+    noise[200:] *= 1.8
+    alarms = [decision.alarm for decision in replay(EntropyShift(), noise)]
+    assert sum(alarms) == 2
+    assert alarms == [decision.alarm for decision in replay(EntropyShift(), 30 * noise)]
+    gate = EntropyShift(opening=False)
+    assert not any(decision.alarm for decision in replay(gate, [2.0] * 100 + [2.0 + 1e-6] * 100))
+    assert replay(gate, [2.0] * 100 + [2.1])[-1].alarm
+
+
+def test_the_default_cries_wolf_once_in_a_thousand_questions_at_most_and_sees_a_shift_in_time() -> None:
+    generator, gate = np.random.default_rng(0), EntropyShift(burst=1, opening=False)
+    for noise in (generator.normal(10.0, 1.0, 20_000), generator.gamma(4.0, 1.0, 20_000)):
+        assert sum(decision.alarm for decision in replay(gate, noise)) <= 20
+    for spreads, median, latest in ((1.0, 20, 40), (-2.0, 8, 12)):
+        noise = generator.normal(10.0, 1.0, (60, 300))
+        noise[:, 200:] += spreads
+        first = np.array([[each.alarm for each in replay(gate, stream)].index(True) for stream in noise])
+        delays = first[first >= 200] - 199
+        assert np.median(delays) <= median
+        assert np.quantile(delays, 0.9) <= latest
+
+
+def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float]]:
+    """(alarm, statistic) of the paper's equation, by summing from the last restart at every question."""
+    expected: list[tuple[bool, float]] = []
+    mean_from = sums_from = remaining = 0
+    for count in range(1, len(entropies) + 1):
+        inside = remaining > 0
+        remaining = max(0, remaining - 1)
+        sums, average = [0.0], entropies[mean_from]
+        for end in range(mean_from, count):
+            average = (1 - gate.ema) * average + gate.ema * entropies[end]
+            if end >= sums_from:
+                sums.append(sums[-1] + entropies[end] - average - gate.epsilon)
+        statistic = sums[-1] - min(sums)
+        alarm = not inside and count > gate.warmup and statistic > gate.threshold
+        if alarm:
+            remaining, sums_from = gate.burst - 1, count
+            mean_from = sums_from if gate.restart == "all" else mean_from
+        expected.append((alarm, statistic))
+    return expected
+
+
+@pytest.mark.parametrize(("restart", "warmup", "burst"), [("sums", 0, 1), ("all", 10, 5)])
+@settings(max_examples=40, deadline=None)
+@given(entropies=ENTROPIES)
+def test_the_papers_gate_is_the_equation(restart: Any, warmup: int, burst: int, entropies: list[float]) -> None:
+    gate = PageHinkley(threshold=1.37, warmup=warmup, burst=burst, restart=restart)
+    for (alarm, statistic), decision in zip(plain_page_hinkley(gate, entropies), replay(gate, entropies), strict=True):
+        if abs(statistic - gate.threshold) < 1e-9:
+            return  # rounding decides
+        assert decision.alarm == alarm
+        assert decision.statistic == pytest.approx(statistic, abs=1e-9)
+
+
+def test_one_clean_step_alarms_where_the_hand_calculation_says() -> None:
+    """From nats of 1 to nats of 2 at question 30 (0-based); weight and tolerance .05, threshold 3.
+
+    After k questions at 2 the average is 2 - .95^k, so the statistic is the sum of .95^j - .05 over j = 1..k:
+    2.5599 for k = 3, 3.3244 for k = 4. A restarted mean begins at 2, so nothing is left to alarm. One that goes on
+    still lags behind during the burst: its 50 questions add up to 11.78.
+    """
+    entropies = [1.0] * 30 + [2.0] * 300
+    statistics = [sum(0.95**j - 0.05 for j in range(1, k + 1)) for k in (3, 4)]
+    for restart, alarms in (("sums", [33, 83]), ("all", [33])):
+        decisions = replay(PageHinkley(restart=restart), entropies)  # type: ignore[arg-type]
+        assert [t for t, decision in enumerate(decisions) if decision.alarm] == alarms
+        assert [decisions[t].statistic for t in (32, 33)] == pytest.approx(statistics)
+    second = replay(PageHinkley(), entropies)[83].statistic
+    assert second == pytest.approx(sum(0.95**j - 0.05 for j in range(5, 55)))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 import json
-import stat
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +19,8 @@ from secl.question import Question, Turn
 from secl.records import Reply
 from secl.server import history
 from secl.server.explain import conversation, explain
-from secl.server.folder import backup
 from secl.server.online.service import Service
 from secl.server.recompute import Verification, rederive, verify
-from secl.server.redaction import KEY
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
@@ -151,9 +146,8 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     assert "made version" in explain(service.state, 3).reason
 
 
-@pytest.mark.parametrize("keep", ["hash", "none"])
-def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_service: MakeService, keep: Any) -> None:
-    service = make_service(keep_text=keep)
+def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_service: MakeService) -> None:
+    service = make_service(keep_text="none")
     ask_all(service, toy_stream(12))
     explanation = explain(service.state, 3)
     assert explanation.prompt is None
@@ -162,9 +156,8 @@ def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_serv
     assert (outcome.matches, outcome.findings) == ({"not kept": 5}, ())
 
 
-@pytest.mark.parametrize("keep", ["hash", "none"])
-def test_passages_and_system_texts_are_kept_no_more_than_questions(make_service: MakeService, keep: Any) -> None:
-    service = make_service(keep_text=keep)
+def test_passages_and_system_texts_are_kept_no_more_than_questions(make_service: MakeService) -> None:
+    service = make_service(keep_text="none")
     extra = (("note", "secret"),)
     asked = [replace(each, context="secret", system="secret", extra=extra) for each in toy_stream(3)]
     ask_all(service, asked)
@@ -336,18 +329,3 @@ def test_an_explanation_shows_what_was_said_before_the_question() -> None:
     turns = conversation(question, reply)
     assert turns[:3] == (("system", "Be brief."), ("user", "Capital of France?"), ("assistant", "Paris"))
     assert "And of Italy?" in turns[3][1]
-
-
-def test_a_hash_of_a_short_text_cannot_be_looked_up_without_the_secret(
-    make_service: MakeService, tmp_path: Path
-) -> None:
-    service = make_service(keep_text="hash")
-    records = [service.ask(Question("Capital of France?", domain="x"), 20).record for _ in range(2)]
-    settle(service)
-    folder, copy = service.state.folder, tmp_path / "copy"
-    stored = [service.state.served(record.position).record.question.text for record in records]
-    assert stored[0] == stored[1]
-    assert stored[0] == "hmac:" + hmac.new((folder / KEY).read_bytes(), b"Capital of France?", "sha256").hexdigest()
-    assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
-    backup(folder, copy)
-    assert not (copy / KEY).exists()

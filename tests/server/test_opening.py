@@ -98,8 +98,8 @@ def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Pa
 
     with pytest.raises(RunError, match=r"begun with other settings \(alpha: 0.5 there, 0.25 here\)"):
         open_service(tmp_path / "state", other, load=no_model)
-    with pytest.raises(RunError, match="keep_text: full there, hash here"):
-        open_service(tmp_path / "state", recipe, keep_text="hash", load=no_model)
+    with pytest.raises(RunError, match="keep_text: full there, none here"):
+        open_service(tmp_path / "state", recipe, keep_text="none", load=no_model)
     with pytest.raises(ParameterError, match="keep-text is 'some'"):
         open_service(tmp_path / "state", recipe, keep_text="some")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="accumulate is 'question'"):

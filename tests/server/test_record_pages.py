@@ -166,9 +166,9 @@ def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeS
 
 
 def test_without_texts_the_pages_say_that_none_are_kept(make_service: MakeService) -> None:
-    client = client_of(served(make_service(keep_text="hash"), 5))
+    client = client_of(served(make_service(keep_text="none"), 5))
     listed = client.get("/records").text
-    assert "This server keeps no texts (--keep-text hash), so there are no words to find; the filters work." in listed
+    assert "This server keeps no texts (--keep-text none), so there are no words to find; the filters work." in listed
     assert 'disabled="disabled"' in listed
     assert "nobody can judge its answers here" in client.get("/review").text
     assert "Texts are not kept on this server" in client.get("/records/3").text

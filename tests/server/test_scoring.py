@@ -153,7 +153,7 @@ def test_a_server_that_is_stopped_goes_on_as_if_it_had_not(make_service: MakeSer
     assert (service_state.position, service_state.gate) == (40, whole.calibrator.state.gate)
 
 
-@pytest.mark.parametrize("keep", ["full", "hash", "none"])
+@pytest.mark.parametrize("keep", ["full", "none"])
 def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_posterior: MakePosterior, keep: Any) -> None:
     service = make_posterior(keep=keep)
     mix(service, 15)

@@ -107,7 +107,7 @@ def test_a_server_synchronises_every_commit_and_a_run_does_not(make_service: Mak
 
 
 def test_no_batch_reads_the_manifest(make_service: MakeService) -> None:
-    service = make_service(keep_text="hash")
+    service = make_service(keep_text="none")
     statements: list[str] = []
     service.state.db.set_trace_callback(statements.append)
     for question in toy_stream(3):

@@ -1,4 +1,4 @@
-"""Commands about a server's state, history, show and verify, and about its learning, rollback, pause and resume."""
+"""Commands about a server: its history, its records, verification, backup, and what it learns."""
 
 from __future__ import annotations
 
@@ -85,6 +85,18 @@ def verify(
         outcome = recompute.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
     return CONTRADICTS if outcome.findings else UNKNOWN if outcome.unknown else 0
+
+
+@app.command
+def backup(out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /, *, state: StateFolder) -> None:
+    """Copy a server's state while it runs, into a folder that a server can go on from."""
+    from secl.reports.formatting import counted
+    from secl.server.folder import backup
+
+    records = backup(state, out)
+    console().print(
+        f"{out} holds {counted(records, 'record')}; check it with: secl verify --state {out}", soft_wrap=True
+    )
 
 
 @app.command

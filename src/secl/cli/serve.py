@@ -67,7 +67,6 @@ def serve(
     limits: Annotated[Limits | None, BOUNDS, OF_MODEL] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
-    keep_versions: Annotated[int | None, OF_OUTPUT] = None,
     log_level: Annotated[str, OF_OUTPUT] = "info",
 ) -> None:
     """Serve a model over HTTP: OpenAI's API with a confidence, learning behind the answers, a page at /.
@@ -78,9 +77,8 @@ def serve(
         fd: An open listening socket; systemd's is found.
         recipe: A TOML recipe; flags override it.
         versions: Where vLLM servers look for adapters.
-        keep_text: What is stored of texts: none, hash or full.
+        keep_text: What is stored of texts: full or none.
         keep_records: Latest records to keep: 100000, or 30d; all.
-        keep_versions: Newest adapter versions to keep; all.
         pause: Begin with learning paused.
         log_level: debug, info (every request), warning or error.
     """
@@ -95,12 +93,7 @@ def serve(
         raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
-    retention = Retention.of(keep_records, keep_versions)
-    if keep_versions is not None and keep_records is None:
-        raise ParameterError(
-            "--keep-versions is for versions that answered no kept record, but all records are kept; say with "
-            "--keep-records how many are, too."
-        )
+    retention = Retention.of(keep_records)
     settings, fleet = apart_from_fleet(read_settings(recipe, with_set(flags, set_)))
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(

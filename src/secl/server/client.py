@@ -1,4 +1,4 @@
-"""Rollback, pause, resume and pruning at a running server, over HTTP."""
+"""Rollback, pause and resume at a running server, over HTTP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 """Seconds that a server may take: it finishes the layer that a lesson is in."""
 
-Command = Literal["rollback", "pause", "resume", "prune"]
+Command = Literal["rollback", "pause", "resume"]
 
 
 def send_command(
     server: str, command: Command, values: Mapping[str, object], key_file: Path | None = None
 ) -> dict[str, Any]:
-    """Have a running server change its learning, or prune; returns its reply.
+    """Have a running server change its learning; returns its reply.
 
     Args:
         server: its address, for example "http://127.0.0.1:8080".

@@ -7,7 +7,7 @@
     words        of questions and answers, where texts are kept
 
 Labels, what people said about answers, are a log: weights never learn from it, confidences follow it. Older records may
-have been pruned (`secl prune`).
+have been pruned (`secl.server.retention`).
 
 A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
 the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
@@ -37,7 +37,7 @@ from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.entries import Event, EventKind, Served, Values, position_of
 from secl.server.folder import make_folder, make_private
-from secl.server.redaction import Keep, redacted, secret_of
+from secl.server.redaction import Keep, redacted
 from secl.server.tables import insert_served, tables
 
 HINT = "a running server goes on by itself"
@@ -91,7 +91,6 @@ class ServerStore:
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
-            self._secret = secret_of(self.folder) if writable and self.keep_text == "hash" else b""
         except BaseException:
             self.close()
             raise
@@ -207,7 +206,7 @@ class ServerStore:
         with self.writing():
             for record in records:
                 name = (names or {}).get(record.position)
-                self.store.insert(redacted(record, self.keep_text, self._secret), seconds / count)
+                self.store.insert(redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, moment, count, name, words=words)
             if kept is not None and not self.store.keeps(kept.number):
                 self.store.insert_version(kept, first)
@@ -228,7 +227,7 @@ class ServerStore:
         Raises:
             StorageError: the disk is full or refuses; nothing of the lesson is kept.
         """
-        body = to_plain(redacted(record, self.keep_text, self._secret))
+        body = to_plain(redacted(record, self.keep_text))
         del body["decision"]
         update = body.pop("update")
         with self.writing():

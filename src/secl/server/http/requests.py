@@ -109,16 +109,6 @@ class RollbackRequest(BaseModel):
     version: Annotated[StrictInt, Field(ge=0, le=LARGEST_EXACT)]
 
 
-class PruneRequest(BaseModel):
-    """What is kept; the rest is pruned."""
-
-    model_config = ConfigDict(extra="forbid")
-    keep_records: (
-        Annotated[Text, Field(max_length=40, description="So many records (100000), or days (30d).")] | None
-    ) = None
-    keep_versions: Annotated[StrictInt, Field(ge=1, le=LARGEST_EXACT)] | None = None
-
-
 class PauseRequest(BaseModel):
     """Why learning is to pause."""
 

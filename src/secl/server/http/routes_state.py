@@ -14,19 +14,15 @@ from secl.server.history import RECENT, bursts, posterior_counts
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.pages.view import view
-from secl.server.http.requests import Feedback, PauseRequest, PruneRequest, RollbackRequest
+from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
 from secl.server.records import Order, Search, listed, review_queue, search
-from secl.server.retention import Retention
 from secl.server.store import at_one_moment
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
 
 NEXT = 20
 """Answers that the queue for a review names at a time."""
-
-PRUNING = 10.0
-"""Seconds that one request for pruning takes at most."""
 
 
 def state_router(service: Service, metrics: Metrics) -> APIRouter:
@@ -116,7 +112,7 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 
 
 def _add_control(router: APIRouter, service: Service) -> None:
-    """/v1/rollback, /v1/pause, /v1/resume and /v1/prune."""
+    """/v1/rollback, /v1/pause and /v1/resume."""
     learner = service.learner
     only_admin = [Depends(require_admin)]
 
@@ -143,12 +139,6 @@ def _add_control(router: APIRouter, service: Service) -> None:
         """Resume learning."""
         learner.resume()
         return AsciiJson({"paused": learner.paused})
-
-    @router.post("/v1/prune", dependencies=only_admin)
-    def prune(body: PruneRequest) -> AsciiJson:
-        """Prune old records and versions for some seconds; call it again until it is `done`."""
-        policy = Retention.of(body.keep_records, body.keep_versions)
-        return AsciiJson(asdict(service.pruner.prune(policy, PRUNING)))
 
 
 def served(service: Service, name: str) -> Served:

@@ -29,11 +29,10 @@ from secl.server import stream
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, PosteriorMonitor, ShiftMonitor, TrustMonitor
-from secl.server.online.pruner import Pruner
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
-from secl.server.retention import Retention
+from secl.server.retention import Pruner, Retention
 from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
 from secl.server.store import ServerStore
 from secl.stream_state import StreamState

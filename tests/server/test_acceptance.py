@@ -11,11 +11,9 @@ import httpx
 import openai
 import pytest
 
-from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.settings import HttpSettings
-from secl.server.store import ServerStore
-from tests.server.conftest import MakePosterior
+from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
 pytestmark = pytest.mark.heavy
@@ -29,13 +27,13 @@ CHAT: dict[str, Any] = {
 
 
 @pytest.fixture
-def client(make_posterior: MakePosterior) -> Any:
+def client(make_service: MakeService) -> Any:
     """Opens a client to a server whose model states 0.85 of everything."""
 
     @contextmanager
     def make(accept: float | None, refusal: str | None = None) -> Iterator[httpx.Client]:
         threshold = {} if accept is None else {"accept": accept}
-        service = make_posterior(f"state-{accept}", method="stated", **threshold)
+        service = make_service(f"state-{accept}", method="stated", **threshold)
         app = create_app(service, settings=HttpSettings(refusal=refusal))
         with opened(app) as address, httpx.Client(base_url=address) as client:
             yield client
@@ -97,14 +95,3 @@ def test_a_stream_refuses_too(client: Any) -> None:
         text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
         assert text == "I do not know."
         assert [chunk["secl"]["accepted"] for chunk in chunks if "secl" in chunk] == [False]
-
-
-def test_a_server_may_start_again_with_another_threshold(make_posterior: MakePosterior) -> None:
-    first = make_posterior("state", method="stated", accept=0.8)
-    first.ask(Question("Why?"))
-    first.stop()
-    first.state.close()
-    second = make_posterior("state", method="stated", accept=0.9)
-    second.ask(Question("Why?"))
-    with ServerStore(second.state.folder) as store:
-        assert [(record.accept, record.abstained) for record in store.store.records()] == [(0.8, False), (0.9, True)]

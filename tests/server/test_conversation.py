@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.errors import QuestionError, RequestError
+from secl.errors import RequestError
 from secl.question import Turn
 from secl.server.http import requests
 from secl.server.http.requests import ROLES, Asked, Message, Part, asked_in, make_question
@@ -37,10 +37,6 @@ def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_
     assert asked_in(messages) == Asked("a", system="Be brief.", history=(Turn("system", "Be kind."),))
 
 
-def test_an_empty_system_text_is_not_the_model_s_own() -> None:
-    assert asked_in([Message(role="system", content=""), user("a")]) == Asked("a", history=(Turn("system", ""),))
-
-
 def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
     parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
     messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
@@ -63,8 +59,3 @@ def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monke
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
         make_question(Asked("ab", "cd", "e", history), ["ef", "gh"], "choice")
     assert refused.value.status == 413
-
-
-def test_options_and_an_open_form_do_not_go_together() -> None:
-    with pytest.raises(QuestionError, match="has options but asks for the form 'number'"):
-        make_question(Asked("a"), ["b", "c"], "number")

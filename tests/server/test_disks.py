@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from secl.errors import RunError, StorageError
-from secl.server.folder import backup
 from secl.server.retention import Retention
-from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.folders import filled
 from tests.server.waiting import examined, settled
 
 Mount = Callable[..., None]
@@ -67,27 +63,3 @@ def test_a_full_disk_stops_neither_answers_nor_what_follows_when_there_is_space_
     settled(service)
     assert service.state.first == stored - 5
     assert examined(service.state) == (6, [])
-
-
-def test_a_backup_to_a_full_disk_says_so_and_leaves_nothing(tmp_path: Path, disk: Path) -> None:
-    folder = filled(tmp_path / "state", 50)
-    fill(disk, leave=20_000)
-    with pytest.raises(StorageError, match=r"disk .*full.*; free space or permissions, then try again\.$"):
-        backup(folder, disk / "copy")
-    assert [path.name for path in disk.iterdir()] == ["filler"]
-
-
-def test_a_read_only_disk_is_refused_in_a_sentence(disk: Path) -> None:
-    folder = filled(disk / "state", 50)
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    for attempt in (
-        lambda: ServerStore(folder),
-        lambda: ServerStore(folder, writable=True),
-        lambda: backup(folder, disk / "copy"),
-    ):
-        with pytest.raises((StorageError, RunError), match=r"[Rr]ead-?only|unable to open") as refused:
-            attempt()
-        assert "\n" not in str(refused.value)
-    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-    with ServerStore(folder) as state:
-        assert examined(state) == (50, [])

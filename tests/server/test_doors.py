@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +21,7 @@ from tests.server.doors import opened
 pytestmark = pytest.mark.heavy
 
 ASKED = {"question": "Why?"}
-READS = ("/v1/models", "/v1/history", "/v1/state", "/metrics", "/v1/records/rec_00000000")
+READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/rec_00000000")
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
 
 
@@ -96,12 +94,6 @@ def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys:
     assert service.state.events() == []
 
 
-def test_an_admin_key_steers(address: str, keys: Keys) -> None:
-    with httpx.Client(base_url=address, headers=bearing(keys.add("a", "admin"))) as client:
-        for path, body in ORDERS:
-            assert client.post(f"/v1/{path}", json=body).status_code == 200
-
-
 @pytest.mark.parametrize("loopback", [True, False])
 @pytest.mark.parametrize("content", ["?", '[{"name": "a", "role": "admin", "sha256": ""}]'])
 def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
@@ -121,22 +113,6 @@ def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
             assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
     said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert [line.partition(":")[0] for line in said] == ["nobody is let in", "the API keys can be read again"] * 2
-
-
-def test_a_new_key_counts_at_once_and_a_removed_one_no_more(service: Service) -> None:
-    shell = Keys(service.state.folder)
-    with opened(create_app(service, loopback=False)) as address:
-        for _ in range(5):
-            token = shell.add("a", "read")
-            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 200
-            shell.remove("a")
-            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 401
-
-
-def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service) -> None:
-    with opened(create_app(service, loopback=False)) as address:
-        assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 401
-        assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing("x")).status_code == 401
 
 
 def test_only_the_names_of_this_machine_are_taken_without_keys(address: str) -> None:
@@ -187,16 +163,6 @@ def test_a_client_that_asks_for_leave_is_told_before_it_sends(address: str) -> N
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_a_long_prompt_is_refused_with_both_numbers(address: str, service: Service) -> None:
-    reply = httpx.post(f"{address}/v1/ask", json={"question": "a" * 100_001})
-    assert reply.status_code == 413
-    assert "100001 characters, more than the 100000" in reply.json()["error"]["message"]
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "a" * 100_001}]}
-    reply = httpx.post(f"{address}/v1/chat/completions", json=body)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "context_length_exceeded")
-    assert service.position == 0
-
-
 def test_a_body_that_does_not_come_is_not_waited_for(address: str) -> None:
     at, began = urlsplit(address), time.monotonic()
     with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
@@ -222,41 +188,3 @@ def test_nothing_that_was_asked_and_no_key_is_logged(
     written = caplog.text + "".join(capfd.readouterr())
     assert "private" not in written
     assert token not in written
-
-
-def test_a_refused_body_is_not_quoted_back(address: str) -> None:
-    assert "private" not in httpx.post(f"{address}/v1/ask", json={"question": {"a private": "matter"}}).text
-
-
-def test_many_slow_clients_do_not_keep_others_out(address: str) -> None:
-    at = urlsplit(address)
-    slow = [socket.create_connection((at.hostname, at.port)) for _ in range(100)]
-    try:
-        for connection in slow:
-            connection.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
-        assert httpx.post(f"{address}/v1/ask", json=ASKED, timeout=5).status_code == 200
-    finally:
-        for connection in slow:
-            connection.close()
-
-
-def test_keys_that_come_and_go_under_load_never_open_the_door(service: Service, tmp_path: Path) -> None:
-    keys = Keys(service.state.folder)
-    keys.add("always", "read")
-    ended = threading.Event()
-
-    def change() -> None:
-        for number in range(50):
-            keys_of_shell = Keys(service.state.folder)
-            keys_of_shell.add(str(number), "read")
-            keys_of_shell.remove(str(number))
-        ended.set()
-
-    with opened(create_app(service)) as address:
-        thread = threading.Thread(target=change)
-        thread.start()
-        statuses = set()
-        while not ended.is_set():
-            statuses.add(httpx.get(f"{address}/v1/models").status_code)
-        thread.join()
-    assert statuses == {401}

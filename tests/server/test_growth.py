@@ -89,7 +89,7 @@ def work(folder: Path, steps: Steps) -> dict[str, int]:
     (service,) = services
     try:
         with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
-            for path in ("/", "/metrics", "/healthz", "/readyz", "/v1/state", "/v1/history", "/v1/records"):
+            for path in ("/", "/metrics", "/healthz", "/readyz", "/v1/state", "/v1/records"):
                 found[path] = steps.of(lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
             name = f"rec_{len(state) - 5:08d}"
             said = {"record_id": name, "correct": True}

@@ -164,22 +164,6 @@ def test_nothing_that_was_said_is_lost_or_doubled(tiny_llama: Path, tmp_path: Pa
     print(f"{KILLS} kills: {len(said.replies)} replies, {len(said.labels)} labels, {before} lessons")  # noqa: T201
 
 
-@pytest.mark.slow
-def test_the_posterior_goes_on_as_if_nobody_had_killed_the_server(tiny_llama: Path, tmp_path: Path) -> None:
-    state, log = tmp_path / "state", tmp_path / "log"
-    for asked in (13, 4):
-        server = Server(state, str(tiny_llama), log, WEIGHING)
-        for number in range(asked):
-            reply = server.ask(f"Is {number} an even number?")
-            assert reply["secl"]["source"] == "posterior"
-        server.process.kill()
-        assert processes.finish(server.process) == -signal.SIGKILL
-    with ServerStore(state) as store:
-        assert examined(store) == (17, [])  # a replay of the posterior from the first question on
-        seen = [record.posterior.questions for record in store.store.records() if record.posterior is not None]
-    assert seen == list(range(17))
-
-
 def check(folder: Path, said: Said, before: int) -> int:
     """The state after a death: all that was said is on record, decisions follow from entropies, versions are kept."""
     with ServerStore(folder) as state:

@@ -9,7 +9,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.labels import LabelRule
-from secl.server.explain import explain, influences
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
@@ -38,11 +37,6 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])
-    moved = influences(rule, service.state.label_log(), record)
-    assert len(moved) == 30
-    assert all((each.moved > 0) == each.correct for each in moved[:5])
-    assert explain(service.state, 30).influences == moved
-    assert explain(service.state, 0).influences == ()
 
 
 def test_thumbs_of_volunteers_move_the_level_less(make_service: MakeService, tmp_path: Path) -> None:
@@ -70,16 +64,6 @@ def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeSer
     assert replace(after, until=before.until) == before
     assert [label.correct for label in service.state.label_log()][-2:] == [True, None]
     assert examined(service.state)[1] == []
-
-
-def test_a_restart_forgets_nothing(make_service: MakeService) -> None:
-    service = make_service()
-    rated(service)
-    then = service.ask(toy_stream(31)[30], 20).record.labelled
-    service.stop()
-    service.state.close()
-    again = make_service().ask(toy_stream(31)[30], 20).record.labelled
-    assert then == again
 
 
 SPOILS = {

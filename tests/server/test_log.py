@@ -9,13 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.errors import StorageError
-from secl.gates import Never
-from secl.records import Decision
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.pages.rendering import headline
-from secl.server.http.pages.view import view
-from secl.server.http.routes_state import what_follows
 from secl.server.online.monitors import TrustMonitor
 from secl.testing import toy_stream
 from tests.reports.conftest import MakeRecord
@@ -32,7 +27,7 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: pytest.LogCaptureFixture) -> None:
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
     client = TestClient(create_app(service, Keys(service.state.folder)), base_url="http://localhost")
     client.post("/v1/ask?hint=secret", json={"question": "secret?"})
     client.get("/healthz")
@@ -47,7 +42,7 @@ def test_a_request_is_a_line_without_its_text(make_service: MakeService, said: p
 def test_disk_trouble_is_logged_once_and_so_is_its_end(
     make_service: MakeService, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
 
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError("disk full.")
@@ -74,15 +69,3 @@ def test_a_verdict_that_changes_is_logged(make_record: MakeRecord, said: pytest.
     (record,) = said.records
     assert record.levelname == "WARNING"
     assert record.getMessage().startswith("confidences: do not act on it. ")
-
-
-def test_what_follows_a_rollback_is_said(make_service: MakeService) -> None:
-    burst = Decision(alarm=False, in_burst=True, remaining=3, statistic=None)
-    assert "next 3 questions" in what_follows(burst, None)
-    assert "next shift" in what_follows(None, None)
-    assert "paused" in what_follows(burst, "by hand")
-    service = make_service(gate=Never())
-    service.ask(toy_stream(1)[0], 20)
-    assert headline(view(service)).startswith("The gate is quiet")
-    assert service.learner.rollback(0) == 0
-    assert headline(view(service)).startswith("It was rolled back to version 0, and learns again when")

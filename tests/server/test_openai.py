@@ -93,15 +93,6 @@ def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
     assert labelled.secl["calibration"] == "1 label"
 
 
-def test_options_make_it_multiple_choice(client: openai.OpenAI, service: Service) -> None:
-    completion = client.chat.completions.create(
-        model="scripted", messages=ASKED, extra_body=CITIES, max_tokens=100, temperature=0, seed=3
-    )
-    assert completion.choices[0].message.content in ("A. Rome", "B. Paris", "C. Bern")
-    assert completion.id == "chatcmpl-rec_00000000"
-    assert service.state.served(0).record.question.options == ("Rome", "Paris", "Bern")
-
-
 @pytest.mark.parametrize("form", ["short", "sentence", "number"])
 def test_the_form_of_the_answer_can_be_wished_for(client: openai.OpenAI, service: Service, form: str) -> None:
     client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"form": form}})
@@ -157,14 +148,6 @@ def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
     assert ask(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
     assert ask(stop=" it") == ask(stop=["never", " it"]) == ("I think that", "stop", 3)
     assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
-
-
-def test_a_text_that_is_drawn_without_a_seed_is_another_one_each_time(client: openai.OpenAI) -> None:
-    texts = {
-        client.chat.completions.create(model="scripted", messages=ASKED, temperature=1).choices[0].message.content
-        for _ in range(4)
-    }
-    assert len(texts) > 1
 
 
 def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
@@ -237,13 +220,6 @@ def test_a_conversation_stays_in_its_roles(client: openai.OpenAI, service: Servi
         assert question.history == (Turn("user", "Capital of\nFrance?"), Turn("assistant", "Paris"))
 
 
-def test_a_reply_can_go_back_as_a_turn(client: openai.OpenAI) -> None:
-    reply = client.chat.completions.create(model="scripted", messages=ASKED).choices[0].message
-    messages: list[Any] = [*ASKED, reply.model_dump(), {"role": "user", "content": "Sure?"}]
-    again: Any = client.chat.completions.create(model="scripted", messages=messages)
-    assert again.warnings == []
-
-
 def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.OpenAI) -> None:
     messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
     reply: Any = client.chat.completions.create(
@@ -261,13 +237,6 @@ def test_the_models_are_the_one(client: openai.OpenAI) -> None:
     assert client.models.retrieve("scripted").owned_by == "secl"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("org/other")
-
-
-def test_another_model_is_not_found(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError) as refused:
-        client.chat.completions.create(model="gpt-4o", messages=ASKED)
-    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
-    assert "'scripted'" in refused.value.message
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -336,8 +305,3 @@ def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI, why
         refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
-
-
-def test_one_option_is_refused(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="single option"):
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"options": ["a"]}})

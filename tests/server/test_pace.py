@@ -98,17 +98,6 @@ def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
         assert seconds == SLICE
 
 
-def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
-    scheduler = Scheduler(0.9)
-    lesson = Lesson(scheduler)
-    with scheduler.answering():
-        time.sleep(0.5)
-    threading.Timer(0.05, lesson.end).start()
-    began = time.monotonic()
-    with scheduler.answering():
-        assert time.monotonic() - began < 0.4
-
-
 def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:
     scheduler = Scheduler(0.0)
     with scheduler.answering():

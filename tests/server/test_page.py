@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,23 +15,19 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.pages.charts import UNIT, axis_for, dots, line, timeline
-from secl.server.http.pages.page import FILES
-from secl.server.http.pages.rendering import headline, render
+from secl.server.http.pages.rendering import ASSETS, headline, overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
-from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakePosterior, MakeService
-from tests.server.pages import HOSTILE, TIMEOUT, Page, served, shown
+from secl.testing import ScriptedModel
+from tests.server.conftest import MakeService
+from tests.server.pages import HOSTILE, Page, served, shown
 from tests.server.waiting import until
-
-TEMPLATES = {f"{name}.html" for name in ("base", "macros", "index", "records", "record", "review")}
 
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     service = served(make_service())
     state = view(service)
-    text = render(state, now=0.0)
+    text = overview(state, now=0.0)
     page = Page(text)
     words = " ".join(page.text.split())
     assert "1970-01-01 00:00:00" in words
@@ -67,14 +62,16 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
             if name in attributes:
                 assert str(attributes[name]).startswith(("static/", "records", "review", "./", "#main"))
     assert re.findall(r"<script(?![^>]*\bsrc=)", reply.text) == []
-    for name, kind in FILES.items():
-        file = client.get(f"/static/{name}")
-        assert file.status_code == 200
-        assert file.headers["content-type"].startswith(kind)
-        assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
-        assert "@import" not in file.text
-        assert "innerHTML" not in file.text
-    for name in ("index.html", "..%2fpage.py", "nothing"):
+    kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+    for path in ASSETS.iterdir():
+        file = client.get(f"/static/{path.name}")
+        assert file.status_code == (200 if path.suffix in kinds else 404)
+        if file.status_code == 200:
+            assert file.headers["content-type"].startswith(kinds[path.suffix])
+            assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
+            assert "@import" not in file.text
+            assert "innerHTML" not in file.text
+    for name in ("..%2fpage.py", "nothing"):
         assert client.get(f"/static/{name}").status_code == 404
 
 
@@ -83,7 +80,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     model.name = HOSTILE
     service = served(make_service(model=model))
     service.learner.pause(HOSTILE)
-    text = render(view(service))
+    text = overview(view(service))
     assert "<script>" not in text
     assert text.count("<script ") == 1
     assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in text
@@ -106,7 +103,7 @@ def test_who_may_not_see_gets_a_page_that_asks_for_a_key_and_says_nothing(make_s
 
 
 def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> None:
-    words = " ".join(Page(render(view(make_service()))).text.split())
+    words = " ".join(Page(overview(view(make_service()))).text.split())
     assert "Nobody has asked anything yet." in words
     assert "The first answers will be drawn here." in words
     assert "Nobody has said yet whether an answer was right." in words
@@ -126,26 +123,6 @@ def test_the_headline_says_what_the_server_does() -> None:
     back = {"kind": "rollback", "version": 3}
     assert headline(state | {"events": [back]}).startswith("It was rolled back to version 3, and learns again when")
     assert headline(state | {"events": [back], "newest": 4}).startswith("The gate is quiet")
-
-
-def test_pictures_put_values_where_they_belong() -> None:
-    assert axis_for([2.0, 2.0]).ticks[0] <= 2.0 <= axis_for([2.0, 2.0]).ticks[-1]
-    for low, high in ((0.0, 1e-9), (0.1, 7.3), (1.02, 1.19), (3.0, 999.0)):
-        axis = axis_for([low, high])
-        assert 2 <= len(axis.ticks) <= 5
-        assert axis.ticks[0] <= low < high <= axis.ticks[-1] + 1e-12
-        assert len(set(axis.labels)) == len(axis.ticks)
-    assert dots([1.0, 0.0], UNIT) == "M250.0 0.0h0M750.0 100.0h0"
-    assert line([float("nan")], UNIT) == ""
-    point: Any = {"position": 7, "confidence": 0.62, "frozen_confidence": 0.9, "entropy": None, "alarm": True}
-    points: list[Any] = [{**point, "in_burst": True}, {**point, "position": 8, "alarm": False, "in_burst": False}]
-    drawn = timeline(points)
-    assert (drawn.bursts, drawn.alarms, drawn.positions) == ([(0.0, 500.0)], [250.0], [7])
-    assert drawn.entropies == drawn.entropy_mean == ""
-    assert (
-        "Answers 7 to 8: stated confidence 0.62 on average, frozen model 0.90; 1 alarm, 1 answer in"
-        in drawn.description
-    )
 
 
 # From here on with a browser.
@@ -192,78 +169,6 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     tab.click("button:text-is('Wrong')")
     until(lambda: service.state.served(40).correct is False)
     shown(tab, "button[aria-pressed=true]", "Wrong")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_posterior_is_shown_with_its_candidates(
-    make_posterior: MakePosterior, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = make_posterior(method="posterior", answer="best", views=["likelihood"])
-    for question in toy_stream(20):
-        service.ask(question, 20)
-    tab.goto(host(service))
-    for number, question in enumerate(toy_stream(32)[20:], 20):
-        tab.fill("#question", question.text)
-        tab.fill("#options", "\n".join(question.options))
-        tab.keyboard.press("Control+Enter")
-        shown(tab, "#origin", f"rec_{number:08d}.")
-        record = service.state.served(number).record
-        assert record.posterior is not None
-        assert tab.inner_text("#said").startswith(f"{record.best_answer}. ")
-        assert tab.inner_text("#confidence") == f"{record.confidence:.2f}"
-        assert tab.inner_text("#source") == "posterior probability that it is right"
-        assert tab.locator("#candidates li").all_inner_texts() == [
-            f"{p:.2f} {text}" for p, text in zip(record.posterior.probabilities, question.options, strict=True)
-        ]
-        assert not tab.locator("#remark").is_visible()
-        assert tab.locator("#own").is_visible() == (record.best_answer != record.reply.answer)
-    shown(tab, "#facts", "Best differs")
-    shown(tab, "#header", "Weights of the views: likelihood")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_answers_to_others_appear_by_themselves_and_typing_is_left_alone(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = make_service()
-    tab.goto(host(service))
-    shown(tab, "#timeline", "The first answers will be drawn here.")
-    tab.fill("#question", "half a ques")
-    tab.click("summary >> text=The latest answers")
-    for question in toy_stream(12):
-        service.ask(question, 20)
-    shown(tab, "#latest", "rec_00000011")
-    assert tab.locator("#latest time").last.is_visible()  # what was opened stays open
-    shown(tab, "#timeline", "Answers 0 to 11")
-    assert tab.input_value("#question") == "half a ques"
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_an_admin_rolls_back_freezes_and_thaws(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service())
-    tab.goto(host(service))
-    newest = service.learner.model.version
-    tab.once("dialog", lambda dialog: dialog.dismiss())
-    tab.click("#rollback-0")
-    assert service.learner.model.version == newest
-    tab.once("dialog", lambda dialog: dialog.accept())
-    tab.click("#rollback-0")
-    shown(tab, "#done", "Answers come from version 0 now.")
-    shown(tab, "#versions tr.current", "untouched model")
-    shown(tab, "#events", "Rolled back")
-    assert service.learner.model.version == 0
-    tab.click("#pause")
-    shown(tab, "#header", "Learning is paused. by hand, on the page")
-    assert service.learner.paused == "by hand, on the page"
-    tab.click("#resume")
-    tab.locator("#pause").wait_for()
-    assert view(service)["learning"]["active"]
-    assert tab.problems == []
 
 
 @pytest.mark.slow
@@ -301,51 +206,3 @@ def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done
     tab.click("#key-box summary")
     tab.click("#key-forget")
     shown(tab, ".headline", "to those who have a key")
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_refusal_and_a_lost_server_are_said_in_words(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service(), 12)
-    tab.goto(host(service))
-    tab.fill("#question", "Which?")
-    tab.fill("#options", "only one")
-    tab.click("#ask button")
-    shown(tab, "#trouble", "has a single option")
-    tab.route("**/*", lambda route: route.abort())
-    shown(tab, "#offline", "The server does not answer; below is the last that was seen of it.")
-    tab.click("#ask button")
-    shown(tab, "#trouble", "The server does not answer.")
-    tab.unroute("**/*")
-    tab.locator("#offline").wait_for(state="hidden")
-
-
-@pytest.mark.slow
-def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
-    make_service: MakeService, host: Callable[[Service], str], browser: Any
-) -> None:
-    model = ScriptedModel()
-    model.name = "a-very-long-name-of-a-model-without-any-place-to-break-" * 3
-    service = served(make_service(model=model))
-    service.learner.pause("x" * 300)
-    tab = browser.new_page(java_script_enabled=False)
-    tab.set_default_timeout(TIMEOUT)
-    tab.goto(host(service))
-    assert tab.locator("svg[role=img]").first.is_visible()
-    assert not tab.locator("#ask").is_visible()
-    assert tab.locator("noscript").first.inner_text().startswith("Asking")
-    for width in (390, 768, 1200):
-        tab.set_viewport_size({"width": width, "height": 800})
-        widest = tab.locator("body *:not(.scroll *)").evaluate_all(
-            "all => Math.max(...all.map(e => e.getBoundingClientRect().right))"
-        )
-        assert widest <= width + 1, width
-    tab.close()
-
-
-def test_every_file_of_the_page_is_packaged() -> None:
-    import secl.server.http.pages as dashboard
-
-    folder = Path(dashboard.__file__).parent / "assets"
-    assert {path.name for path in folder.iterdir()} == {*FILES, *TEMPLATES}

@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from secl.cli.server_pages import explanation_page, verification_page
+from secl.cli.server_pages import explanation_page
 from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
 from secl.server.explain import explain
 from secl.server.http.app import create_app
-from secl.server.http.pages.view import view
 from secl.server.online.service import Service
-from secl.server.recompute import verify
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakePosterior
-from tests.server.waiting import close
+from tests.server.conftest import MakeService
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
 
@@ -47,8 +44,8 @@ def printed(parts: Any) -> str:
     return " ".join(capture.get().split())
 
 
-def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_posterior: MakePosterior) -> None:
-    service = make_posterior()
+def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
+    service = make_service(method="posterior")
     reply = ask(service)
     posterior = service.state.served(0).record.posterior
     assert posterior is not None
@@ -62,8 +59,8 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     assert secl["stated"] == pytest.approx(0.85)
 
 
-def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_posterior: MakePosterior) -> None:
-    service = make_posterior(method="posterior", answer="best")
+def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
+    service = make_service(method="posterior", answer="best")
     differing = [question for question in toy_stream(40) if question.id and service.ask(question, 20)]
     records = [served.record for served in service.state.latest(len(differing))]
     chosen = next(record for record in records if record.best_answer != record.reply.answer)
@@ -79,10 +76,6 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     completion = client.post("/v1/chat/completions", json=request).json()
     best = completion["secl"]["best_answer"]
     assert completion["choices"][0]["message"]["content"] == f"{best}. {record.question.option(best)}"
-    assert any(
-        part.startswith("secl_best_differs_share ") and float(part.split()[1]) > 0
-        for part in client.get("/metrics").text.splitlines()
-    )
 
 
 @pytest.mark.parametrize(
@@ -93,9 +86,9 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
     ],
 )
 def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
-    make_posterior: MakePosterior, model: ScriptedModel, body: dict[str, Any], words: str
+    make_service: MakeService, model: ScriptedModel, body: dict[str, Any], words: str
 ) -> None:
-    service = make_posterior(model=model)
+    service = make_service(model=model, method="posterior")
     reply = ask(service, body)
     secl = reply["secl"]
     assert (secl["source"], secl["candidates"], secl["best_answer"]) == ("stated", None, None)
@@ -103,31 +96,10 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
     assert words[1:] in printed(explanation_page(explain(service.state, 0)))
-    assert view(service)["posterior"] is None
 
 
-def test_a_server_that_compares_no_candidates_has_nothing_to_remark(make_posterior: MakePosterior) -> None:
-    service = make_posterior(method="secl")
+def test_a_server_that_compares_no_candidates_has_nothing_to_remark(make_service: MakeService) -> None:
+    service = make_service(method="secl")
     secl = ask(service)["secl"]
     assert (secl["source"], secl["remark"], secl["candidates"]) == ("stated", None, None)
     assert explain(service.state, 0).remark is None
-    assert "posterior" not in printed(verification_page(verify(service.state)))
-
-
-def test_feedback_is_held_against_the_reported_confidence(make_posterior: MakePosterior) -> None:
-    service = make_posterior()
-    confidence = ask(service)["secl"]["confidence"]
-    service.state.add_feedback(0, True)
-    assert service.state.labelled() == [(confidence, True, None)]
-    assert view(service)["timeline"][0]["confidence"] == confidence
-
-
-def test_shares_survive_a_restart(make_posterior: MakePosterior) -> None:
-    service = make_posterior()
-    for question in toy_stream(20):
-        service.ask(question, 20)
-    before = view(service)["posterior"]
-    assert before is not None
-    assert before["answers"] == 20
-    close(service)
-    assert view(make_posterior())["posterior"] == before

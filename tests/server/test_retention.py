@@ -23,7 +23,7 @@ from secl.server.recompute import verify
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import MakePosterior, MakeService
+from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import close, examined, settled
@@ -76,22 +76,22 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
 
 
 @pytest.mark.parametrize("keep", ["full", "none"])
-def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_posterior: MakePosterior, keep: Any) -> None:
+def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_service: MakeService, keep: Any) -> None:
     questions = mixed_stream(40)
-    whole = make_posterior("whole", model=Mixed())
+    whole = make_service("whole", model=Mixed(), method="posterior")
     answers = [whole.ask(question, 20).record.posterior for question in questions]
-    first = make_posterior("pruned", keep=keep, model=Mixed())
+    first = make_service("pruned", keep_text=keep, model=Mixed(), method="posterior")
     for question in questions[:26]:
         first.ask(question, 20)
     assert prune(first.state, Retention(records=2), rest=0.0) == 24
     close(first)
-    second = make_posterior("pruned", keep=keep, model=Mixed())
+    second = make_service("pruned", keep_text=keep, model=Mixed(), method="posterior")
     assert [second.ask(question, 20).record.posterior for question in questions[26:]] == answers[26:]
     assert examined(second.state) == (16, [])
 
 
-def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     secret = "xylophone"
     for question in toy_stream(40):
         service.ask(question.__class__(f"{question.text} {secret} {'padding ' * 500}", question.options), 10)
@@ -140,24 +140,15 @@ def test_the_version_at_which_learning_stands_stays(make_service: MakeService, m
     assert make_service(close(service)).learner.model.version == 10
 
 
-def test_a_record_whose_lesson_waits_stays_and_so_do_all_behind_it(make_service: MakeService) -> None:
-    service = make_service(start=False)
-    service._thread.start()
-    for question in toy_stream(20):
-        service.ask(question, 10)  # nobody holds lessons
-    assert [record.position for record in service.state.waiting()] == list(range(10))
-    assert prune(service.state, Retention(records=1), rest=0.0) == 0
-
-
-def test_labels_of_pruned_records_still_move_confidences(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_labels_of_pruned_records_still_move_confidences(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     ask_all(service, 12)
     for number in range(8):
         service.state.add_feedback(number, number % 2 == 0)
     expected = service.ask(toy_stream(1)[0], 10).record.labelled
     prune(service.state, Retention(records=2), rest=0.0)
     close(service)
-    again = make_posterior(gate="never")
+    again = make_service(gate="never")
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
     assert (again.state.label_count, len(again.trust.graded)) == (8, 8)
@@ -207,14 +198,14 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
             "there is no record 'rec_00000003'; those before rec_00000015 were pruned.",
         )
         assert client.get("/v1/records/rec_00000015").status_code == 200
-        assert client.get("/v1/state").status_code == client.get("/v1/history").status_code == 200
+        assert client.get("/v1/state").status_code == 200
     with Store(service.state.folder) as store:
         assert store.pruned == f"The records 0 to 14 of {service.state.folder} were pruned."
         assert [record.position for record in store.records()] == [15, 16, 17, 18, 19]
 
 
-def test_records_older_than_so_many_days_are_pruned(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     ask_all(service, 20)
     with service.state.db as db:  # a question a day
         db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
@@ -228,9 +219,9 @@ def test_records_older_than_so_many_days_are_pruned(make_posterior: MakePosterio
 
 
 def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
-    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_posterior(gate="never")
+    service = make_service(gate="never")
     ask_all(service, 20)
     pruner = service.pruner
     pruner.policy = Retention(records=6)
@@ -249,9 +240,9 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
 
 
 def test_a_list_is_of_one_moment_while_records_are_pruned(
-    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_posterior(gate="never")
+    service = make_service(gate="never")
     ask_all(service, 20)
 
     def prunes_in_between(row: Any) -> Any:

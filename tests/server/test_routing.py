@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from examples.route import Endpoint, Routed, bill, main, route
-from secl.question import Question
+from examples.route import Endpoint, main, route
 from secl.server.http.app import create_app
 from secl.testing import toy_stream
-from tests.server.conftest import MakePosterior
+from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
 pytestmark = pytest.mark.heavy
@@ -60,9 +59,9 @@ def large_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_posterior: MakePosterior) -> None:
+def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: MakeService) -> None:
     questions = toy_stream(12)
-    service = make_posterior(method="posterior", accept=0.27)
+    service = make_service(method="posterior", accept=0.27)
     with opened(create_app(service)) as small, large_server() as large:
         first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(large, 2.0, "none")
         answers = list(route(questions, first, second))
@@ -80,35 +79,17 @@ def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_posteri
     assert all(record.accept == 0.27 for record in service.state.store.records())
 
 
-def test_the_bill_counts_both_and_says_what_was_saved() -> None:
-    question = Question("Why?")
-    small, large = Routed(question, "so", "small", 0.9, 1.0, 0.0), Routed(question, "so", "large", 0.1, 1.0, 10.0)
-    assert bill([small, small, small, large]) == (
-        "3 of 4 questions were answered by the small model; paid 14.0000, where the large model alone would have cost "
-        "about 40.0000 (65% saved)."
-    )
-    assert bill([small]).endswith("the large model was never asked.")
-
-
 def test_the_example_runs_as_its_first_lines_say(
-    make_posterior: MakePosterior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     file = tmp_path / "questions.jsonl"
     file.write_text(
         "".join(json.dumps({"question": each.text, "options": each.options}) + "\n" for each in toy_stream(3))
     )
-    service = make_posterior(method="stated", accept=0.9)  # this model states 0.85 of everything
+    service = make_service(method="stated", accept=0.9)  # this model states 0.85 of everything
     with opened(create_app(service)) as small, large_server() as large:
         main(str(file), f"{small}/v1", large, "0.1", "2.0")
     lines = capsys.readouterr().out.splitlines()
     assert [line[:11] for line in lines[:3]] == ["large  0.85"] * 3
     assert lines[3].startswith("0 of 3 questions were answered by the small model; paid 0.6030")
-
-
-def test_a_server_without_a_threshold_is_no_router(make_posterior: MakePosterior) -> None:
-    service = make_posterior(method="stated")
-    with opened(create_app(service)) as small, large_server() as large:
-        first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(large, 2.0, "none")
-        with pytest.raises(SystemExit, match="--accept"):
-            list(route(toy_stream(1), first, second))

@@ -20,7 +20,7 @@ from secl.server.records import RECENT, Found, Search, domains, review_queue, se
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import examined, settled
+from tests.server.waiting import settled
 
 WANTED = (
     Search(),
@@ -147,25 +147,6 @@ def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: M
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
 
 
-def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:
-    state = rated(make_service(), 20).state
-    assert examined(state)[1] == []
-    with state.db:
-        state.db.execute("UPDATE served SET reported = 0.99 WHERE position = 7")
-        state.db.execute("DELETE FROM served WHERE position = 11")
-        state.db.execute("UPDATE served SET correct = 1 WHERE position = 13")
-    found = {(each.position, each.detail[:20]) for each in examined(state)[1]}
-    assert found == {(7, "its served reported "), (11, "when it was answered"), (None, "the labels beside th")}
-
-
-def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:
-    state = rated(make_service(), 12).state
-    with state.db:
-        state.db.execute("DELETE FROM served WHERE position < 10")
-    assert search(state, Search()).positions == (11, 10)
-    assert search(state, Search(query="what")).positions == (11, 10)
-
-
 def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(
     make_service: MakeService,
 ) -> None:
@@ -174,7 +155,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     unrated = by_looking(service.state, Search(label="none"))
     assert sorted(queue.positions) == sorted(unrated)
     assert list(queue.positions) not in (sorted(unrated), sorted(unrated, reverse=True))
-    assert (queue.drawn, queue.rated, queue.answers) == (True, 60 - len(unrated), 60)
+    assert (queue.rated, queue.answers) == (60 - len(unrated), 60)
     first, second, third, *_ = queue.positions
     service.state.add_feedback(first, True)
     assert review_queue(service.state).positions == queue.positions[1:]
@@ -190,17 +171,6 @@ def test_lots_are_spread_evenly() -> None:
     assert max(abs(count - RECENT) for count in tenths) < 5 * (0.09 * 10 * RECENT) ** 0.5
     early = sum(lots[: 5 * RECENT]) / (5 * RECENT)
     assert abs(early - 0.5) < 5 * (1 / 12 / (5 * RECENT)) ** 0.5
-
-
-def test_other_orders_begin_with_the_least_sure_and_have_no_chance(make_service: MakeService) -> None:
-    state = rated(make_service(), 40).state
-    confidences = {record.position: record.confidence for record in state.store.records()}
-    for order, accept, near in (("unsure", 0.9, 0.5), ("threshold", 0.8, 0.8), ("threshold", None, 0.5)):
-        queue = review_queue(state, order, accept=accept)  # type: ignore[arg-type]
-        distances = [abs(confidences[position] - near) for position in queue.positions]
-        assert distances == sorted(distances)
-        assert not queue.drawn
-        assert review_queue(state, order, after=queue.positions[3], accept=accept).positions == queue.positions[4:]  # type: ignore[arg-type]
 
 
 def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
@@ -248,7 +218,6 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
     assert client.post("/v1/feedback", json=both).json()["error"]["param"] == "chance"
     skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
     assert skipped["records"][0] == after["records"][1]
-    assert client.get("/v1/review", params={"order": "unsure"}).json()["drawn"] is False
 
 
 def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:

@@ -23,7 +23,7 @@ from secl.server.recompute import choose
 from secl.server.settings import HttpSettings
 from secl.testing import ScriptedModel
 from secl.writing import Writing
-from tests.server.conftest import MakePosterior, MakeService
+from tests.server.conftest import MakeService
 from tests.server.doors import opened
 from tests.server.waiting import examined, until
 
@@ -175,8 +175,8 @@ def test_wrong_types_in_secl_are_one_sentence(
     assert service.position == 0
 
 
-def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_posterior: MakePosterior) -> None:
-    service = make_posterior(method="stated", accept=0.9)
+def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_service: MakeService) -> None:
+    service = make_service(method="stated", accept=0.9)
     app = create_app(service, settings=HttpSettings(refusal="I do not know."))
     with (
         opened(app) as address,
@@ -187,9 +187,9 @@ def test_a_server_that_refuses_by_confidence_cannot_do_without_it(make_posterior
 
 
 def test_texts_without_confidence_are_found_and_shown_and_leave_gate_and_verification_alone(
-    make_posterior: MakePosterior,
+    make_service: MakeService,
 ) -> None:
-    service = make_posterior()
+    service = make_service(method="posterior")
     why = Question("Why is the sky blue?", form="text")
     service.ask(Question("Is it?", options=("yes", "no")), 60)
     (unrated,) = service.write(why, Writing(), lambda _: None, rate=False).result(60)

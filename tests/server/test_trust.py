@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from fastapi.testclient import TestClient
 
-from secl.gates import Never
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.http.pages.rendering import render
-from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
 from secl.server.online.monitors import LABELS, TrustMonitor
 from secl.server.online.service import Service
@@ -42,7 +37,7 @@ def gauges(client: TestClient) -> dict[str, float]:
 @pytest.fixture
 def contradicted(make_service: MakeService) -> TestClient:
     """A client of a server all of whose 30 answers people call wrong."""
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
     client = client_of(service)
     asked(service, 30)
     for position in range(30):
@@ -51,7 +46,7 @@ def contradicted(make_service: MakeService) -> TestClient:
 
 
 def test_a_server_without_labels_is_unproven_and_healthy(make_service: MakeService) -> None:
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
     client = client_of(service)
     reply = client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
     assert (reply["verdict"], reply["warnings"]) == ("unproven", [])
@@ -66,7 +61,6 @@ def test_a_server_without_labels_is_unproven_and_healthy(make_service: MakeServi
     found = gauges(client)
     assert found["secl_verdict"] == 1
     assert found["secl_labelled"] == 0
-    assert "secl_labelled_ece" not in found
     assert found['secl_trust{reason="unlabelled"}'] == 1
     assert found['secl_trust{reason="overconfident"}'] == 0
 
@@ -78,8 +72,7 @@ def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -
     assert "overconfident" in health.json()["trouble"]
     found = gauges(contradicted)
     assert found['secl_trust{reason="overconfident"}'] == 2
-    assert (found["secl_verdict"], found["secl_labelled"], found["secl_labelled_accuracy"]) == (2, 30, 0)
-    assert found["secl_labelled_ece"] == pytest.approx(found["secl_labelled_confidence"])
+    assert (found["secl_verdict"], found["secl_labelled"]) == (2, 30)
     reply = contradicted.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
     assert reply["verdict"] == "do not act on it"
     assert "overconfident" in reply["warnings"]
@@ -90,20 +83,8 @@ def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -
     assert 'class="lamp warn"' in page
 
 
-def test_a_label_taken_up_changes_the_verdict_at_once(make_service: MakeService) -> None:
-    service = make_service(gate=Never())
-    client = client_of(service)
-    asked(service, 14)
-    for position in range(14):
-        assert client.get("/healthz").json()["trouble"] == []
-        if position > 6:
-            break
-        say(client, position, position % 2 == 0)
-    assert service.trust.verdict.graded == 7
-
-
 def test_a_restarted_server_knows_what_it_knew(make_service: MakeService) -> None:
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
     client = client_of(service)
     asked(service, 25)
     for position in range(20):
@@ -111,7 +92,7 @@ def test_a_restarted_server_knows_what_it_knew(make_service: MakeService) -> Non
     before = service.trust.verdict
     service.stop()
     service.state.close()
-    again = make_service(gate=Never())
+    again = make_service(gate="never")
     assert before.level == "do not act on it"
     assert again.trust.verdict == before
 
@@ -120,46 +101,9 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "WINDOW", 10)
-    service = make_service(gate=Never())
+    service = make_service(gate="never")
     asked(service, 25)
     assert service.trust.verdict.questions == 10
     monitor = TrustMonitor(10)
     monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
     assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)
-
-
-def test_the_page_of_an_unproven_server_says_what_is_missing(make_service: MakeService) -> None:
-    service = make_service(gate=Never())
-    asked(service, 3)
-    text = render(view(service))
-    assert "Confidences are unproven." in text
-    assert "label some" in text
-    assert 'class="lamp calm"' in text
-
-
-def test_the_heading_is_no_path(make_service: MakeService) -> None:
-    service: Any = make_service(start=False)
-    service.model.name = "/somewhere/secret/tiny.gguf"
-    assert view(service)["model"] == "tiny.gguf"
-
-
-def test_the_latest_answers_are_listed_with_their_texts_and_lead_to_their_explanation(
-    make_service: MakeService,
-) -> None:
-    service = make_service(gate=Never())
-    client = client_of(service)
-    client.post("/v1/ask", json={"question": f"Which <b>{'very ' * 40}long</b>?", "options": ["Rome", "Bern"]})
-    page = client.get("/").text
-    (latest,) = view(service)["latest"]
-    assert latest["question"].startswith("Which <b>very")
-    assert latest["question"].endswith("…")
-    assert latest["answer"][:3] in ("A. ", "B. ")
-    assert "Which &lt;b&gt;very" in page
-    assert 'href="records/rec_00000000"' in page
-
-
-@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
-def test_probes_may_ask_for_the_head_alone(make_service: MakeService, path: str) -> None:
-    reply = client_of(make_service(gate=Never())).head(path)
-    assert reply.status_code == 200
-    assert reply.content == b""

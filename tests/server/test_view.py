@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from secl.gates import Never
 from secl.server.http.pages.view import VERSIONS, feedback, view
 from secl.server.settings import Limits
-from secl.testing import ScriptedModel, toy_stream
+from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import settled
 
@@ -63,25 +62,6 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
         last.statistic,
     )
     assert view(service, 25) == state
-
-
-def test_a_view_of_nothing_has_no_numbers_and_only_the_untouched_model(make_service: MakeService) -> None:
-    state = view(make_service())
-    assert (state["answers"], state["timeline"], state["events"]) == (0, [], [])
-    assert state["statistic"] is state["shift"] is state["feedback"]["ece"] is None
-    assert state["versions"] == [{"version": 0, "position": None, "time": None, "kept": True, "current": True}]
-    json.dumps(state, allow_nan=False)
-
-
-def test_numbers_that_are_not_finite_become_none(make_service: MakeService) -> None:
-    class Lost(ScriptedModel):
-        relative_norm = float("nan")
-
-    service = make_service(twin=Lost(), gate=Never())
-    service.ask(toy_stream(1)[0], 20)
-    state = view(service)
-    assert state["drift"] is None
-    assert state["statistic"] is None
 
 
 def test_the_newest_versions_are_listed_with_the_answer_they_first_gave(make_service: MakeService) -> None:

@@ -27,8 +27,6 @@ from secl.settings import (
 from secl.settings_base import Settings
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from secl.runs.settings import RunSettings
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -56,7 +54,6 @@ def serve(
     state: StateFolder,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
-    fd: Annotated[int | None, OF_HTTP] = None,
     http: Annotated[HttpSettings | None, BOUNDS, OF_HTTP] = None,
     flags: Annotated[ServedSettings | None, FLAT] = None,
     recipe: Annotated[Path | None, OF_METHOD] = None,
@@ -74,7 +71,6 @@ def serve(
     Args:
         host: Address, 127.0.0.1; others need API keys.
         port: Port, 8080; 0 takes a free one.
-        fd: An open listening socket; systemd's is found.
         recipe: A TOML recipe; flags override it.
         versions: Where vLLM servers look for adapters.
         keep_text: What is stored of texts: full or none.
@@ -85,7 +81,7 @@ def serve(
     try:
         # What is missing is said at once, and not after a model was loaded.
         from secl.server.http.api_keys import Keys
-        from secl.server.http.process import answer_until_stopped, is_local, url
+        from secl.server.http.process import answer_until_stopped, is_local, listening, url
         from secl.server.online.factory import open_service
         from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
@@ -101,7 +97,7 @@ def serve(
         )
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
-    with listening(host, port, fd) as listener:
+    with listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
@@ -171,21 +167,3 @@ def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...
         return settings, ()
     model = settings.model.model_copy(update={"engine": None, "endpoint": ()})
     return settings.model_copy(update={"model": model}), settings.model.endpoint
-
-
-def listening(host: str | None, port: int | None, descriptor: int | None) -> socket:
-    """The socket to serve at: the parent's if it passes one, else a new one.
-
-    Raises:
-        ParameterError: there is no such socket or address, or both are given.
-    """
-    from secl.server.http.process import bind, inherit, passed_by_systemd
-
-    from_systemd = passed_by_systemd()
-    inherited = from_systemd if descriptor is None else descriptor
-    if inherited is None:
-        return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
-    if host is not None or port is not None:
-        source = "systemd passes" if descriptor is None else "--fd names"
-        raise ParameterError(f"{source} a socket, which has its address already; leave --host and --port out.")
-    return inherit(inherited)

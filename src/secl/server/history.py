@@ -74,8 +74,6 @@ class History:
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
         labelled: how many answers people said something about.
-        posteriors: how many `answers` ever had one, and in how many the most probable candidate `differs` from the
-            model's own answer.
         bursts, versions, events: in order.
     """
 
@@ -89,7 +87,6 @@ class History:
     paused: str | None
     lessons: dict[str, int]
     labelled: int
-    posteriors: dict[str, int]
     bursts: tuple[Burst, ...]
     versions: tuple[VersionUsed, ...]
     events: tuple[Event, ...]
@@ -97,10 +94,6 @@ class History:
     def to_json(self) -> Values:
         """As plain JSON values."""
         return asdict(self)
-
-
-RECENT = 10_000
-"""Latest questions of bursts that the page's history looks at."""
 
 
 def history(state: ServerStore) -> History:
@@ -123,37 +116,25 @@ def history(state: ServerStore) -> History:
         paused=state.paused,
         lessons=state.counts(),
         labelled=state.label_count,
-        posteriors=posterior_counts(state),
         bursts=tuple(bursts(state)),
         versions=tuple(versions(state, version)),
         events=tuple(state.events()),
     )
 
 
-def posterior_counts(state: ServerStore) -> dict[str, int]:
-    """How many answers ever had a posterior, and in how many the best candidate is not the model's own answer."""
-    return {"answers": 0, "differs": 0} | state.counts("posterior")
-
-
 _BURSTS = """
     SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time
-    FROM (SELECT * FROM decisions WHERE in_burst ORDER BY position DESC LIMIT ?) d
-    JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
-    ORDER BY d.position"""
+    FROM decisions d JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
+    WHERE d.in_burst ORDER BY d.position"""
 
 _BETWEEN = f"SELECT 1 FROM records WHERE {OWN} AND position > ? AND position < ? LIMIT 1"
 
 
-def bursts(state: ServerStore, recent: int = -1) -> list[Burst]:
-    """All bursts in order; an alarm right after a burst opens another one.
-
-    Args:
-        state: where they are.
-        recent: latest questions of bursts to look at, the first of which may stand inside a burst; -1 looks at all.
-    """
+def bursts(state: ServerStore) -> list[Burst]:
+    """All bursts in order; an alarm right after a burst opens another one."""
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
-        for row in state.rows(_BURSTS, recent):
+        for row in state.rows(_BURSTS):
             if not groups or row[1] or _apart(state, groups[-1][-1][0], row[0]):
                 groups.append([])
             groups[-1].append(row)

@@ -184,7 +184,6 @@ class Verification:
 
     Attributes:
         examined: how many records the gate was replayed and the tables compared over.
-        posteriors: how many of them have a posterior, which was replayed from its evidence.
         rederived: replies that were computed again.
         tolerance: of their probabilities, where rounding may differ; None if nothing was computed again.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
@@ -194,7 +193,6 @@ class Verification:
     """
 
     examined: int
-    posteriors: int
     rederived: tuple[Rederived, ...]
     tolerance: float | None
     environment: tuple[str, ...]
@@ -265,7 +263,6 @@ def verify(
     apart = [each.difference for each in agreeing if each.difference is not None]
     return Verification(
         examined=found.count,
-        posteriors=found.posteriors,
         rederived=tuple(rederived),
         tolerance=tolerance if rederived else None,
         environment=tuple(environment),

@@ -9,9 +9,9 @@ which arrive meanwhile move nothing. `review_queue` says which answers to rate n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,11 +38,6 @@ SEED = 42
 
 Labelled = Literal["right", "wrong", "none"]
 """What people said of an answer; "none" while nobody did."""
-
-Order = Literal["random", "unsure", "threshold"]
-"""random: drawn by lot; unsure: confidence nearest to 0.5 first; threshold: nearest to the server's threshold first."""
-
-ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class Search(BaseModel):
@@ -223,46 +218,33 @@ def domains(state: ServerStore) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers that nobody has rated, in order.
+    """Answers to rate, in the order of their lots.
 
     Attributes:
-        positions: of their records.
-        drawn: whether they are drawn by lot, and not chosen by confidence; to be sent with a label.
+        positions: of the records that nobody has rated.
         rated: how many of the latest answers have a label.
         answers: how many latest answers there are, `RECENT` at most.
     """
 
     positions: tuple[int, ...]
-    drawn: bool
     rated: int
     answers: int
 
 
-def review_queue(
-    state: ServerStore, order: Order = "random", *, after: int | None = None, accept: float | None = None
-) -> Queue:
-    """The answers to rate.
+def review_queue(state: ServerStore, after: int | None = None) -> Queue:
+    """The answers to rate: of the latest ones each is as likely as the others to come first.
 
-    The lot of a record depends on its position alone. So every one of the latest answers is as likely as the others to
-    come first, a review goes on where it was left, and two people who review draw the same.
+    The lot of a record depends on its position alone. So a review goes on where it was left, and two people who review
+    draw the same.
 
     Args:
         state: to choose from.
-        order: of the queue.
         after: begin behind the record at this position, which is skipped; None begins with the first.
-        accept: the server's threshold; without one the order "threshold" is "unsure".
     """
-    query = "SELECT position, reported, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
+    query = "SELECT position, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
-    near = accept if order == "threshold" and accept is not None else 0.5
-    place: Callable[[int, float], tuple[float, int]] = (
-        (lambda position, _: (lot(position, SEED), position))
-        if order == "random"
-        else (lambda position, confidence: (abs(confidence - near), -position))
-    )
-    places = {position: place(position, confidence) for position, confidence, _ in rows}
-    unrated = sorted((position for position, _, correct in rows if correct is None), key=places.__getitem__)
-    if after in places:
-        unrated = [position for position in unrated if places[position] > places[after]]
-    rated = sum(correct is not None for *_, correct in rows)
-    return Queue(tuple(unrated), order == "random", rated, len(rows))
+    lots = {position: (lot(position, SEED), position) for position, _ in rows}
+    unrated = sorted((position for position, correct in rows if correct is None), key=lots.__getitem__)
+    if after in lots:
+        unrated = [position for position in unrated if lots[position] > lots[after]]
+    return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))

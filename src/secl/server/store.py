@@ -3,7 +3,7 @@
     served       when each question was answered and with how many others, and what lists and filters read of its record
     events       what happened to learning: rollbacks, pauses and resumes, alerts
     checkpoints  where the stream stood every so many records (`secl.server.stream`)
-    counts       counters of records by outcome, and of posteriors
+    counts       counters of records by outcome
     words        of questions and answers, where texts are kept
 
 Labels, what people said about answers, are a log: weights never learn from it, confidences follow it. Older records may
@@ -36,7 +36,7 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.entries import Event, EventKind, Served, Values, position_of
-from secl.server.folder import make_folder, make_private
+from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
 from secl.server.tables import insert_served, tables
 
@@ -105,7 +105,6 @@ class ServerStore:
         """
         check_free(folder)
         with storage_errors(folder, AT_START):
-            make_folder(folder)
             make_private(folder)
         state = cls.__new__(cls)
         state._open(Store.create(folder, manifest, tables()), writable=True)
@@ -356,9 +355,9 @@ class ServerStore:
         query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
         return next((Event(*row) for row in self.rows(query, *kinds, before)), None)
 
-    def counts(self, kind: str = "outcome") -> dict[str, int]:
-        """How many records there ever were of each kind of lesson, or another counter (`secl.server.tables`)."""
-        return dict(self.rows("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
+    def counts(self) -> dict[str, int]:
+        """How many records there ever were of each outcome of a lesson."""
+        return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     @property
     def paused(self) -> str | None:

@@ -28,7 +28,7 @@ from secl.runs.store import Version
 from secl.server import stream
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.monitors import LABELS, WINDOW, PosteriorMonitor, ShiftMonitor, TrustMonitor
+from secl.server.online.monitors import LABELS, WINDOW, ShiftMonitor, TrustMonitor
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
@@ -57,7 +57,6 @@ class Service:
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
-        posteriors: what those of the latest answers say.
         trust: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
     """
@@ -82,7 +81,6 @@ class Service:
         self.on_answer: Callable[[Answer], None] = lambda _: None
         resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(resumed, labels=calibrator.state.labels)
-        self.posteriors = PosteriorMonitor(WINDOW)
         self.trust = TrustMonitor(WINDOW)
         self.refresh_labels()
         for served in state.latest(WINDOW):
@@ -329,7 +327,6 @@ class Service:
     def _count(self, record: Record) -> None:
         if record.rated and not record.given:  # what others answered says nothing about this model's own answers
             self.monitor.add(record)
-            self.posteriors.add(record)
             self.trust.add(record)
 
     def refresh_labels(self) -> None:

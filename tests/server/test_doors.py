@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from secl.server.http.api_keys import FILE, Keys
+from secl.server.folder import KEYS as FILE
+from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings

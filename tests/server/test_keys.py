@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from secl.errors import ParameterError
-from secl.server.http.api_keys import FILE, Keys
+from secl.server.folder import KEYS as FILE
+from secl.server.http.api_keys import Keys
 
 
 def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from secl.server import records as searching
 from secl.server.entries import answer_text, record_id
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.records import RECENT, Found, Search, domains, review_queue, search
+from secl.server.records import RECENT, Found, Search, review_queue, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
@@ -98,8 +98,8 @@ def test_a_page_looks_at_a_bounded_number_of_rows_and_says_where_to_go_on(
     state: ServerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "LOOKED", 10)
-    assert search(state, Search(min_confidence=1.0)) == Found((), 50, 10)
-    assert search(state, Search(min_confidence=1.0, before="5")) == Found((), None, 5)
+    assert search(state, Search(min_confidence=1.0)) == Found((), 50)
+    assert search(state, Search(min_confidence=1.0, before="5")) == Found((), None)
 
 
 def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(
@@ -125,15 +125,6 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
     for nothing in ("*", '""', '" "', "\0"):
         with pytest.raises(ParameterError, match="there is no word in the search"):
             found(nothing)
-
-
-def test_domains_are_listed_once_each_in_order(make_service: MakeService) -> None:
-    service = make_service()
-    assert domains(service.state) == []
-    for domain in ("law", "art", "law", "zoo", "art"):
-        service.ask(Question("Which?", options=("a", "b"), domain=domain), 20)
-    assert domains(service.state) == ["art", "law", "zoo"]
-    assert search(service.state, Search(domain="law")).positions == (2, 0)
 
 
 def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService) -> None:
@@ -245,7 +236,6 @@ def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_ser
         steps = 0
         search(state, wanted)
         assert steps < 600, wanted  # thousands of SQLite's instructions: some 30 for each row that may be looked at
-    domains(state)
     review_queue(state)
     assert steps < 700
     state.db.set_progress_handler(None, 0)

@@ -25,9 +25,6 @@ from secl.server.tables import has_words
 LOOKED = 20_000
 """Most rows that are looked at for one page; a few hundredths of a second."""
 
-DOMAINS = 100
-"""Most domains that are listed."""
-
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
 
@@ -68,12 +65,10 @@ class Found:
     Attributes:
         positions: of records that fit, the newest first.
         before: where the next page begins; None if there is nothing older to look at.
-        looked: rows that were looked at.
     """
 
     positions: tuple[int, ...]
     before: int | None
-    looked: int
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
@@ -98,11 +93,11 @@ def search(state: ServerStore, wanted: Search) -> Found:
     with state.lock:
         for position, fit in state.read(query, *more, *values, until):
             if looked == LOOKED or len(positions) == wanted.count:
-                return Found(tuple(positions), position + 1, looked)
+                return Found(tuple(positions), position + 1)
             looked += 1
             if fit:
                 positions.append(position)
-    return Found(tuple(positions), None, looked)
+    return Found(tuple(positions), None)
 
 
 def _rows_to_look_at(state: ServerStore, wanted: Search) -> tuple[str, list[object]]:
@@ -204,16 +199,6 @@ def latest_points(state: ServerStore, count: int) -> list[Values]:
     """Of the latest answers those that the model gave with a confidence, the oldest first."""
     latest = f"s.position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND s.{OWN}"
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
-
-
-def domains(state: ServerStore) -> list[str]:
-    """The first domains in order, `DOMAINS` at most; each is one step in the index."""
-    query = """
-        WITH RECURSIVE found (latest) AS (
-            SELECT min(domain) FROM served UNION ALL
-            SELECT (SELECT min(domain) FROM served WHERE domain > latest) FROM found WHERE latest IS NOT NULL)
-        SELECT latest FROM found WHERE latest IS NOT NULL LIMIT ?"""
-    return [domain for (domain,) in state.rows(query, DOMAINS)]
 
 
 @dataclass(frozen=True, slots=True)

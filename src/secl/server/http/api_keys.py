@@ -21,8 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
 from secl.runs.folder import storage_errors
-from secl.server.folder import KEYS as FILE
-from secl.server.folder import make_private
+from secl.server.folder import KEYS, make_private
 
 Role = Literal["read", "admin"]
 """read: ask, read records and give feedback; admin: also roll back, pause and resume."""
@@ -53,7 +52,7 @@ class Keys:
     """The keys of a state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+        self.path = folder / KEYS
         self._stamp: tuple[int, ...] | None = None
         self._keys: tuple[Key, ...] = ()
 
@@ -124,7 +123,7 @@ class Keys:
         """Context in which nobody else reads the file to write it anew: others wait, in this process or another."""
         with storage_errors(self.path.parent):
             make_private(self.path.parent)
-            lock = os.open(self.path.with_name(f"{FILE}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -133,7 +132,7 @@ class Keys:
 
     def _write(self, keys: Sequence[Key]) -> None:
         """Replace the file in one step; only its owner may read it."""
-        unfinished = self.path.with_name(f"{FILE}.new")
+        unfinished = self.path.with_name(f"{KEYS}.new")
         with storage_errors(self.path.parent):
             unfinished.touch(mode=0o600)
             unfinished.write_bytes(_FILE_CONTENT.dump_json(tuple(keys), indent=2))

@@ -14,7 +14,7 @@ from secl.question import Question
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply
 from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, Shown
+from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, shown
 from secl.server.http.requests import Asked, AskRequest, ScoreRequest, asked_in, given_in, make_question, turns_of
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
@@ -83,15 +83,16 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, logprobs=bool(body.logprobs), with_usage=usage)
         if body.stream and writing is not None and refusal is None:
-            texts = Texts(service, question, writing, settings.timeout, rate=wishes.confidence)
-            return await _live(shape, texts, request)
+            return await _live(
+                shape, Texts(service, question, writing, settings.timeout, rate=wishes.confidence), request
+            )
         answers = await _answers(service, settings, question, writing, request, rate=wishes.confidence)
-        shown = [Shown.of(answer, refusal) for answer in answers]
-        headers, identifier = accepted_header(shown[0].secl), shown[0].secl.record_id or uuid.uuid4().hex
+        texts = [shown(answer, refusal) for answer in answers]
+        headers, identifier = accepted_header(texts[0].secl), texts[0].secl.record_id or uuid.uuid4().hex
         if not body.stream:
             response.headers.update(headers)
-            return shape.reply(identifier, shown)
-        return StreamingResponse(shape.at_once(identifier, shown), media_type="text/event-stream", headers=headers)
+            return shape.reply(identifier, texts)
+        return StreamingResponse(shape.at_once(identifier, texts), media_type="text/event-stream", headers=headers)
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:

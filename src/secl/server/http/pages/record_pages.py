@@ -17,7 +17,7 @@ from secl.reports.formatting import counted
 from secl.server.entries import Served, Values, answer_text, position_of, record_id
 from secl.server.explain import Explanation, explain, learning_in_words, number_in_words, weights_in_words
 from secl.server.http.pages.rendering import fill
-from secl.server.records import LOOKED, RECENT, Found, Search, domains, listed, review_queue, search
+from secl.server.records import LOOKED, RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import ServerStore, at_one_moment
 
 Page = tuple[str, int]
@@ -46,10 +46,10 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
             found = search(reader, query)
         except ValidationError as error:
             first = error.errors()[0]
-            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None, 0)
+            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None)
         except ParameterError as error:
-            problem, found = str(error), Found((), None, 0)
-        rows, names, keep_text = listed(reader, found.positions), domains(reader), reader.keep_text
+            problem, found = str(error), Found((), None)
+        rows, keep_text = listed(reader, found.positions), reader.keep_text
         pruned = "" if found.before is not None or problem else pruned_in_words(reader)
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if found.before is None else {**narrowed, "before": record_id(found.before)}
@@ -60,7 +60,6 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         headline="What was asked and answered, the newest first.",
         asked=asked,
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
-        domains=names,
         rows=rows,
         found="" if problem else f"{found_in_words(found, query)} {pruned}",
         problem=problem,
@@ -76,9 +75,9 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 def found_in_words(found: Found, query: Search) -> str:
     """What a page of a list is.
 
-    >>> found_in_words(Found((7,), None, 9), Search(label="right"))
+    >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
-    >>> found_in_words(Found((), 5, 20000), Search(label="right"))
+    >>> found_in_words(Found((), 5), Search(label="right"))
     'None of the 20,000 records back to rec_00000005 fits; there are older ones.'
     """
     count, older = len(found.positions), "older " if query.before else ""

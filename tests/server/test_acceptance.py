@@ -16,8 +16,6 @@ from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
-pytestmark = pytest.mark.heavy
-
 HEADER = "X-Secl-Accepted"
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
 CHAT: dict[str, Any] = {

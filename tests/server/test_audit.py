@@ -72,13 +72,6 @@ def test_history_tells_what_the_records_tell(folder: Path) -> None:
     json.dumps(past.to_json(), allow_nan=False)
 
 
-def test_the_history_of_a_server_that_was_never_asked_is_empty(make_service: MakeService) -> None:
-    service = make_service()
-    past = history.history(service.state)
-    assert (past.answers, past.began, past.ended, past.version, past.bursts, past.events) == (0, None, None, 0, (), ())
-    assert [(used.number, used.shift, used.current) for used in past.versions] == [(0, None, True)]
-
-
 def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path, tmp_path: Path) -> None:
     alarm = "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10"
     with ServerStore(spoiled(folder, tmp_path, alarm)) as state:
@@ -121,15 +114,6 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> N
     plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
     assert plain["record_id"] == "rec_00000003"
     assert plain["reply"]["confidence"] == record.reply.confidence
-
-
-def test_the_prompt_of_an_open_answer_ends_where_the_digit_is_read(make_service: MakeService) -> None:
-    service = make_service()
-    service.ask(Question("Why is the sky blue?", form="sentence", reference="It scatters."), 10)
-    prompt = explain(service.state, 0).prompt
-    assert prompt is not None
-    assert [role for role, _ in prompt] == ["user", "assistant", "user", "assistant"]
-    assert prompt[-1][1] == "Confidence: "
 
 
 def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeService) -> None:
@@ -257,14 +241,6 @@ def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeServi
 def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
     state = batched(make_service, model)
     assert outcome(state, model).matches == {"same": 1, "together": 12}
-
-
-def test_another_model_does_not_pass(make_service: MakeService) -> None:
-    state = batched(make_service, ScriptedModel())
-    verification = outcome(state, ScriptedModel(stated=0.6))
-    assert verification.matches == {"differs": 13}
-    assert {finding.check for finding in verification.findings} == {"confidence"}
-    assert verification.to_json()["agrees"] is False
 
 
 def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:

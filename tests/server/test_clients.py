@@ -5,9 +5,9 @@ make test-clients CLIENTS=PYTHON            # for LangChain and litellm; PYTHON 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.processes import finish
 from tests.server.foreign_clients import TALK
-from tests.server.test_kill import LEARNING, Server
+from tests.server.test_process import served
 from tests.tiny import tiny_folder
 
 pytestmark = pytest.mark.heavy
@@ -76,11 +76,11 @@ def plain(folder: Path) -> Plain:
 def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of `secl serve` in a process of its own, which learns while it answers."""
     place = tmp_path_factory.mktemp("served")
-    settings = f'dtype = "fp32"\n{LEARNING}'
-    server = Server(place / "state", str(folder), place / "log", settings, "--timeout", 300)
-    yield f"http://127.0.0.1:{server.port}/v1"
-    server.process.terminate()
-    assert finish(server.process) == 0, (place / "log").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = served(place / "log", folder, place / "state", listener, "--dtype", "fp32")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        process.terminate()
+        assert finish(process) == 0, (place / "log").read_text()
 
 
 @pytest.fixture
@@ -105,21 +105,6 @@ def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: P
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == expected
     assert len(pieces) > TOKENS // 2
     assert pieces[-1].secl["record_id"]
-
-
-def test_eight_clients_at_once_get_what_one_gets(address: str, plain: Plain, name: str) -> None:
-    talks = [[*MESSAGES[:-1], {"role": "user", "content": f"And of country {i}?"}] for i in range(8)]
-
-    async def ask() -> list[str | None]:
-        async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0, timeout=300) as client:
-
-            async def one(talk: Any) -> str | None:
-                reply = await client.chat.completions.create(model=name, messages=talk, max_tokens=TOKENS)
-                return reply.choices[0].message.content
-
-            return list(await asyncio.gather(*map(one, talks)))
-
-    assert asyncio.run(ask()) == [plain.chat(talk) for talk in talks]
 
 
 def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI, name: str) -> None:

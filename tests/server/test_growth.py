@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +117,3 @@ def test_no_work_grows_with_the_number_of_records(folders: dict[int, Path], step
     whole = re.compile(r"count\(\*\) FROM (records|decisions|served)$")
     assert len(steps.statements) > 50
     assert not [statement for statement in steps.statements if whole.search(statement)]
-
-
-@pytest.fixture
-def reader(folders: dict[int, Path]) -> Iterator[ServerStore]:
-    with ServerStore(folders[MANY]) as state:
-        yield state
-
-
-def test_counters_are_those_of_a_whole_count(reader: ServerStore) -> None:
-    counted = dict(reader.read("SELECT outcome, count(*) FROM records GROUP BY outcome"))
-    pruned = reader.first
-    assert sum(reader.counts().values()) == sum(counted.values()) + pruned == len(reader)

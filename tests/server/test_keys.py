@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,11 +23,6 @@ def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path
     text = (tmp_path / "state" / FILE).read_text()
     assert token not in text
     assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
-
-
-def test_nobody_else_on_the_machine_may_read_the_file(tmp_path: Path) -> None:
-    Keys(tmp_path).add("a", "read")
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "secl_", "\ud800", "é" * 50])

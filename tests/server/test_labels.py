@@ -39,16 +39,6 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert examined(service.state) == (31, [])
 
 
-def test_thumbs_of_volunteers_move_the_level_less(make_service: MakeService, tmp_path: Path) -> None:
-    moved = []
-    for name, chance in (("asked", 1.0), ("volunteered", None)):
-        service = make_service(tmp_path / name)
-        rated(service, chance)
-        record = service.ask(toy_stream(31)[30], 20).record
-        moved.append(record.label_free - record.confidence)
-    assert 0.0 < moved[1] < moved[0] / 2
-
-
 def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeService) -> None:
     service, questions = make_service(), toy_stream(40)
     rated(service)
@@ -97,11 +87,3 @@ def test_domains_keep_their_own_level(client: TestClient) -> None:
     assert art["label_free"] == law["label_free"]
     assert art["labels"] == law["labels"] == 12
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
-
-
-@pytest.mark.parametrize("body", [{"chance": 0}, {"chance": 1.5}, {"chance": "often"}])
-def test_a_chance_that_is_none_is_refused(client: TestClient, body: dict[str, object]) -> None:
-    client.post("/v1/ask", json={"question": "Why?"})
-    reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": True, **body})
-    assert reply.status_code == 400
-    assert client.get("/v1/records/rec_00000000").json()["feedback"] is None

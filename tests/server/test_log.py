@@ -11,9 +11,7 @@ from fastapi.testclient import TestClient
 from secl.errors import StorageError
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
-from secl.server.online.monitors import TrustMonitor
 from secl.testing import toy_stream
-from tests.reports.conftest import MakeRecord
 from tests.reports.conftest import make_record as make_record
 from tests.server.conftest import MakeService
 
@@ -57,15 +55,3 @@ def test_disk_trouble_is_logged_once_and_so_is_its_end(
         "answers are not stored until the disk takes them again: disk full.",
         "the disk takes answers again, from record 0 on",
     ]
-
-
-def test_a_verdict_that_changes_is_logged(make_record: MakeRecord, said: pytest.LogCaptureFixture) -> None:
-    monitor = TrustMonitor(50)
-    monitor.add(make_record(0))
-    levels = {monitor.verdict.level}
-    monitor.refresh([(0.9, False)] * 20)
-    levels |= {monitor.verdict.level for _ in range(3)}
-    assert levels == {"unproven", "do not act on it"}
-    (record,) = said.records
-    assert record.levelname == "WARNING"
-    assert record.getMessage().startswith("confidences: do not act on it. ")

@@ -11,13 +11,9 @@ import torch
 from secl.data.quiz import quiz
 from secl.errors import ParameterError, RunError
 from secl.model import Model
-from secl.question import Question
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from secl.server.store import ServerStore
 from tests.server.waiting import settled
-
-pytestmark = pytest.mark.heavy
 
 SETTINGS = {"gate": "always", "bin_gate": "off", "learning_rate": 0.001}
 
@@ -82,13 +78,3 @@ def test_a_state_folder_belongs_to_its_settings(service: Service, tiny_llama: Pa
         serving_settings(accumulate="question")
     again = open_service(tmp_path / "state", recipe)
     again.state.close()
-
-
-def test_two_servers_cannot_share_a_state_folder_and_a_run_is_none(
-    service: Service, tiny_llama: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(RunError, match="in use by another process"):
-        open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), **SETTINGS))
-    service.ask(Question("Why?"), 60)
-    with ServerStore(tmp_path / "state") as seen:  # reading is for all
-        assert len(seen) == 1

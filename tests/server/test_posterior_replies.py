@@ -96,10 +96,3 @@ def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
     assert words in secl["remark"]
     assert secl["own_answer"] == reply["answer"]
     assert words[1:] in printed(explanation_page(explain(service.state, 0)))
-
-
-def test_a_server_that_compares_no_candidates_has_nothing_to_remark(make_service: MakeService) -> None:
-    service = make_service(method="secl")
-    secl = ask(service)["secl"]
-    assert (secl["source"], secl["remark"], secl["candidates"]) == ("stated", None, None)
-    assert explain(service.state, 0).remark is None

@@ -15,7 +15,6 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.records import review_queue
-from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
@@ -31,16 +30,6 @@ def client_of(service: Service) -> TestClient:
 
 def words(text: str) -> str:
     return " ".join(Page(text).text.split())
-
-
-def test_the_list_has_every_record_once_page_by_page(make_service: MakeService) -> None:
-    client, address, seen = client_of(served(make_service(), 40)), "/records?count=15", list[str]()
-    while address:
-        text = client.get(address).text
-        seen += re.findall(r'href="records/(rec_\d+)"', text)
-        further = [str(each["href"]) for tag, each in Page(text).tags if each.get("rel") == "next"]
-        address = f"/{further[0]}" if further else ""
-    assert seen == [f"rec_{number:08d}" for number in range(39, -1, -1)]
 
 
 def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: MakeService) -> None:
@@ -116,31 +105,6 @@ def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_
         for role, text in (("system", "zeroth"), ("user", "first"), ("assistant", "second"), ("user", "third"))
     ]
     assert places == sorted(places)
-
-
-def test_a_record_that_is_not_there_has_a_page_that_says_so(make_service: MakeService) -> None:
-    client = client_of(served(make_service(), 3))
-    for name in ("rec_00000099", "nothing", "<script>"):
-        reply = client.get(f"/records/{name}")
-        assert reply.status_code == 404
-        assert "There is no record" in reply.text
-        assert "<script>" not in reply.text
-    assert client.get("/review?record=rec_00000099").status_code == 404
-
-
-def test_pruned_records_are_said_to_be_pruned(make_service: MakeService) -> None:
-    service = served(make_service(gate="never"), 30)
-    prune(service.state, Retention(records=10), rest=0.0)
-    first = service.state.first
-    assert first > 0
-    client = client_of(service)
-    sentence = f"Those before rec_{first:08d} were pruned."
-    assert sentence in client.get("/records").text
-    gone = client.get("/records/rec_00000000")
-    assert gone.status_code == 404
-    assert sentence in gone.text
-    assert sentence not in client.get("/records?count=3").text
-    assert "rec_00000000" not in client.get("/review").text
 
 
 def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:

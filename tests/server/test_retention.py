@@ -42,14 +42,6 @@ def ask_all(service: Service, count: int, first: int = 0) -> None:
         settled(service)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("100000", Retention(records=100_000)), ("30d", Retention(days=30)), ("007", Retention(records=7))],
-)
-def test_what_is_kept_is_a_number_of_records_or_of_days(text: str, found: Retention) -> None:
-    assert Retention.of(text) == found
-
-
 @pytest.mark.parametrize("text", ["", "0", "0d", "-3", "30 d", "30h", "d", "1e5", "3.5d", "٣"])
 def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(ParameterError, match="give a number of records, like 100000, or of days, like 30d"):

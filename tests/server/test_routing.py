@@ -6,19 +6,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
 
-from examples.route import Endpoint, main, route
+from examples.route import Endpoint, route
 from secl.server.http.app import create_app
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
-
-pytestmark = pytest.mark.heavy
 
 
 class Large(BaseHTTPRequestHandler):
@@ -77,19 +74,3 @@ def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service
         f"\n{letter}. {option}" for letter, option in zip("BCD", sent_on[0].question.options[1:], strict=True)
     )
     assert all(record.accept == 0.27 for record in service.state.store.records())
-
-
-def test_the_example_runs_as_its_first_lines_say(
-    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    file = tmp_path / "questions.jsonl"
-    file.write_text(
-        "".join(json.dumps({"question": each.text, "options": each.options}) + "\n" for each in toy_stream(3))
-    )
-    service = make_service(method="stated", accept=0.9)  # this model states 0.85 of everything
-    with opened(create_app(service)) as small, large_server() as large:
-        main(str(file), f"{small}/v1", large, "0.1", "2.0")
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:11] for line in lines[:3]] == ["large  0.85"] * 3
-    assert lines[3].startswith("0 of 3 questions were answered by the small model; paid 0.6030")

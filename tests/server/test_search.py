@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -16,7 +14,7 @@ from secl.server import records as searching
 from secl.server.entries import answer_text, record_id
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.records import RECENT, Found, Search, review_queue, search
+from secl.server.records import Found, Search, review_queue, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
@@ -154,16 +152,6 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     assert review_queue(service.state, after=10**6).positions == queue.positions[1:]
 
 
-def test_lots_are_spread_evenly() -> None:
-    from secl.labels.draw import lot
-
-    lots = [lot(position, 42) for position in range(10 * RECENT)]
-    tenths = [sum(int(10 * each) == k for each in lots) for k in range(10)]
-    assert max(abs(count - RECENT) for count in tenths) < 5 * (0.09 * 10 * RECENT) ** 0.5
-    early = sum(lots[: 5 * RECENT]) / (5 * RECENT)
-    assert abs(early - 0.5) < 5 * (1 / 12 / (5 * RECENT)) ** 0.5
-
-
 def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
     service = rated(make_service(), 25)
     client = TestClient(create_app(service), base_url="http://127.0.0.1")
@@ -209,33 +197,3 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
     assert client.post("/v1/feedback", json=both).json()["error"]["param"] == "chance"
     skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
     assert skipped["records"][0] == after["records"][1]
-
-
-def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:
-    state = rated(make_service(), 3).state
-    numbers, generator = range(3, 100_000), random.Random(0)
-    with state.db:
-        state.db.executemany(
-            "INSERT INTO served (position, domain, reported, time, batch, outcome) VALUES (?, ?, ?, 0, 1, 'idle')",
-            ((number, f"domain {number % 50}", generator.random()) for number in numbers),
-        )
-    steps = 0
-
-    def count_steps() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    state.db.set_progress_handler(count_steps, 1000)
-    for wanted in (
-        Search(),
-        Search(domain="domain 7"),
-        Search(label="right"),
-        Search(min_confidence=0.999, accepted=True),
-    ):
-        steps = 0
-        search(state, wanted)
-        assert steps < 600, wanted  # thousands of SQLite's instructions: some 30 for each row that may be looked at
-    review_queue(state)
-    assert steps < 700
-    state.db.set_progress_handler(None, 0)

@@ -16,8 +16,6 @@ from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
-pytestmark = pytest.mark.heavy
-
 ROOT = Path(__file__).parent.parent.parent
 INJECTED = "x\r\nSet-Cookie: stolen=1\r\n\r\n<html>"
 

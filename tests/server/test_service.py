@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from secl.errors import BusyError, ClosingError, QuestionError, RunError, StorageError
+from secl.errors import BusyError, ClosingError, RunError, StorageError
 from secl.evidence import EvidenceKind
 from secl.gates import EntropyShift, replay
 from secl.model import ModelAnswer
@@ -130,41 +130,6 @@ def test_a_full_queue_refuses_and_a_cancelled_question_is_never_answered(make_se
     assert service.position == 3
 
 
-def test_a_question_that_cannot_be_answered_spoils_no_other(make_service: MakeService) -> None:
-    class Choosy(ScriptedModel):
-        def check(self, question: Question) -> None:
-            if question.text == "bad":
-                raise QuestionError("it is bad.")
-
-    service = make_service(model=Choosy())
-    futures = [service.submit(Question(text, id=text)) for text in ("good", "bad", "fine")]
-    with pytest.raises(QuestionError, match="it is bad"):
-        futures[1].result(60)
-    assert {futures[0].result(60).record.position, futures[2].result(60).record.position} == {0, 1}
-
-
-def test_answers_go_on_while_the_disk_is_full_and_are_recorded_again_afterwards(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = make_service(gate="always")
-    service.ask(toy_stream(1)[0], 60)
-    settled(service)
-
-    def full(*_given: object, **_more: object) -> None:
-        raise StorageError("no space left.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(service.state, "add_answers", full)
-        said = service.ask(toy_stream(1)[0], 60)
-        assert not said.stored
-        assert service.last_error == "no space left."
-        assert service.position == 1
-    said = service.ask(toy_stream(1)[0], 60)
-    assert said.stored
-    assert said.record.position == 1
-    assert service.last_error is None
-
-
 def test_answers_go_on_while_another_process_has_locked_the_store(make_service: MakeService) -> None:
     service = make_service(gate="always")
     assert service.ask(toy_stream(1)[0], 60).stored
@@ -247,21 +212,6 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
     assert service.state.counts()["dropped"] > 0
 
 
-def test_frozen_learning_stays_frozen_after_a_restart(make_service: MakeService) -> None:
-    service = make_service(gate="always")
-    service.learner.pause("an audit")
-    service.ask(toy_stream(1)[0], 60)
-    assert service.state.counts() == {"idle": 1}
-    service.stop()
-    service.state.close()
-    again = make_service(gate="always")
-    assert again.learner.paused == "an audit"
-    again.learner.resume()
-    again.ask(toy_stream(1)[0], 60)
-    settled(again)
-    assert again.state.counts() == {"idle": 1, "trained": 1}
-
-
 def test_a_failed_update_is_taken_back_and_said(make_service: MakeService) -> None:
     class Exploding(ScriptedModel):
         def learn(self, question: Question, reply: Reply, target: float) -> Update:
@@ -290,19 +240,6 @@ def test_learning_out_of_bounds_freezes_itself_and_raises_an_alert(
     assert service.learner.paused is not None
     assert [event.kind for event in service.state.events()] == ["alert", "pause"]
     assert service.ask(toy_stream(1)[0], 60).record.outcome == "idle"
-
-
-def test_a_backlog_drops_its_oldest_lessons(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "BACKLOG", 5)
-    twin = Slow()
-    service = make_service(gate="always", twin=twin)
-    for question in toy_stream(20):
-        service.ask(question, 60)
-    twin.go.set()
-    settled(service)
-    counts = service.state.counts()
-    assert counts["dropped"] >= 14
-    assert counts["dropped"] + counts["trained"] == 20
 
 
 def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all_the_same(

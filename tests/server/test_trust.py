@@ -83,20 +83,6 @@ def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -
     assert 'class="lamp warn"' in page
 
 
-def test_a_restarted_server_knows_what_it_knew(make_service: MakeService) -> None:
-    service = make_service(gate="never")
-    client = client_of(service)
-    asked(service, 25)
-    for position in range(20):
-        say(client, position, False)
-    before = service.trust.verdict
-    service.stop()
-    service.state.close()
-    again = make_service(gate="never")
-    assert before.level == "do not act on it"
-    assert again.trust.verdict == before
-
-
 def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

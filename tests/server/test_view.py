@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from secl.server.http.pages.view import VERSIONS, feedback, view
-from secl.server.settings import Limits
+from secl.server.http.pages.view import feedback, view
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.waiting import settled
@@ -62,26 +61,6 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
         last.statistic,
     )
     assert view(service, 25) == state
-
-
-def test_the_newest_versions_are_listed_with_the_answer_they_first_gave(make_service: MakeService) -> None:
-    service = make_service(limits=Limits(batch=1))
-    first: dict[int, int] = {}
-    for position, question in enumerate(toy_stream(60)):
-        first.setdefault(service.ask(question, 20).record.reply.version, position)
-        settled(service)
-    stored_versions = service.state.store.versions()
-    assert len(stored_versions) > VERSIONS
-    state = view(service)
-    *listed, untouched = state["versions"]
-    assert [each["version"] for each in listed if each["kept"]] == sorted(stored_versions, reverse=True)[:VERSIONS]
-    assert state["older"] == len(stored_versions) - VERSIONS
-    for each in listed:
-        if each["kept"]:
-            assert each["position"] == first[each["version"]]
-            assert each["time"] == service.state.served(each["position"]).time
-    assert untouched["version"] == 0
-    assert [each["version"] for each in state["versions"] if each["current"]] == [service.learner.model.version]
 
 
 def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_service: MakeService) -> None:

@@ -10,7 +10,7 @@ from secl.cli import serve, keys, sweep, threshold  # noqa: F401
 for group, names in {
     ASK: "ask score demo",
     STUDY: "check run sweep reproduce compare",
-    SERVE: "serve keys pause resume rollback backup",
+    SERVE: "serve keys backup",
     BACK: "report label threshold export history show verify",
     LISTS: "models methods benchmarks",
 }.items():

@@ -112,10 +112,7 @@ def _was_weighed(settings: RunSettings, record: Record) -> bool:
 def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:
     """The conversation whose next token was the confidence digit, as pairs of role and text.
 
-    Args:
-        question: as asked.
-        reply: as given.
-        alongside: whether the confidence in an open answer is asked for in the same reply.
+    `alongside` says whether the confidence in an open answer is asked for in the same reply.
 
     >>> from secl.records import Reply
     >>> question = Question("2 + 2?", options=("4", "5"))
@@ -138,13 +135,7 @@ def conversation(question: Question, reply: Reply, *, alongside: bool = False) -
 
 
 def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """What learning did with a question, and why, in one sentence.
-
-    Args:
-        record: of it.
-        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
-        paused: why learning was paused when it was answered; None if it was not.
-    """
+    """What learning did with a question, and why, in one sentence; `paused` is why learning was paused then."""
     update = record.update
     if update is not None:
         return (
@@ -169,9 +160,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
 def remark_on(record: Record, *, expected: bool) -> str | None:
     """What people must know to read a reported confidence, in one sentence; None where there is nothing to say.
 
-    Args:
-        record: of the answer.
-        expected: whether a posterior was to be computed for it.
+    `expected` says whether a posterior was to be computed for the answer.
     """
     if not record.rated:
         return NOT_ASKED_FOR
@@ -188,13 +177,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
 
 
 def weights_in_words(posterior: Posterior) -> str:
-    """The weights of the views, and what the letters' reliability rests on.
-
-    >>> from secl.records import Posterior
-    >>> weights_in_words(Posterior(candidates=("a", "b"), probabilities=(0.5, 0.5), own=0, weights=(("letters", 0.66),),
-    ...     reliability=0.66, questions=40))
-    'letters 0.660; letters 0.66 reliable in 40 questions'
-    """
+    """The weights of the views, and what the letters' reliability rests on."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
@@ -245,11 +228,7 @@ def lesson_in_words(explanation: Explanation) -> str:
 
 
 def outcome_in_words(outcome: str) -> str:
-    """The outcome of a lesson.
-
-    >>> outcome_in_words("no_signal")
-    'no signal'
-    """
+    """The outcome of a lesson: "no signal" of "no_signal"."""
     return outcome.replace("_", " ")
 
 

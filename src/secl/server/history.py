@@ -17,8 +17,7 @@ class Burst:
     """Neighbouring questions that were meant for learning.
 
     Attributes:
-        first, last: positions.
-        began, ended: when these were answered, in seconds since 1970.
+        first, last: positions, answered at `began` and `ended`, in seconds since 1970.
         alarm: whether an alarm of the gate opened it.
         statistic: of the gate at its first question; None where the gate tested nothing.
         remaining: questions of the burst still to come.
@@ -65,7 +64,6 @@ class History:
     """What a server has done so far.
 
     Attributes:
-        model: its name.
         answers: how many records there ever were.
         first: position of the first that is kept; those before it were pruned, and bursts and versions are of the rest.
         began, ended: when the first and the last that are kept were given, in seconds since 1970; None without any.
@@ -74,7 +72,6 @@ class History:
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
         labelled: how many answers people said something about.
-        bursts, versions, events: in order.
     """
 
     model: str

@@ -48,9 +48,7 @@ class Service:
         calibrator: answers; its gate decides on the replies, in order.
         trainer: a calibrator of the same settings around a twin of the model, which learns.
         state: where everything is written.
-        limits: of load.
-        bounds: within which learning may go on by itself.
-        retention: what of the records and adapter versions is kept; all of them unless given.
+        limits, bounds, retention: of load, of learning by itself, and of what is kept; all records unless given.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
@@ -95,11 +93,7 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to learn, from where the state was left.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
+        """Begin to answer and to learn, from where the state was left."""
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()

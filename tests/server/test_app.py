@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,34 +13,16 @@ import httpx
 import pytest
 
 from secl.errors import RunError, StorageError
-from secl.evidence import EvidenceKind
-from secl.model import ModelAnswer
-from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings, Limits
 from secl.server.store import ServerStore
-from secl.testing import ScriptedModel
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
-from tests.server.waiting import until
+from tests.server.waiting import Slow, until
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
-
-
-class Slow(ScriptedModel):
-    """Answers when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may = threading.Event()
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-    ) -> ModelAnswer:
-        assert self.may.wait(10)
-        return super().answer(question, evidence=evidence, written=written)
 
 
 @pytest.fixture
@@ -190,7 +172,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
         for reply in replies:
             assert reply.headers["retry-after"] == "1"
             assert error_of(reply)["type"] == ("rate_limit_error" if reply.status_code == 429 else "server_error")
-        model.may.set()
+        model.go.set()
         assert client.post("/v1/ask", json=OPTIONS).status_code == 200
     # One was being answered when its time was up; the one behind it was taken back.
     assert service.position == 2
@@ -206,7 +188,7 @@ def test_a_question_whose_client_has_gone_is_not_asked(make_service: MakeService
             with pytest.raises(httpx.ReadTimeout):
                 httpx.post(f"{address}/v1/ask", json=OPTIONS, timeout=0.2)
         until(lambda: all(request.future.cancelled() for request in service._queue._requests))
-        model.may.set()
+        model.go.set()
         first.join()
         assert client.post("/v1/ask", json=OPTIONS).json()["secl"]["record_id"] == "rec_00000001"
 

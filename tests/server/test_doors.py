@@ -1,16 +1,21 @@
-"""Who may come in, with how much, and what a foreign page can do."""
+"""Who may come in, with how much, and what a foreign page or crafted bytes can do (docs/deployment.md, Security)."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from secl.errors import ParameterError
 from secl.server.folder import KEYS as FILE
 from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
@@ -181,3 +186,137 @@ def test_nothing_that_was_asked_and_no_key_is_logged(
     written = caplog.text + "".join(capfd.readouterr())
     assert "private" not in written
     assert token not in written
+
+
+ROOT = Path(__file__).parent.parent.parent
+INJECTED = "x\r\nSet-Cookie: stolen=1\r\n\r\n<html>"
+
+
+def raw(address: str, request: bytes) -> bytes:
+    """What comes back for bytes that no client library would send, until the server closes the connection."""
+    at = urlsplit(address)
+    with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
+        connection.sendall(request)
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def test_nothing_of_a_request_becomes_a_header_of_its_reply(address: str) -> None:
+    asked = {"question": INJECTED, "options": [INJECTED, "b"], "domain": INJECTED, "context": INJECTED}
+    chat = {"model": "scripted", "messages": [{"role": "user", "content": INJECTED}], "secl": {"domain": INJECTED}}
+    with httpx.Client(base_url=address) as client:
+        replies = [
+            client.post("/v1/ask", json=asked),
+            client.post("/v1/chat/completions", json=chat),
+            client.post("/v1/chat/completions", json={**chat, "stream": True}),
+            client.post("/v1/chat/completions", json={**chat, "model": INJECTED}),
+            client.post("/v1/feedback", json={"record_id": INJECTED, "correct": True}),
+            client.get("/v1/records/x%0d%0aSet-Cookie:%20stolen=1"),
+            client.get("/x%0d%0aSet-Cookie:%20stolen=1", headers={"origin": "x", "x-request-id": "stolen"}),
+        ]
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 404, 404, 404, 404]
+    for reply in replies:
+        assert "set-cookie" not in reply.headers
+        assert "stolen" not in str(reply.headers)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /v1/models\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32 + b"\r\n\r\n",
+        b"GET /" + b"a" * 100_000,
+    ],
+    ids=["NUL", "two hosts", "two lengths", "negative length", "no version", "TLS", "endless path"],
+)
+def test_what_is_no_http_is_refused_and_the_next_client_is_served(
+    address: str, head: bytes, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    position = service.position
+    assert raw(address, head).startswith(b"HTTP/1.1 400 ")
+    assert httpx.get(f"{address}/v1/models").status_code == 200
+    assert service.position == position
+    assert "Traceback" not in caplog.text
+    assert "evil" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/..%2fapp.py", "/static/%2e%2e/%2e%2e/app.py", "/static/../../../etc/passwd", "/static//etc/passwd"],
+)
+def test_no_path_leads_out_of_the_files_of_the_page(address: str, path: str) -> None:
+    reply = raw(address, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert reply.startswith(b"HTTP/1.1 404 ")
+    assert b"root:" not in reply
+    assert b"import" not in reply
+
+
+def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "state")
+    token = keys.add("ops", "admin")
+    key = keys.find(token)
+    assert key is not None
+    assert (key.name, key.role) == ("ops", "admin")
+    text = (tmp_path / "state" / FILE).read_text()
+    assert token not in text
+    assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "secl_", "\ud800", "é" * 50])
+def test_a_wrong_token_finds_nothing(tmp_path: Path, wrong: str) -> None:
+    keys = Keys(tmp_path)
+    token = keys.add("a", "read")
+    assert keys.find(wrong) is None
+    assert keys.find(token[:-1]) is None
+    assert keys.find(token + "x") is None
+
+
+def test_another_process_sees_new_and_removed_keys_at_once(tmp_path: Path) -> None:
+    server, shell = Keys(tmp_path), Keys(tmp_path)
+    assert server.all() == ()
+    first, second = shell.add("a", "read"), shell.add("b", "admin")
+    assert server.find(first) is not None
+    shell.remove("a")
+    assert server.find(first) is None
+    assert server.find(second) is not None
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "x" * 65, "\x1b[31m"])
+def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ParameterError, match="no name for a key"):
+        Keys(tmp_path).add(name, "read")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_name_counts_once_and_an_unknown_one_or_role_is_refused(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.add("a", "read")
+    with pytest.raises(ParameterError, match="'a' already"):
+        keys.add("a", "admin")
+    with pytest.raises(ParameterError, match="no role 'root'"):
+        keys.add("b", "root")
+    with pytest.raises(ParameterError, match="no key 'c'; there are a"):
+        keys.remove("c")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}x", "[1]", '[{"name": "a"}]', '[{"name": "a", "role": "root", "sha256": "0"}]', '{"a": 1}', "5"]
+)
+def test_a_file_that_holds_something_else_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ParameterError, match="holds no list of keys"):
+        Keys(tmp_path).find("x")
+
+
+def test_keys_that_are_made_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tokens = list(pool.map(lambda number: Keys(tmp_path).add(f"key {number}", "read"), range(16)))
+    assert len(Keys(tmp_path).all()) == 16
+    assert all(Keys(tmp_path).find(token) for token in tokens)

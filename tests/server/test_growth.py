@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.runs import database
 from secl.runs.runner import build_calibrator
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
+from tests.server.doors import client_of
 from tests.server.folders import QUIET, filled, multiply
 
 FEW, MANY = 1_500, 30_000
@@ -88,7 +87,7 @@ def work(folder: Path, steps: Steps) -> dict[str, int]:
     found["start"] = steps.of(start)
     (service,) = services
     try:
-        with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+        with client_of(service) as client:
             for path in ("/", "/metrics", "/healthz", "/readyz", "/v1/state", "/v1/records"):
                 found[path] = steps.of(lambda path=path: client.get(path).raise_for_status())  # type: ignore[misc]
             name = f"rec_{len(state) - 5:08d}"

@@ -1,21 +1,25 @@
-"""A server whose confidence is the posterior: what it reports, what it stores, and that it goes on exactly."""
+"""A server whose confidence is the posterior: what it stores and says, and that it goes on exactly."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from secl.cli.server_pages import explanation_page
 from secl.evidence import CandidateEvidence, Posterior
 from secl.question import Question
 from secl.records import Reply
+from secl.server.explain import explain
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.waiting import close, examined
 
@@ -99,3 +103,82 @@ def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_service: Mak
             findings = examined(state)[1]
         assert check in {finding.check for finding in findings}, statement
         assert findings[0].position in (9, 99)
+
+
+OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
+
+
+class Silent(ScriptedModel):
+    """Has nothing to compare."""
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
+        return None
+
+
+def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
+    reply: dict[str, Any] = client_of(service).post("/v1/ask", json=body).json()
+    return reply
+
+
+def printed(parts: Any) -> str:
+    from rich.console import Console
+
+    screen = Console(width=200)
+    with screen.capture() as capture:
+        for part in parts:
+            screen.print(part)
+    return " ".join(capture.get().split())
+
+
+def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
+    service = make_service(method="posterior")
+    reply = ask(service)
+    posterior = service.state.served(0).record.posterior
+    assert posterior is not None
+    secl, own = reply["secl"], "ABCD".index(reply["answer"])
+    assert (secl["source"], secl["remark"]) == ("posterior", None)
+    assert secl["confidence"] == secl["own_confidence"] == posterior.probabilities[own] == posterior.confidence
+    assert (secl["own_answer"], secl["best_answer"]) == (reply["answer"], "ABCD"[posterior.best])
+    assert secl["best_confidence"] == max(posterior.probabilities)
+    assert [each["text"] for each in secl["candidates"]] == OPTIONS["options"]
+    assert sum(each["probability"] for each in secl["candidates"]) == pytest.approx(1)
+    assert secl["stated"] == pytest.approx(0.85)
+
+
+def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
+    service = make_service(method="posterior", answer="best")
+    differing = [question for question in toy_stream(40) if question.id and service.ask(question, 20)]
+    records = [served.record for served in service.state.latest(len(differing))]
+    chosen = next(record for record in records if record.best_answer != record.reply.answer)
+    body = {"question": chosen.question.text, "options": list(chosen.question.options)}
+    reply = ask(service, body)
+    record = service.state.served(service.position - 1).record
+    assert (reply["answer"], reply["secl"]["own_answer"]) == (record.best_answer, record.reply.answer)
+    assert reply["option_text"] == record.question.option(reply["answer"])
+    assert reply["secl"]["confidence"] == reply["secl"]["best_confidence"]
+    client = client_of(service)
+    messages = [{"role": "user", "content": chosen.question.text}]
+    request = {"model": "scripted", "messages": messages, "secl": {"options": list(chosen.question.options)}}
+    completion = client.post("/v1/chat/completions", json=request).json()
+    best = completion["secl"]["best_answer"]
+    assert completion["choices"][0]["message"]["content"] == f"{best}. {record.question.option(best)}"
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "words"),
+    [
+        (Silent(), OPTIONS, "there are no two different candidates to compare"),
+        (ScriptedModel(), {"question": "Which?", "options": ["same", "same"]}, "no two different candidates"),
+    ],
+)
+def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
+    make_service: MakeService, model: ScriptedModel, body: dict[str, Any], words: str
+) -> None:
+    service = make_service(model=model, method="posterior")
+    reply = ask(service, body)
+    secl = reply["secl"]
+    assert (secl["source"], secl["candidates"], secl["best_answer"]) == ("stated", None, None)
+    assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
+    assert words in secl["remark"]
+    assert secl["own_answer"] == reply["answer"]
+    assert words[1:] in printed(explanation_page(explain(service.state, 0)))

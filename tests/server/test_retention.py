@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.cli.server_pages import history_page
 from secl.errors import ParameterError, StorageError
@@ -16,7 +15,6 @@ from secl.runs.store import Store
 from secl.server import records, retention
 from secl.server import stream as checkpoint
 from secl.server.history import history
-from secl.server.http.app import create_app
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.recompute import verify
@@ -24,6 +22,7 @@ from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import close, examined, settled
@@ -183,7 +182,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     outcome = verify(service.state)
     assert (outcome.first, outcome.findings) == (15, ())
     assert any("pruned      the records before rec_00000015" in str(part) for part in verification_page(outcome))
-    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+    with client_of(service) as client:
         gone = client.get("/v1/records/rec_00000003")
         assert (gone.status_code, gone.json()["error"]["message"]) == (
             404,
@@ -243,7 +242,7 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(
 
     point = records._point
     monkeypatch.setattr(records, "_point", prunes_in_between)
-    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+    with client_of(service) as client:
         listed = client.get("/v1/records").json()["records"]
         assert [each["record_id"] for each in listed] == [f"rec_{number:08d}" for number in range(19, -1, -1)]
         assert len(client.get("/v1/records").json()["records"]) == 5

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.errors import ParameterError
 from secl.question import Question
 from secl.runs.folder import FILE
 from secl.server import records as searching
 from secl.server.entries import answer_text, record_id
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.records import Found, Search, review_queue, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.waiting import settled
 
 WANTED = (
@@ -154,7 +153,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
 
 def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
     service = rated(make_service(), 25)
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     seen, before = list[str](), ""
     while True:
         reply = client.get("/v1/records", params={"count": 10, "before": before, "query": "what"}).json()
@@ -183,7 +182,7 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) 
 
 def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_service: MakeService) -> None:
     service = rated(make_service(), 25)
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     queue = client.get("/v1/review").json()
     name = queue["records"][0]["record_id"]
     assert (queue["drawn"], queue["answers"], queue["unrated"] + queue["rated"]) == (True, 25, 25)

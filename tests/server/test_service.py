@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -13,9 +12,7 @@ from typing import Any
 import pytest
 
 from secl.errors import BusyError, ClosingError, RunError, StorageError
-from secl.evidence import EvidenceKind
 from secl.gates import EntropyShift, replay
-from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
@@ -24,23 +21,9 @@ from secl.server.online import service as service_module
 from secl.server.settings import Bounds, Limits
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import close, settled, until
+from tests.server.waiting import Slow, close, settled, until
 
 GATE = EntropyShift(burst=10, warmup=5)
-
-
-class Slow(ScriptedModel):
-    """Answers when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go = threading.Event()
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
-    ) -> ModelAnswer:
-        assert self.go.wait(60)
-        return super().answer(question, evidence=evidence, written=written)
 
 
 def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:

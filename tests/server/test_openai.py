@@ -17,8 +17,6 @@ from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
-pytestmark = pytest.mark.heavy
-
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
 CITIES = {"secl": {"options": ["Rome", "Paris", "Bern"]}}

@@ -11,7 +11,7 @@ from typing import Any
 from reference.tables import code, prose, table
 from secl.calibrator import Calibrator
 from secl.server.http.app import create_app
-from secl.server.online.factory import open_state, serving_settings
+from secl.server.online.factory import begun, serving_settings
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel
 
@@ -40,15 +40,7 @@ def page() -> str:
 def description() -> Schema:
     """The OpenAPI description of a server, of which no model is loaded and no thread is started."""
     model, settings = ScriptedModel(), serving_settings()
-    manifest = {
-        "settings": settings.to_json(),
-        "model": model.fingerprint,
-        "tau": model.tau,
-        "keep_text": "full",
-        "total": 0,
-        "environment": {},
-    }
-    with TemporaryDirectory() as folder, open_state(Path(folder) / "state", manifest) as state:
+    with TemporaryDirectory() as folder, begun(Path(folder) / "state", settings, "full", model) as state:
         return create_app(Service(Calibrator(model), Calibrator(ScriptedModel()), state)).openapi()
 
 

@@ -53,7 +53,7 @@ def start(
         arguments: of the command line.
         die: a moment of `MOMENTS` and how many times it is survived: the next time the process kills itself.
         of: the signal that it then sends to itself.
-        listener: a socket that the process inherits and gets the descriptor of, with `--fd`.
+        listener: a socket that the process inherits, as if systemd passed it.
     """
     threads = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -109,7 +109,12 @@ def _main(
     Figure.savefig = sketch  # type: ignore[assignment]
     few_draws()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = ["secl", *arguments, *(() if listener is None else ("--fd", str(listener.detach())))]
+    sys.argv = ["secl", *arguments]
+    if listener is not None:
+        from secl.server.http import process
+
+        process.FIRST_PASSED = listener.detach()
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
     with open(log, "a", encoding="utf-8") as stream:
         sys.stdout = sys.stderr = stream
         if die is not None:

@@ -16,7 +16,7 @@ import secl
 from reference import http_api, outside, python_api, records, settings
 from secl.setting_groups import FLAT_NAMES
 from tests.conftest import ROOT
-from tests.server.pages import browser
+from tests.server.conftest import browser
 
 __all__ = ["browser"]
 

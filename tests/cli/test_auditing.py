@@ -7,21 +7,15 @@ import json
 import shutil
 import sqlite3
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from secl.question import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
-from secl.server.http.api_keys import Keys
-from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
@@ -120,12 +114,11 @@ def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, load
     assert told["reply"]["confidence"] == pytest.approx(0.7375)
 
 
-@pytest.mark.parametrize("keep", ["none", "hash"])
-def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.MakeService, keep: Keep) -> None:
-    folder = close(serve(make_service, 12, keep))
+def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.MakeService) -> None:
+    folder = close(serve(make_service, 12, "none"))
     ended = shell("show", "3", "--state", folder)
     assert ended.code == 0
-    assert f"texts were not kept (keep-text {keep})" in ended.out
+    assert "texts were not kept (keep-text none)" in ended.out
     assert TEXT not in ended.out
 
 
@@ -225,50 +218,6 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     refused(("verify", "--record", "40", "--state", state), "no record 40")
     refused(("verify", "--record", "3", "--last", 4, "--state", state), "--last and --record")
     refused(("verify", "--last", -1, "--state", state), "--last")
-    refused(("pause",), "--server")
-    refused(("pause", "--server", "localhost:80"), "localhost:80", "http://")
-    refused(("pause", "--server", "http://127.0.0.1:1"), "cannot be reached")
-    refused(("resume", "--server", "http://127.0.0.1:1", "--key-file", tmp_path / "none"), "key file", "none")
-
-
-@contextmanager
-def over_http(service: Service) -> Iterator[str]:
-    """The address of a server in front of a service."""
-    server = uvicorn.Server(uvicorn.Config(create_app(service), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    until = time.monotonic() + 10
-    while not server.started:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
-def test_a_running_server_is_told_over_http(
-    shell: Shell, refused: Any, make_service: serving.MakeService, tmp_path: Path, loads_nothing: None
-) -> None:
-    service = serve(make_service, 12)
-    key, low, bad = tmp_path / "key", tmp_path / "low", tmp_path / "bad"
-    keys = Keys(service.state.folder)
-    key.write_text(keys.add("me", "admin") + "\n")
-    low.write_text(keys.add("you", "read"))
-    bad.write_text("two words")
-    with over_http(service) as url:
-        for command in (("rollback", 3), ("pause", "why not")):
-            ended = shell(*command, "--server", url + "/", "--key-file", key)
-            assert (ended.code, ended.err) == (0, "")
-        assert (service.learner.model.version, service.learner.paused) == (3, "why not")
-        assert shell("resume", "--server", url, "--key-file", key).out == "learning goes on.\n"
-        assert service.learner.active
-        ended = shell("prune", "--keep-records", 4, "--server", url, "--key-file", key)
-        assert ended.out == "pruned 8 records and 0 adapter versions; the records from rec_00000008 on are kept.\n"
-        refused(("rollback", 99, "--server", url, "--key-file", key), url, "404", "version 99 is not kept")
-        refused(("resume", "--server", url), url, "401")
-        refused(("resume", "--server", url, "--key-file", low), url, "403", "admin")
-        assert "two words" not in refused(("resume", "--server", url, "--key-file", bad), "key file")
-    assert [event.kind for event in service.state.events()] == ["rollback", "pause", "resume"]
 
 
 def test_what_people_sent_cannot_steer_the_terminal(

@@ -1,4 +1,4 @@
-"""The commands prune and backup, and the flags of serve that limit what is kept."""
+"""The command backup, and the flag of serve that limits what is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Pat
     ended = shell("backup", copy, "--state", state)
     assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify --state {copy}\n")
     with ServerStore(copy, writable=True) as opened:
-        assert prune(opened, Retention(records=30, versions=5), rest=0.0).records == 70
+        assert prune(opened, Retention(records=30), rest=0.0) == 70
     found = json.loads(shell("verify", "--state", copy, "--last", 0, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
     again = shell("verify", "--state", copy, "--last", 0)
@@ -39,21 +39,8 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, state: Pat
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            ("prune", "--server", "http://127.0.0.1:1"),
-            "nothing would be pruned; say what is kept with --keep-records or --keep-versions.",
-        ),
-        (
-            ("prune", "--server", "http://127.0.0.1:1", "--keep-records", "30h"),
-            "--keep-records is '30h'; give a number of records, like",
-        ),
-        (
-            ("prune", "--server", "http://127.0.0.1:1", "--keep-versions", "0"),
-            "of --keep-versions must be a whole number of at least 1, not 0",
-        ),
         (("backup", "x", "--state", "{}/none"), "none is not a run folder (it has no run.sqlite)"),
         (("backup", "{}", "--state", "{}"), "exists already; name a folder that does not"),
-        (("serve", "--state", "new", "--keep-versions", "5"), "say with --keep-records how many are, too."),
         (("serve", "--state", "new", "--keep-records", "-1"), "--keep-records is '-1'; give a number of records"),
     ],
 )

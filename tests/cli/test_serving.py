@@ -89,14 +89,14 @@ def test_a_passed_socket_is_refused_in_one_sentence_if_it_does_not_fit(
     refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve = ("serve", "--state", tmp_path / "s")
-    refused((*serve, "--fd", 999), "file descriptor 999 is no listening TCP socket")
-    refused((*serve, "--fd", 999, "--port", 0), "--fd names a socket", "leave --host and --port out")
-    for count, word in (("2", "systemd passes 2 sockets"), ("1", "systemd passes a socket, which has its address")):
+    for arguments, count, word in (
+        ((), "2", "systemd passes 2 sockets"),
+        (("--host", "127.0.0.1"), "1", "systemd passes a socket, which has its address"),
+    ):
         monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
         monkeypatch.setenv("LISTEN_FDS", count)
-        refused((*serve, "--host", "127.0.0.1"), word)
-    with socket.create_server(("0.0.0.0", 0)) as everywhere:
-        refused((*serve, "--fd", os.dup(everywhere.fileno())), "0.0.0.0 can be reached", "no API keys")
+        refused((*serve, *arguments), word)
+    refused((*serve, "--host", "0.0.0.0", "--port", 0), "0.0.0.0 can be reached", "no API keys")
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn", "prometheus_client"])
@@ -206,7 +206,7 @@ def test_a_signal_ends_the_server_after_what_was_asked_and_it_goes_on_later(
     with serving(folder, tiny_llama) as (process, address):
         with ThreadPoolExecutor(4) as pool:
             replies = [pool.submit(httpx.post, f"{address}/v1/ask", json=ASKED, timeout=30) for _ in range(8)]
-            while httpx.get(f"{address}/v1/history").json()["answers"] == 0:
+            while httpx.get(f"{address}/v1/state").json()["answers"] == 0:
                 time.sleep(0.01)
             assert ended(process, number) == 0
         said = [reply.result().json()["secl"]["record_id"] for reply in replies if reply.exception() is None]
@@ -237,7 +237,9 @@ def test_other_addresses_open_with_a_key_that_was_made_before_and_a_second_serve
         assert httpx.get(f"{local}/v1/models").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
-        assert httpx.get(f"{local}/v1/history", headers=headers).json()["paused"] == "at the start, by --pause"
+        assert (
+            httpx.get(f"{local}/v1/state", headers=headers).json()["learning"]["paused"] == "at the start, by --pause"
+        )
         second = shell("serve", "--state", folder, "--model", tiny_llama, "--port", 0, "--set", "gate.warmup=3")
         assert (second.code, "is in use by another process" in second.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0

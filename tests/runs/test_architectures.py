@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,11 @@ from secl.runs.store import Store
 from tests import processes
 from tests.backends.local.architectures import ARCHITECTURES
 from tests.runs.test_resume import Case, assert_same
-from tests.server.test_kill import Server
 
 pytestmark = pytest.mark.slow
 
 NAMES = ("Gemma 3", "Qwen 3")
 TRAINING = ("--gate", "always", "--set", "loop.bin_gate=off", "--set", "adapter.learning_rate=0.01")
-SERVED = 'gate = "always"\nbin_gate = "off"\nlearning_rate = 0.01\n'
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -56,21 +53,3 @@ def test_a_killed_run_is_resumed_to_the_same_run(folder: Path, questions: Path, 
         records = list(store.records())
     assert sum(record.update is not None for record in records) >= 7
     assert not any("think" in (record.reply.answer or "") for record in records)
-
-
-def test_a_killed_server_goes_on_with_what_it_learned(folder: Path, tmp_path: Path) -> None:
-    state, log = tmp_path / "state", tmp_path / "log"
-    server = Server(state, str(folder), log, SERVED)
-    end, version = time.monotonic() + 120, 0
-    while not version:
-        version = server.ask("Is water wet?")["secl"]["adapter_version"]
-        assert time.monotonic() < end, "no lesson was held"
-    chat = server.chat("Is water wet?")
-    assert "<think>" not in chat["choices"][0]["message"]["content"]
-    server.process.kill()
-    assert processes.finish(server.process) == -signal.SIGKILL
-    again = Server(state, str(folder), log, SERVED)
-    assert again.ask("Is water dry?")["secl"]["adapter_version"] >= version
-    again.process.terminate()
-    assert processes.finish(again.process) == 0, log.read_text()
-    assert "by inspection: LoRA on q_proj, v_proj of layers" in log.read_text()

@@ -1,45 +1,31 @@
-"""Services without a network."""
+"""Services around a scripted model, and a browser."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl.calibrator import Calibrator
-from secl.gates import EntropyShift, Gate
 from secl.runs.runner import build_calibrator
-from secl.runs.settings import RunSettings
-from secl.server.online.factory import open_state, serving_settings
+from secl.server.http.app import create_app
+from secl.server.online.factory import begun, reopened, serving_settings
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
 from secl.server.settings import Bounds, Limits
-from secl.settings import LoopSettings
 from secl.testing import ScriptedModel
-from tests.server.pages import browser, host, tab
-
-__all__ = ["browser", "host", "tab"]
+from tests.server.doors import opened
 
 MakeService = Callable[..., Service]
-MakePosterior = Callable[..., Service]
 
-SMALL: dict[str, Any] = {"method": "posterior"}
-"""Settings of a server with a posterior."""
+LEARNING: dict[str, Any] = {"gate": "entropy-shift", "burst": 10, "warmup": 5}
+"""Settings of a server unless a test names a gate or a method."""
 
-
-def manifest(recipe: RunSettings, model: ScriptedModel, keep_text: Keep = "full") -> dict[str, Any]:
-    return {
-        "settings": recipe.to_json(),
-        "model": model.fingerprint,
-        "tau": model.tau,
-        "letters": model.letters,
-        "keep_text": keep_text,
-        "total": 0,
-        "environment": {},
-    }
+TIMEOUT = 30_000
+"""Milliseconds that a browser on a busy machine may take for anything."""
 
 
 @contextmanager
@@ -48,56 +34,33 @@ def scripted_services(root: Path) -> Iterator[MakeService]:
     services: list[Service] = []
 
     def make(
-        folder: Path | None = None,
+        folder: Path | str = "state",
         *,
-        gate: Gate | None = None,
         model: Any = None,
         twin: Any = None,
         keep_text: Keep = "full",
         limits: Limits | None = None,
         bounds: Bounds | None = None,
         start: bool = True,
+        **settings: Any,
     ) -> Service:
         model, twin = model or ScriptedModel(), twin or ScriptedModel()
-        recipe = serving_settings(gate="entropy-shift", burst=10, warmup=5)
-        state = open_state(folder or root / "state", manifest(recipe, model, keep_text))
-        rule = LoopSettings(bin_gate=None)
-        calibrator = Calibrator(model, gate=gate or EntropyShift(burst=10, warmup=5), loop=rule)
-        service = Service(calibrator, Calibrator(twin, loop=rule), state, limits, bounds or Bounds(drift=10))
+        if "method" not in settings:
+            settings = {"bin_gate": "off", **({} if "gate" in settings else LEARNING), **settings}
+        recipe = serving_settings(**settings)
+        place = root / folder
+        state = reopened(place, recipe, keep_text)
+        if state is None:
+            state = begun(place, recipe, keep_text, model)
+        calibrator, trainer = build_calibrator(recipe, model), build_calibrator(recipe, twin)
+        service = Service(calibrator, trainer, state, limits, bounds or Bounds(drift=10))
         twin.set_pause_hook(service.scheduler.wait)
         services.append(service)
         if start:
             service.start()
         return service
 
-    with stopped_in_the_end(services):
-        yield make
-
-
-@contextmanager
-def services_of_settings(root: Path) -> Iterator[MakePosterior]:
-    """Builds and starts services from settings (`SMALL` unless given); all of them are stopped in the end."""
-    services: list[Service] = []
-
-    def make(
-        name: str = "state", *, keep: Keep = "full", model: Any = None, twin: Any = None, **settings: Any
-    ) -> Service:
-        recipe, model = serving_settings(**(settings or SMALL)), model or ScriptedModel()
-        state = open_state(root / name, manifest(recipe, model, keep))
-        trainer = build_calibrator(recipe, twin or ScriptedModel())
-        service = Service(build_calibrator(recipe, model), trainer, state, bounds=Bounds(drift=10))
-        services.append(service)
-        service.start()
-        return service
-
-    with stopped_in_the_end(services):
-        yield make
-
-
-@contextmanager
-def stopped_in_the_end(services: list[Service]) -> Iterator[None]:
-    """Context whose services are stopped when it is left."""
-    yield
+    yield make
     for service in services:
         service.stop()
         service.state.close()
@@ -117,13 +80,33 @@ def share_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeServ
 
 
 @pytest.fixture
-def make_posterior(tmp_path: Path) -> Iterator[MakePosterior]:
-    with services_of_settings(tmp_path) as make:
-        yield make
+def host() -> Iterator[Callable[[Service], str]]:
+    """Puts services behind HTTP on free ports, and gives their addresses."""
+    with ExitStack() as running:
+        yield lambda service: running.enter_context(opened(create_app(service)))
 
 
 @pytest.fixture(scope="module")
-def share_posterior(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakePosterior]:
-    """The same for services that all tests of a file look at."""
-    with services_of_settings(tmp_path_factory.mktemp("shared")) as make:
-        yield make
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    """A page in a browser window of its own; a problem in its console fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(TIMEOUT)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda problem: problems.append(str(problem)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert [problem for problem in problems if "status of 4" not in problem] == []

@@ -1,4 +1,4 @@
-"""A real server in this process: an application at a free port of 127.0.0.1."""
+"""Clients of a service, and a real server in this process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from secl.server.http.app import create_app
+from secl.server.online.service import Service
 
 
 @contextmanager
@@ -28,3 +32,8 @@ def opened(app: FastAPI) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+def client_of(service: Service) -> TestClient:
+    """A client of a service, without a network."""
+    return TestClient(create_app(service), base_url="http://127.0.0.1")

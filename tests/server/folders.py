@@ -12,10 +12,9 @@ from secl.runs.folder import FILE
 from secl.runs.runner import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.server import stream
-from secl.server.online.factory import serving_settings
+from secl.server.online.factory import begun, serving_settings
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import manifest
 
 BATCH = 50
 
@@ -35,7 +34,7 @@ def filled(folder: Path, count: int, settings: RunSettings = QUIET, padding: str
     model = ScriptedModel()
     calibrator = build_calibrator(settings, model)
     questions = [replace(each, text=f"{each.text}{padding}") for each in toy_stream(BATCH)]
-    with ServerStore.create(folder, manifest(settings, model)) as state:
+    with begun(folder, settings, "full", model) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
             checkpoint = stream.due(records[0].position, calibrator.state)

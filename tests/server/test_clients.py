@@ -5,9 +5,9 @@ make test-clients CLIENTS=PYTHON            # for LangChain and litellm; PYTHON 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.processes import finish
 from tests.server.foreign_clients import TALK
-from tests.server.test_kill import LEARNING, Server
+from tests.server.test_process import served
 from tests.tiny import tiny_folder
 
 pytestmark = pytest.mark.heavy
@@ -76,11 +76,11 @@ def plain(folder: Path) -> Plain:
 def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of `secl serve` in a process of its own, which learns while it answers."""
     place = tmp_path_factory.mktemp("served")
-    settings = f'dtype = "fp32"\n{LEARNING}'
-    server = Server(place / "state", str(folder), place / "log", settings, "--timeout", 300)
-    yield f"http://127.0.0.1:{server.port}/v1"
-    server.process.terminate()
-    assert finish(server.process) == 0, (place / "log").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = served(place / "log", folder, place / "state", listener, "--dtype", "fp32")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        process.terminate()
+        assert finish(process) == 0, (place / "log").read_text()
 
 
 @pytest.fixture
@@ -105,70 +105,6 @@ def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: P
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == expected
     assert len(pieces) > TOKENS // 2
     assert pieces[-1].secl["record_id"]
-
-
-def test_eight_clients_at_once_get_what_one_gets(address: str, plain: Plain, name: str) -> None:
-    talks = [[*MESSAGES[:-1], {"role": "user", "content": f"And of country {i}?"}] for i in range(8)]
-
-    async def ask() -> list[str | None]:
-        async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0, timeout=300) as client:
-
-            async def one(talk: Any) -> str | None:
-                reply = await client.chat.completions.create(model=name, messages=talk, max_tokens=TOKENS)
-                return reply.choices[0].message.content
-
-            return list(await asyncio.gather(*map(one, talks)))
-
-    assert asyncio.run(ask()) == [plain.chat(talk) for talk in talks]
-
-
-def test_three_drawn_texts_come_again_with_the_seed(client: openai.OpenAI, plain: Plain, name: str) -> None:
-    drawn: dict[str, Any] = {"temperature": 0.8, "top_p": 0.9, "seed": 5, "n": 3, "max_tokens": TOKENS}
-    expected = [plain.chat(MESSAGES, seed=5 + i, do_sample=True, temperature=0.8, top_p=0.9, top_k=0) for i in range(3)]
-    for _ in range(2):
-        reply: Any = client.chat.completions.create(model=name, messages=MESSAGES, **drawn)
-        assert [choice.message.content for choice in reply.choices] == expected
-        assert len({choice.secl["record_id"] for choice in reply.choices}) == 3
-        assert reply.usage.completion_tokens == 3 * TOKENS
-
-
-def test_texts_end_at_five_tokens_or_before_a_stop_text(client: openai.OpenAI, plain: Plain, name: str) -> None:
-    five = client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=5)
-    assert (five.choices[0].message.content, five.choices[0].finish_reason) == (
-        plain.chat(MESSAGES, tokens=5),
-        "length",
-    )
-    assert five.usage is not None
-    assert five.usage.completion_tokens == 5
-    whole = plain.chat(MESSAGES)
-    stop = whole[8:11]
-    stopped = client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=TOKENS, stop=[stop])
-    assert (stopped.choices[0].message.content, stopped.choices[0].finish_reason) == (
-        whole[: whole.index(stop)],
-        "stop",
-    )
-
-
-def test_a_chat_of_twenty_turns_goes_on_as_it_would_without_us(client: openai.OpenAI, plain: Plain, name: str) -> None:
-    talk: list[Any] = [{"role": "system", "content": "Be brief."}]
-    for turn in range(10):
-        talk.append({"role": "user", "content": f"Question {turn}: what is {turn} plus {turn}?"})
-        reply = client.chat.completions.create(model=name, messages=talk, max_tokens=6)
-        assert reply.choices[0].message.content == plain.chat(talk, tokens=6)
-        talk.append({"role": "assistant", "content": reply.choices[0].message.content})
-    assert len(talk) == 21
-
-
-def test_six_thousand_tokens_of_passages_are_read(client: openai.OpenAI, plain: Plain, name: str) -> None:
-    passages = "\n\n".join(f"[{i}] The warehouse {i} was opened by person {i}." for i in range(185))
-    messages: list[Any] = [
-        {"role": "system", "content": f"Answer from these passages.\n\n{passages}"},
-        {"role": "user", "content": "Who opened warehouse 7?"},
-    ]
-    assert plain.length(messages) > 6000
-    reply: Any = client.chat.completions.create(model=name, messages=messages, max_tokens=TOKENS)
-    assert reply.choices[0].message.content == plain.chat(messages)
-    assert reply.usage.prompt_tokens == plain.length(messages)
 
 
 def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI, name: str) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
@@ -23,7 +19,7 @@ from secl.server.store import ServerStore
 from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Writing
-from tests.server.conftest import MakePosterior, MakeService
+from tests.server.conftest import MakeService
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import close, settled
@@ -44,12 +40,6 @@ def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> Non
     assert furthest(math.inf, 1.0) == furthest(math.nan, 1.0) == math.inf
 
 
-@settings(max_examples=40)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=9))
-def test_a_value_that_went_through_json_is_no_distance_away(value: Any) -> None:
-    assert furthest(value, json.loads(json.dumps(value))) == 0.0
-
-
 @pytest.fixture(scope="module")
 def learned(share_service: MakeService) -> Path:
     """The folder of a server that has learned, and heard of an answer."""
@@ -63,9 +53,9 @@ def learned(share_service: MakeService) -> Path:
 
 
 @pytest.fixture(scope="module")
-def weighed(share_posterior: MakePosterior) -> Path:
+def weighed(share_service: MakeService) -> Path:
     """The folder of a server that reports posteriors."""
-    service = share_posterior("weighed", model=Mixed())
+    service = share_service("weighed", model=Mixed(), method="posterior")
     for question in mixed_stream(15):
         service.ask(question, 20)
     return close(service)
@@ -97,27 +87,12 @@ LEARNED = [
     inside("labelled.low", 21),
     inside("signal", 4),
 ]
-WEIGHED = [
-    cell("reported", "served", 12),
-    inside("posterior.probabilities[0]", 12),
-    inside("evidence.candidates.letters[0].log_p[0]", 12),
-    inside("reply.option_log_p[0]", 12),
-    inside("frozen.option_log_p[0]", 12),
-]
 
 
-@pytest.mark.parametrize("statement", LEARNED)
-def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, tmp_path: Path, statement: str) -> None:
-    with ServerStore(spoiled(learned, tmp_path, statement.format(1e-3))) as state:
-        assert examine(state).findings
-
-
-@pytest.mark.parametrize("statement", WEIGHED)
-def test_a_cell_of_a_posterior_that_was_changed_by_a_thousandth_is_found(
-    weighed: Path, tmp_path: Path, statement: str
-) -> None:
-    with ServerStore(spoiled(weighed, tmp_path, statement.format(1e-3))) as state:
-        assert examine(state).findings
+def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, tmp_path: Path) -> None:
+    for number, statement in enumerate(LEARNED):
+        with ServerStore(spoiled(learned, tmp_path / str(number), statement.format(1e-3))) as state:
+            assert examine(state).findings, statement
 
 
 @pytest.mark.parametrize(("by", "found"), [(1e-12, False), (1e-6, True)])
@@ -140,10 +115,8 @@ def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
 
 WAYS = [
     Writing(max_tokens=40, or_fewer=True),
-    Writing(max_tokens=3),
     Writing(max_tokens=12, temperature=1.0, seed=5),
     Writing(max_tokens=12, temperature=1.5, top_p=0.9, seed=7, n=3),
-    Writing(max_tokens=20, stop=("e",)),
 ]
 
 
@@ -151,28 +124,16 @@ def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path
     """Limits, draws and stops of requests do not matter: the text is rated as it is stored."""
     service = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), method="stated"))
     service.start()
-    for number in range(3):
-        for way in WAYS:
-            chat = Question(f"Say something about {number}.", form="text", system="Be brief.")
-            service.write(chat, way, lambda _: None).result(120)
-        service.ask(Question("Name a fruit.", form="short"), 120)
-        service.ask(toy_stream(number + 1)[number], 120)
+    for way in WAYS:
+        service.write(Question("Say something.", form="text", system="Be brief."), way, lambda _: None).result(120)
+    service.ask(Question("Name a fruit.", form="short"), 120)
+    service.ask(toy_stream(1)[0], 120)
     with ServerStore(close(service)) as state:
         outcome = verify(state, state.latest(40), load_recorded_model(state))
-        assert len(outcome.rederived) == 3 * (7 + 2)
+        assert len(outcome.rederived) == 5 + 2
         assert (outcome.findings, outcome.unknown) == ((), 0)
         assert set(outcome.matches) <= {"same", "rounding", "together"}
         assert outcome.largest["confidence"] < 1e-5
-
-
-def test_a_text_that_was_changed_is_found(tiny_llama: Path, tmp_path: Path) -> None:
-    service = open_service(tmp_path / "state", serving_settings(model=str(tiny_llama), method="stated"))
-    service.start()
-    service.write(Question("Why?", form="text"), Writing(max_tokens=8, or_fewer=True), lambda _: None).result(120)
-    folder = close(service)
-    change = "UPDATE records SET body = json_set(body, '$.reply.text', 'Because it is so, and in no other way.')"
-    with ServerStore(spoiled(folder, tmp_path, change)) as state:
-        assert rederive(state, load_recorded_model(state), state.served(0), 1e-4).match == "differs"
 
 
 @pytest.mark.parametrize(("second", "settled"), [(0.405, False), (0.2, True)])
@@ -188,8 +149,8 @@ def test_a_close_choice_of_letters_that_came_out_otherwise_is_left_open(
     assert (now.unsettled(record, 0.05) is None) == settled
 
 
-def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_posterior: MakePosterior) -> None:
-    record = make_posterior(model=Mixed()).ask(mixed_stream(2)[1], 20).record
+def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: MakeService) -> None:
+    record = make_service(model=Mixed(), method="posterior").ask(mixed_stream(2)[1], 20).record
     stored = record.evidence.candidates
     assert stored is not None
     redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.errors import QuestionError, RequestError
-from secl.question import Turn
+from secl.errors import RequestError
+from secl.question import Question, Turn
 from secl.server.http import requests
-from secl.server.http.requests import ROLES, Asked, Message, Part, asked_in, make_question
+from secl.server.http.requests import ROLES, Message, Part, check_length, question_in
 
 TEXT = st.text(min_size=1).filter(str.strip)
+
+
+def asked_in(messages: list[Message]) -> Question:
+    return question_in(messages, (), "text")
 
 
 def user(text: str) -> Message:
@@ -20,7 +24,7 @@ def user(text: str) -> Message:
 
 @given(TEXT)
 def test_a_single_turn_is_the_question_letter_by_letter(text: str) -> None:
-    assert asked_in([user(text)]) == Asked(text)
+    assert asked_in([user(text)]) == Question(text, form="text")
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), TEXT)
@@ -34,17 +38,13 @@ def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str
 
 def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
     messages = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
-    assert asked_in(messages) == Asked("a", system="Be brief.", history=(Turn("system", "Be kind."),))
-
-
-def test_an_empty_system_text_is_not_the_model_s_own() -> None:
-    assert asked_in([Message(role="system", content=""), user("a")]) == Asked("a", history=(Turn("system", ""),))
+    assert asked_in(messages) == Question("a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),))
 
 
 def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
     parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
     messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
-    assert asked_in(messages) == Asked("b\nc", history=(Turn("user", "a"), Turn("assistant", "")))
+    assert asked_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,8 @@ def test_a_call_of_the_assistant_is_refused(call: dict[str, object]) -> None:
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MAX_PROMPT_CHARS", 9)
-    history = (Turn("user", "c"),)
-    assert make_question(Asked("ab", "c", "d", history), ["ef", "gh"], "choice").form == "choice"
+    question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))
+    assert check_length(question) is question
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
-        make_question(Asked("ab", "cd", "e", history), ["ef", "gh"], "choice")
+        check_length(question, "x")
     assert refused.value.status == 413
-
-
-def test_options_and_an_open_form_do_not_go_together() -> None:
-    with pytest.raises(QuestionError, match="has options but asks for the form 'number'"):
-        make_question(Asked("a"), ["b", "c"], "number")

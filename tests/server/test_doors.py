@@ -1,11 +1,13 @@
-"""Who may come in, with how much, and what a foreign page can do."""
+"""Who may come in, with how much, and what a foreign page or crafted bytes can do (docs/deployment.md, Security)."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,17 +15,17 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from secl.server.http.api_keys import FILE, Keys
+from secl.errors import ParameterError
+from secl.server.folder import KEYS as FILE
+from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import HttpSettings
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
 
-pytestmark = pytest.mark.heavy
-
 ASKED = {"question": "Why?"}
-READS = ("/v1/models", "/v1/history", "/v1/state", "/metrics", "/v1/records/rec_00000000")
+READS = ("/v1/models", "/v1/state", "/metrics", "/v1/records/rec_00000000")
 ORDERS: tuple[tuple[str, Any], ...] = (("pause", {"reason": "x"}), ("resume", None), ("rollback", {"version": 0}))
 
 
@@ -96,12 +98,6 @@ def test_a_read_key_asks_reads_and_judges_but_does_not_steer(address: str, keys:
     assert service.state.events() == []
 
 
-def test_an_admin_key_steers(address: str, keys: Keys) -> None:
-    with httpx.Client(base_url=address, headers=bearing(keys.add("a", "admin"))) as client:
-        for path, body in ORDERS:
-            assert client.post(f"/v1/{path}", json=body).status_code == 200
-
-
 @pytest.mark.parametrize("loopback", [True, False])
 @pytest.mark.parametrize("content", ["?", '[{"name": "a", "role": "admin", "sha256": ""}]'])
 def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
@@ -121,22 +117,6 @@ def test_a_broken_key_file_lets_nobody_in_until_it_is_mended(
             assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
     said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert [line.partition(":")[0] for line in said] == ["nobody is let in", "the API keys can be read again"] * 2
-
-
-def test_a_new_key_counts_at_once_and_a_removed_one_no_more(service: Service) -> None:
-    shell = Keys(service.state.folder)
-    with opened(create_app(service, loopback=False)) as address:
-        for _ in range(5):
-            token = shell.add("a", "read")
-            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 200
-            shell.remove("a")
-            assert httpx.get(f"{address}/v1/models", headers=bearing(token)).status_code == 401
-
-
-def test_a_server_that_others_reach_lets_nobody_in_without_keys(service: Service) -> None:
-    with opened(create_app(service, loopback=False)) as address:
-        assert httpx.post(f"{address}/v1/ask", json=ASKED).status_code == 401
-        assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing("x")).status_code == 401
 
 
 def test_only_the_names_of_this_machine_are_taken_without_keys(address: str) -> None:
@@ -187,28 +167,12 @@ def test_a_client_that_asks_for_leave_is_told_before_it_sends(address: str) -> N
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_a_long_prompt_is_refused_with_both_numbers(address: str, service: Service) -> None:
-    reply = httpx.post(f"{address}/v1/ask", json={"question": "a" * 100_001})
-    assert reply.status_code == 413
-    assert "100001 characters, more than the 100000" in reply.json()["error"]["message"]
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "a" * 100_001}]}
-    reply = httpx.post(f"{address}/v1/chat/completions", json=body)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "context_length_exceeded")
-    assert service.position == 0
-
-
 def test_a_body_that_does_not_come_is_not_waited_for(address: str) -> None:
     at, began = urlsplit(address), time.monotonic()
     with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
         connection.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
         assert connection.recv(100).startswith(b"HTTP/1.1 408")
     assert 1.5 < time.monotonic() - began < 8
-
-
-def test_replies_are_not_kept_by_caches_and_not_guessed_at(address: str) -> None:
-    reply = httpx.post(f"{address}/v1/ask", json=ASKED)
-    assert reply.headers["cache-control"] == "no-store"
-    assert reply.headers["x-content-type-options"] == "nosniff"
 
 
 def test_nothing_that_was_asked_and_no_key_is_logged(
@@ -224,39 +188,135 @@ def test_nothing_that_was_asked_and_no_key_is_logged(
     assert token not in written
 
 
-def test_a_refused_body_is_not_quoted_back(address: str) -> None:
-    assert "private" not in httpx.post(f"{address}/v1/ask", json={"question": {"a private": "matter"}}).text
+ROOT = Path(__file__).parent.parent.parent
+INJECTED = "x\r\nSet-Cookie: stolen=1\r\n\r\n<html>"
 
 
-def test_many_slow_clients_do_not_keep_others_out(address: str) -> None:
+def raw(address: str, request: bytes) -> bytes:
+    """What comes back for bytes that no client library would send, until the server closes the connection."""
     at = urlsplit(address)
-    slow = [socket.create_connection((at.hostname, at.port)) for _ in range(100)]
-    try:
-        for connection in slow:
-            connection.sendall(b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
-        assert httpx.post(f"{address}/v1/ask", json=ASKED, timeout=5).status_code == 200
-    finally:
-        for connection in slow:
-            connection.close()
+    with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
+        connection.sendall(request)
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
-def test_keys_that_come_and_go_under_load_never_open_the_door(service: Service, tmp_path: Path) -> None:
-    keys = Keys(service.state.folder)
-    keys.add("always", "read")
-    ended = threading.Event()
+def test_nothing_of_a_request_becomes_a_header_of_its_reply(address: str) -> None:
+    asked = {"question": INJECTED, "options": [INJECTED, "b"], "domain": INJECTED, "context": INJECTED}
+    chat = {"model": "scripted", "messages": [{"role": "user", "content": INJECTED}], "secl": {"domain": INJECTED}}
+    with httpx.Client(base_url=address) as client:
+        replies = [
+            client.post("/v1/ask", json=asked),
+            client.post("/v1/chat/completions", json=chat),
+            client.post("/v1/chat/completions", json={**chat, "stream": True}),
+            client.post("/v1/chat/completions", json={**chat, "model": INJECTED}),
+            client.post("/v1/feedback", json={"record_id": INJECTED, "correct": True}),
+            client.get("/v1/records/x%0d%0aSet-Cookie:%20stolen=1"),
+            client.get("/x%0d%0aSet-Cookie:%20stolen=1", headers={"origin": "x", "x-request-id": "stolen"}),
+        ]
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 404, 404, 404, 404]
+    for reply in replies:
+        assert "set-cookie" not in reply.headers
+        assert "stolen" not in str(reply.headers)
 
-    def change() -> None:
-        for number in range(50):
-            keys_of_shell = Keys(service.state.folder)
-            keys_of_shell.add(str(number), "read")
-            keys_of_shell.remove(str(number))
-        ended.set()
 
-    with opened(create_app(service)) as address:
-        thread = threading.Thread(target=change)
-        thread.start()
-        statuses = set()
-        while not ended.is_set():
-            statuses.add(httpx.get(f"{address}/v1/models").status_code)
-        thread.join()
-    assert statuses == {401}
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /v1/models\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32 + b"\r\n\r\n",
+        b"GET /" + b"a" * 100_000,
+    ],
+    ids=["NUL", "two hosts", "two lengths", "negative length", "no version", "TLS", "endless path"],
+)
+def test_what_is_no_http_is_refused_and_the_next_client_is_served(
+    address: str, head: bytes, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    position = service.position
+    assert raw(address, head).startswith(b"HTTP/1.1 400 ")
+    assert httpx.get(f"{address}/v1/models").status_code == 200
+    assert service.position == position
+    assert "Traceback" not in caplog.text
+    assert "evil" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/..%2fapp.py", "/static/%2e%2e/%2e%2e/app.py", "/static/../../../etc/passwd", "/static//etc/passwd"],
+)
+def test_no_path_leads_out_of_the_files_of_the_page(address: str, path: str) -> None:
+    reply = raw(address, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert reply.startswith(b"HTTP/1.1 404 ")
+    assert b"root:" not in reply
+    assert b"import" not in reply
+
+
+def test_a_token_is_found_with_its_role_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "state")
+    token = keys.add("ops", "admin")
+    key = keys.find(token)
+    assert key is not None
+    assert (key.name, key.role) == ("ops", "admin")
+    text = (tmp_path / "state" / FILE).read_text()
+    assert token not in text
+    assert json.loads(text)[0]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "secl_", "\ud800", "é" * 50])
+def test_a_wrong_token_finds_nothing(tmp_path: Path, wrong: str) -> None:
+    keys = Keys(tmp_path)
+    token = keys.add("a", "read")
+    assert keys.find(wrong) is None
+    assert keys.find(token[:-1]) is None
+    assert keys.find(token + "x") is None
+
+
+def test_another_process_sees_new_and_removed_keys_at_once(tmp_path: Path) -> None:
+    server, shell = Keys(tmp_path), Keys(tmp_path)
+    assert server.all() == ()
+    first, second = shell.add("a", "read"), shell.add("b", "admin")
+    assert server.find(first) is not None
+    shell.remove("a")
+    assert server.find(first) is None
+    assert server.find(second) is not None
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "x" * 65, "\x1b[31m"])
+def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ParameterError, match="no name for a key"):
+        Keys(tmp_path).add(name, "read")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_name_counts_once_and_an_unknown_one_or_role_is_refused(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    keys.add("a", "read")
+    with pytest.raises(ParameterError, match="'a' already"):
+        keys.add("a", "admin")
+    with pytest.raises(ParameterError, match="no role 'root'"):
+        keys.add("b", "root")
+    with pytest.raises(ParameterError, match="no key 'c'; there are a"):
+        keys.remove("c")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}x", "[1]", '[{"name": "a"}]', '[{"name": "a", "role": "root", "sha256": "0"}]', '{"a": 1}', "5"]
+)
+def test_a_file_that_holds_something_else_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ParameterError, match="holds no list of keys"):
+        Keys(tmp_path).find("x")
+
+
+def test_keys_that_are_made_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        tokens = list(pool.map(lambda number: Keys(tmp_path).add(f"key {number}", "read"), range(16)))
+    assert len(Keys(tmp_path).all()) == 16
+    assert all(Keys(tmp_path).find(token) for token in tokens)

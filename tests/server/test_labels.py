@@ -1,4 +1,4 @@
-"""Thumbs move the confidences of later answers, by the formula and to the last digit."""
+"""Thumbs move the confidences of later answers by the formula, and a server says whether to act on these."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.labels import LabelRule
-from secl.server.explain import explain, influences
 from secl.server.http.app import create_app
+from secl.server.online import service as service_module
+from secl.server.online.monitors import LABELS, TrustMonitor
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.waiting import close, examined
 
@@ -38,21 +40,6 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     assert record.labelled.labels == 30
     assert record.confidence < record.label_free - 0.05
     assert examined(service.state) == (31, [])
-    moved = influences(rule, service.state.label_log(), record)
-    assert len(moved) == 30
-    assert all((each.moved > 0) == each.correct for each in moved[:5])
-    assert explain(service.state, 30).influences == moved
-    assert explain(service.state, 0).influences == ()
-
-
-def test_thumbs_of_volunteers_move_the_level_less(make_service: MakeService, tmp_path: Path) -> None:
-    moved = []
-    for name, chance in (("asked", 1.0), ("volunteered", None)):
-        service = make_service(tmp_path / name)
-        rated(service, chance)
-        record = service.ask(toy_stream(31)[30], 20).record
-        moved.append(record.label_free - record.confidence)
-    assert 0.0 < moved[1] < moved[0] / 2
 
 
 def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeService) -> None:
@@ -70,16 +57,6 @@ def test_what_is_taken_back_is_as_before_to_the_last_digit(make_service: MakeSer
     assert replace(after, until=before.until) == before
     assert [label.correct for label in service.state.label_log()][-2:] == [True, None]
     assert examined(service.state)[1] == []
-
-
-def test_a_restart_forgets_nothing(make_service: MakeService) -> None:
-    service = make_service()
-    rated(service)
-    then = service.ask(toy_stream(31)[30], 20).record.labelled
-    service.stop()
-    service.state.close()
-    again = make_service().ask(toy_stream(31)[30], 20).record.labelled
-    assert then == again
 
 
 SPOILS = {
@@ -115,9 +92,79 @@ def test_domains_keep_their_own_level(client: TestClient) -> None:
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
-@pytest.mark.parametrize("body", [{"chance": 0}, {"chance": 1.5}, {"chance": "often"}])
-def test_a_chance_that_is_none_is_refused(client: TestClient, body: dict[str, object]) -> None:
-    client.post("/v1/ask", json={"question": "Why?"})
-    reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": True, **body})
-    assert reply.status_code == 400
-    assert client.get("/v1/records/rec_00000000").json()["feedback"] is None
+HOST = {"host": "localhost"}
+
+
+def asked(service: Service, count: int) -> list[float]:
+    return [service.ask(question, 20).record.confidence for question in toy_stream(count)]
+
+
+def say(client: TestClient, position: int, correct: bool) -> None:
+    body = {"record_id": f"rec_{position:08d}", "correct": correct}
+    assert client.post("/v1/feedback", json=body).status_code == 200
+
+
+def gauges(client: TestClient) -> dict[str, float]:
+    lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+@pytest.fixture
+def contradicted(make_service: MakeService) -> TestClient:
+    """A client of a server all of whose 30 answers people call wrong."""
+    service = make_service(gate="never")
+    client = client_of(service)
+    asked(service, 30)
+    for position in range(30):
+        say(client, position, False)
+    return client
+
+
+def test_a_server_without_labels_is_unproven_and_healthy(make_service: MakeService) -> None:
+    service = make_service(gate="never")
+    client = client_of(service)
+    reply = client.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
+    assert (reply["verdict"], reply["warnings"]) == ("unproven", [])
+    health = client.get("/healthz")
+    assert health.json() == {
+        "status": "ok",
+        "learning": "on",
+        "problems": [],
+        "verdict": "unproven",
+        "trouble": [],
+    }
+    found = gauges(client)
+    assert found["secl_verdict"] == 1
+    assert found["secl_labelled"] == 0
+    assert found['secl_trust{reason="unlabelled"}'] == 1
+    assert found['secl_trust{reason="overconfident"}'] == 0
+
+
+def test_labels_that_contradict_are_named_everywhere(contradicted: TestClient) -> None:
+    health = contradicted.get("/healthz")
+    assert health.status_code == 200
+    assert health.json()["status"] == "degraded"
+    assert "overconfident" in health.json()["trouble"]
+    found = gauges(contradicted)
+    assert found['secl_trust{reason="overconfident"}'] == 2
+    assert (found["secl_verdict"], found["secl_labelled"]) == (2, 30)
+    reply = contradicted.post("/v1/ask", json={"question": "Why?"}).json()["secl"]
+    assert reply["verdict"] == "do not act on it"
+    assert "overconfident" in reply["warnings"]
+    state = contradicted.get("/v1/state").json()["verdict"]
+    assert (state["level"], state["graded"]) == ("do not act on it", 30)
+    page = contradicted.get("/").text
+    assert "Do not act on these confidences." in page
+    assert 'class="lamp warn"' in page
+
+
+def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "WINDOW", 10)
+    service = make_service(gate="never")
+    asked(service, 25)
+    assert service.trust.verdict.questions == 10
+    monitor = TrustMonitor(10)
+    monitor.refresh([(0.9, False)] * 50 + [(0.5, True), (0.5, False)] * (LABELS // 2))
+    assert monitor.graded == ((0.5, True), (0.5, False)) * (LABELS // 2)

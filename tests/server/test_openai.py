@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import openai
 import pytest
 
@@ -17,8 +16,6 @@ from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from tests.server.conftest import MakeService
 from tests.server.doors import opened
-
-pytestmark = pytest.mark.heavy
 
 ASKED: list[Any] = [{"role": "user", "content": "What is the capital of France?"}]
 TEXT = "I think that it is 583, and nothing else."
@@ -93,15 +90,6 @@ def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
     assert labelled.secl["calibration"] == "1 label"
 
 
-def test_options_make_it_multiple_choice(client: openai.OpenAI, service: Service) -> None:
-    completion = client.chat.completions.create(
-        model="scripted", messages=ASKED, extra_body=CITIES, max_tokens=100, temperature=0, seed=3
-    )
-    assert completion.choices[0].message.content in ("A. Rome", "B. Paris", "C. Bern")
-    assert completion.id == "chatcmpl-rec_00000000"
-    assert service.state.served(0).record.question.options == ("Rome", "Paris", "Bern")
-
-
 @pytest.mark.parametrize("form", ["short", "sentence", "number"])
 def test_the_form_of_the_answer_can_be_wished_for(client: openai.OpenAI, service: Service, form: str) -> None:
     client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"form": form}})
@@ -159,14 +147,6 @@ def test_a_text_ends_where_it_was_to_end(client: openai.OpenAI) -> None:
     assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
 
 
-def test_a_text_that_is_drawn_without_a_seed_is_another_one_each_time(client: openai.OpenAI) -> None:
-    texts = {
-        client.chat.completions.create(model="scripted", messages=ASKED, temperature=1).choices[0].message.content
-        for _ in range(4)
-    }
-    assert len(texts) > 1
-
-
 def test_log_probabilities_have_openai_s_shape(client: openai.OpenAI) -> None:
     completion = client.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
     logprobs = completion.choices[0].logprobs
@@ -194,15 +174,6 @@ def test_a_stream_has_its_usage_at_the_end_where_it_is_wished_for(client: openai
         assert last.choices == []
         assert last.usage is not None
         assert last.usage.total_tokens == (10 if form else 15)
-
-
-def test_a_stream_is_server_sent_events_that_end_with_done(address: str) -> None:
-    body = {"model": "scripted", "messages": ASKED, "stream": True}
-    with httpx.stream("POST", f"{address}/v1/chat/completions", json=body) as reply:
-        assert reply.headers["content-type"].startswith("text/event-stream")
-        lines = [line for line in reply.iter_lines() if line]
-    assert lines[-1] == "data: [DONE]"
-    assert all(json.loads(line.removeprefix("data: "))["object"] == "chat.completion.chunk" for line in lines[:-1])
 
 
 def test_connections_that_close_in_mid_stream_harm_nobody(
@@ -237,13 +208,6 @@ def test_a_conversation_stays_in_its_roles(client: openai.OpenAI, service: Servi
         assert question.history == (Turn("user", "Capital of\nFrance?"), Turn("assistant", "Paris"))
 
 
-def test_a_reply_can_go_back_as_a_turn(client: openai.OpenAI) -> None:
-    reply = client.chat.completions.create(model="scripted", messages=ASKED).choices[0].message
-    messages: list[Any] = [*ASKED, reply.model_dump(), {"role": "user", "content": "Sure?"}]
-    again: Any = client.chat.completions.create(model="scripted", messages=messages)
-    assert again.warnings == []
-
-
 def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.OpenAI) -> None:
     messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
     reply: Any = client.chat.completions.create(
@@ -256,62 +220,30 @@ def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.Ope
     assert last.warnings == ["user was accepted and has no effect."]  # type: ignore[attr-defined]
 
 
-def test_the_models_are_the_one(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == ["scripted"]
-    assert client.models.retrieve("scripted").owned_by == "secl"
-    with pytest.raises(openai.NotFoundError):
-        client.models.retrieve("org/other")
-
-
-def test_another_model_is_not_found(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError) as refused:
-        client.chat.completions.create(model="gpt-4o", messages=ASKED)
-    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
-    assert "'scripted'" in refused.value.message
-
-
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no messages": ({"messages": []}, "messages"),
     "an image": ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages.0.content.0"),
     "no text": ({"messages": [{"role": "user", "content": " "}]}, "messages.0.content"),
-    "null": ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
-    "no parts": ({"messages": [{"role": "user", "content": []}]}, "messages.0.content"),
     "a tool's result": ({"messages": [{"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.0.role"),
     "the assistant last": ({"messages": [*ASKED, {"role": "assistant", "content": "Paris"}]}, "messages.1.role"),
     "the system alone": ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages.0.role"),
-    "an unknown role": ({"messages": [{"role": "wizard", "content": "Hm?"}]}, "messages.0.role"),
-    "no texts": ({"n": 0}, "n"),
     "too many texts": ({"n": 17}, "n"),
     "tools": ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     "a choice of tools": ({"tool_choice": "required"}, "tool_choice"),
-    "functions": ({"functions": [{"name": "f"}]}, "functions"),
     "a schema": ({"response_format": {"type": "json_object"}}, "response_format"),
-    "sound": ({"modalities": ["text", "audio"]}, "modalities"),
-    "a voice": ({"audio": {"voice": "a", "format": "wav"}}, "audio"),
     "a penalty": ({"frequency_penalty": 0.5}, "frequency_penalty"),
-    "another penalty": ({"presence_penalty": -1}, "presence_penalty"),
     "a bias": ({"logit_bias": {"5": 1}}, "logit_bias"),
     "two limits": ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
-    "no tokens": ({"max_tokens": 0}, "max_tokens"),
-    "a negative limit": ({"max_completion_tokens": -5}, "max_completion_tokens"),
     "a hot temperature": ({"temperature": "hot"}, "temperature"),
-    "a temperature of a fever": ({"temperature": 99}, "temperature"),
-    "a negative temperature": ({"temperature": -5}, "temperature"),
-    "none of the probability": ({"top_p": 0}, "top_p"),
-    "half a seed": ({"seed": 0.5}, "seed"),
     "five stops": ({"stop": list("abcde")}, "stop"),
     "an empty stop": ({"stop": ""}, "stop"),
-    "a stop that is a number": ({"stop": 5}, "stop"),
     "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
-    "too many tops": ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
     "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
     "a stray wish": ({"extra_body": {"secl": {"option": ["a", "b"]}}}, "secl.option"),
     "an unknown form": ({"extra_body": {"secl": {"form": "poem"}}}, "secl.form"),
     "a drawn letter": ({"temperature": 1, "extra_body": CITIES}, "temperature"),
-    "two letters": ({"n": 2, "extra_body": CITIES}, "n"),
-    "a stop in a letter": ({"stop": "a", "extra_body": CITIES}, "stop"),
     "the probability of a letter": ({"logprobs": True, "extra_body": CITIES}, "logprobs"),
     "half a sentence": ({"max_tokens": 5, "extra_body": {"secl": {"form": "sentence"}}}, "max_tokens"),
 }
@@ -336,8 +268,3 @@ def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI, why
         refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
-
-
-def test_one_option_is_refused(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="single option"):
-        client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"options": ["a"]}})

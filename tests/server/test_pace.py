@@ -72,21 +72,6 @@ def test_between_two_batches_a_lesson_goes_on_for_its_share_of_the_first(share: 
     assert lesson.end() == "held"
 
 
-def test_nobody_waits_who_comes_after_idle_time_or_while_no_lesson_is_held() -> None:
-    scheduler = Scheduler(0.9)
-    for _ in range(2):
-        began = time.monotonic()
-        with scheduler.answering():
-            assert time.monotonic() - began < 0.1
-            time.sleep(0.2)
-    lesson = Lesson(scheduler)
-    time.sleep(0.2)
-    began = time.monotonic()
-    with scheduler.answering():
-        assert time.monotonic() - began < 0.1
-    assert lesson.end() == "held"
-
-
 def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
     moments = iter([0.0, 10.0, 16.0, 20.0, 21.0, 30.0, 31.0])  # a batch of six seconds
     scheduler = Scheduler(0.0, clock=lambda: next(moments))
@@ -96,17 +81,6 @@ def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
         assert seconds == 2.0
     with scheduler.writing(1000) as seconds:  # what a text took is no batch
         assert seconds == SLICE
-
-
-def test_a_batch_begins_as_soon_as_the_lesson_before_it_is_over() -> None:
-    scheduler = Scheduler(0.9)
-    lesson = Lesson(scheduler)
-    with scheduler.answering():
-        time.sleep(0.5)
-    threading.Timer(0.05, lesson.end).start()
-    began = time.monotonic()
-    with scheduler.answering():
-        assert time.monotonic() - began < 0.4
 
 
 def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:

@@ -1,38 +1,40 @@
-"""The page: whole without a script, safe whatever it shows, and driven in a real browser."""
+"""The pages: whole without a script, safe whatever they show, and driven in a real browser."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import brier_score_loss
 
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
-from secl.question import Question
+from secl.question import Question, Turn
+from secl.server.explain import explain, learning_in_words, number_in_words
 from secl.server.http.api_keys import Keys
-from secl.server.http.app import create_app
-from secl.server.http.pages.charts import UNIT, axis_for, dots, line, timeline
-from secl.server.http.pages.page import FILES
-from secl.server.http.pages.rendering import headline, render
-from secl.server.http.pages.view import view
+from secl.server.http.pages.rendering import ASSETS, headline, overview
+from secl.server.http.pages.view import feedback, view
 from secl.server.online.service import Service
+from secl.server.records import review_queue
+from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakePosterior, MakeService
-from tests.server.pages import HOSTILE, TIMEOUT, Page, served, shown
-from tests.server.waiting import until
-
-TEMPLATES = {f"{name}.html" for name in ("base", "macros", "index", "records", "record", "review")}
+from tests.server.conftest import MakeService
+from tests.server.doors import client_of
+from tests.server.pages import HOSTILE, Page, served, shown
+from tests.server.waiting import settled, until
 
 
 def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
     service = served(make_service())
     state = view(service)
-    text = render(state, now=0.0)
+    text = overview(state, now=0.0)
     page = Page(text)
     words = " ".join(page.text.split())
     assert "1970-01-01 00:00:00" in words
@@ -54,7 +56,7 @@ def test_the_page_is_whole_without_a_script(make_service: MakeService) -> None:
 
 def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: MakeService) -> None:
     service = served(make_service())
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     reply = client.get("/")
     policy = reply.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
@@ -67,14 +69,16 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
             if name in attributes:
                 assert str(attributes[name]).startswith(("static/", "records", "review", "./", "#main"))
     assert re.findall(r"<script(?![^>]*\bsrc=)", reply.text) == []
-    for name, kind in FILES.items():
-        file = client.get(f"/static/{name}")
-        assert file.status_code == 200
-        assert file.headers["content-type"].startswith(kind)
-        assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
-        assert "@import" not in file.text
-        assert "innerHTML" not in file.text
-    for name in ("index.html", "..%2fpage.py", "nothing"):
+    kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+    for path in ASSETS.iterdir():
+        file = client.get(f"/static/{path.name}")
+        assert file.status_code == (200 if path.suffix in kinds else 404)
+        if file.status_code == 200:
+            assert file.headers["content-type"].startswith(kinds[path.suffix])
+            assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
+            assert "@import" not in file.text
+            assert "innerHTML" not in file.text
+    for name in ("..%2fpage.py", "nothing"):
         assert client.get(f"/static/{name}").status_code == 404
 
 
@@ -83,7 +87,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
     model.name = HOSTILE
     service = served(make_service(model=model))
     service.learner.pause(HOSTILE)
-    text = render(view(service))
+    text = overview(view(service))
     assert "<script>" not in text
     assert text.count("<script ") == 1
     assert "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;" in text
@@ -93,7 +97,7 @@ def test_whatever_a_model_or_an_admin_writes_is_shown_as_text(make_service: Make
 def test_who_may_not_see_gets_a_page_that_asks_for_a_key_and_says_nothing(make_service: MakeService) -> None:
     service = served(make_service())
     token = Keys(service.state.folder).add("reader", "read")
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     locked = client.get("/")
     assert locked.status_code == 200
     assert 'data-locked="yes"' in locked.text
@@ -106,7 +110,7 @@ def test_who_may_not_see_gets_a_page_that_asks_for_a_key_and_says_nothing(make_s
 
 
 def test_an_empty_server_has_a_page_that_says_so(make_service: MakeService) -> None:
-    words = " ".join(Page(render(view(make_service()))).text.split())
+    words = " ".join(Page(overview(view(make_service()))).text.split())
     assert "Nobody has asked anything yet." in words
     assert "The first answers will be drawn here." in words
     assert "Nobody has said yet whether an answer was right." in words
@@ -126,26 +130,6 @@ def test_the_headline_says_what_the_server_does() -> None:
     back = {"kind": "rollback", "version": 3}
     assert headline(state | {"events": [back]}).startswith("It was rolled back to version 3, and learns again when")
     assert headline(state | {"events": [back], "newest": 4}).startswith("The gate is quiet")
-
-
-def test_pictures_put_values_where_they_belong() -> None:
-    assert axis_for([2.0, 2.0]).ticks[0] <= 2.0 <= axis_for([2.0, 2.0]).ticks[-1]
-    for low, high in ((0.0, 1e-9), (0.1, 7.3), (1.02, 1.19), (3.0, 999.0)):
-        axis = axis_for([low, high])
-        assert 2 <= len(axis.ticks) <= 5
-        assert axis.ticks[0] <= low < high <= axis.ticks[-1] + 1e-12
-        assert len(set(axis.labels)) == len(axis.ticks)
-    assert dots([1.0, 0.0], UNIT) == "M250.0 0.0h0M750.0 100.0h0"
-    assert line([float("nan")], UNIT) == ""
-    point: Any = {"position": 7, "confidence": 0.62, "frozen_confidence": 0.9, "entropy": None, "alarm": True}
-    points: list[Any] = [{**point, "in_burst": True}, {**point, "position": 8, "alarm": False, "in_burst": False}]
-    drawn = timeline(points)
-    assert (drawn.bursts, drawn.alarms, drawn.positions) == ([(0.0, 500.0)], [250.0], [7])
-    assert drawn.entropies == drawn.entropy_mean == ""
-    assert (
-        "Answers 7 to 8: stated confidence 0.62 on average, frozen model 0.90; 1 alarm, 1 answer in"
-        in drawn.description
-    )
 
 
 # From here on with a browser.
@@ -192,78 +176,6 @@ def test_in_a_browser_one_asks_sees_the_bins_says_right_and_the_feedback_counts(
     tab.click("button:text-is('Wrong')")
     until(lambda: service.state.served(40).correct is False)
     shown(tab, "button[aria-pressed=true]", "Wrong")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_a_posterior_is_shown_with_its_candidates(
-    make_posterior: MakePosterior, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = make_posterior(method="posterior", answer="best", views=["likelihood"])
-    for question in toy_stream(20):
-        service.ask(question, 20)
-    tab.goto(host(service))
-    for number, question in enumerate(toy_stream(32)[20:], 20):
-        tab.fill("#question", question.text)
-        tab.fill("#options", "\n".join(question.options))
-        tab.keyboard.press("Control+Enter")
-        shown(tab, "#origin", f"rec_{number:08d}.")
-        record = service.state.served(number).record
-        assert record.posterior is not None
-        assert tab.inner_text("#said").startswith(f"{record.best_answer}. ")
-        assert tab.inner_text("#confidence") == f"{record.confidence:.2f}"
-        assert tab.inner_text("#source") == "posterior probability that it is right"
-        assert tab.locator("#candidates li").all_inner_texts() == [
-            f"{p:.2f} {text}" for p, text in zip(record.posterior.probabilities, question.options, strict=True)
-        ]
-        assert not tab.locator("#remark").is_visible()
-        assert tab.locator("#own").is_visible() == (record.best_answer != record.reply.answer)
-    shown(tab, "#facts", "Best differs")
-    shown(tab, "#header", "Weights of the views: likelihood")
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_answers_to_others_appear_by_themselves_and_typing_is_left_alone(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = make_service()
-    tab.goto(host(service))
-    shown(tab, "#timeline", "The first answers will be drawn here.")
-    tab.fill("#question", "half a ques")
-    tab.click("summary >> text=The latest answers")
-    for question in toy_stream(12):
-        service.ask(question, 20)
-    shown(tab, "#latest", "rec_00000011")
-    assert tab.locator("#latest time").last.is_visible()  # what was opened stays open
-    shown(tab, "#timeline", "Answers 0 to 11")
-    assert tab.input_value("#question") == "half a ques"
-    assert tab.problems == []
-
-
-@pytest.mark.slow
-def test_in_a_browser_an_admin_rolls_back_freezes_and_thaws(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
-    service = served(make_service())
-    tab.goto(host(service))
-    newest = service.learner.model.version
-    tab.once("dialog", lambda dialog: dialog.dismiss())
-    tab.click("#rollback-0")
-    assert service.learner.model.version == newest
-    tab.once("dialog", lambda dialog: dialog.accept())
-    tab.click("#rollback-0")
-    shown(tab, "#done", "Answers come from version 0 now.")
-    shown(tab, "#versions tr.current", "untouched model")
-    shown(tab, "#events", "Rolled back")
-    assert service.learner.model.version == 0
-    tab.click("#pause")
-    shown(tab, "#header", "Learning is paused. by hand, on the page")
-    assert service.learner.paused == "by hand, on the page"
-    tab.click("#resume")
-    tab.locator("#pause").wait_for()
-    assert view(service)["learning"]["active"]
-    assert tab.problems == []
 
 
 @pytest.mark.slow
@@ -303,49 +215,253 @@ def test_in_a_browser_a_key_opens_the_page_and_its_role_decides_what_may_be_done
     shown(tab, ".headline", "to those who have a key")
 
 
-@pytest.mark.slow
-def test_in_a_browser_a_refusal_and_a_lost_server_are_said_in_words(
-    make_service: MakeService, host: Callable[[Service], str], tab: Any
-) -> None:
+Host = Callable[[Service], str]
+
+
+def words(text: str) -> str:
+    return " ".join(Page(text).text.split())
+
+
+def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: MakeService) -> None:
+    client = client_of(served(make_service(), 40))
+    text = client.get("/records", params={"query": "what plus", "label": "right", "max_confidence": "0.99"}).text
+    assert "5 records fit." in text
+    fields = {each["id"]: each for tag, each in Page(text).tags if tag == "input"}
+    assert (fields["query"]["value"], fields["max_confidence"]["value"]) == ("what plus", "0.99")
+    assert '<option value="right" selected="selected">' in text
+    assert "No record fits." in client.get("/records?query=zebra").text
+    for query, sentence in (
+        ("min_confidence=2", "min_confidence: Input should be less than or equal to 1."),
+        ("min_confidence=0.9&max_confidence=0.1", "nothing can fit; exchange them."),
+        ("query=%2A%2A", "type at least one word."),
+        ("before=x", "names no record"),
+        ("colour=red", "colour: Extra inputs are not permitted."),
+    ):
+        refused = client.get(f"/records?{query}")
+        assert refused.status_code == 400
+        assert sentence in words(refused.text)
+
+
+def test_an_empty_list_and_an_empty_queue_say_so(make_service: MakeService) -> None:
+    client = client_of(make_service())
+    assert "Nobody has asked anything yet." in client.get("/records").text
+    assert "Nobody has asked anything yet." in client.get("/review").text
+
+
+def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: MakeService) -> None:
+    service = make_service(method="posterior")
+    for number, question in enumerate(toy_stream(30)):
+        service.ask(question, 20)
+        if number % 3 == 0:
+            service.state.add_feedback(number, number % 2 == 0, 1.0)
+    text = words(client_of(service).get("/records/rec_00000025").text)
+    with ServerStore(service.state.folder) as reader:
+        explanation = explain(reader, 25)
+    record = explanation.served.record
+    said = (*number_in_words(explanation), *learning_in_words(explanation))
+    assert len(said) >= 4
+    for sentence in said:
+        assert " ".join(sentence.split()) in text
+    assert record.posterior is not None
+    for candidate, probability in zip(record.posterior.candidates, record.posterior.probabilities, strict=True):
+        assert f"{probability:.3f} {candidate}" in text
+    assert "Log-likelihood as a text" in text
+    assert f"Confidence {record.confidence:.2f}, band" in text
+
+
+def test_a_conversation_is_shown_in_its_roles_and_whatever_it_says_is_text(make_service: MakeService) -> None:
+    service = make_service()
+    history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
+    safe = HOSTILE.replace("\x00", "").replace("\x0b", "")
+    question = Question(f"third {HOSTILE}", system=f"zeroth {HOSTILE}", history=history, domain=safe, form="short")
+    service.ask(question, 20)
+    service.ask(Question("Which?", options=(f"one {HOSTILE}", f"two {HOSTILE}")), 20)
+    client = client_of(service)
+    for address in ("/records", "/records/0", "/records/1", "/review", "/review?record=rec_00000000"):
+        text = client.get(address).text
+        assert "alert(&#39;1&#39;)" in text, address
+        assert "<script>" not in text
+        assert text.count("<script ") == 1
+        for tag, attributes in Page(text).tags:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+    hostile = client.get(
+        "/records", params={"query": '"><script>alert(1)</script>', "domain": "'><img src=x onerror=1>"}
+    )
+    assert "<script>" not in hostile.text
+    assert "<img" not in hostile.text
+    shown_turns = words(client.get("/records/0").text)
+    places = [
+        shown_turns.index(f"{role} {text}")
+        for role, text in (("system", "zeroth"), ("user", "first"), ("assistant", "second"), ("user", "third"))
+    ]
+    assert places == sorted(places)
+
+
+def test_pages_of_records_say_nothing_to_those_without_a_key(make_service: MakeService) -> None:
     service = served(make_service(), 12)
-    tab.goto(host(service))
-    tab.fill("#question", "Which?")
-    tab.fill("#options", "only one")
-    tab.click("#ask button")
-    shown(tab, "#trouble", "has a single option")
-    tab.route("**/*", lambda route: route.abort())
-    shown(tab, "#offline", "The server does not answer; below is the last that was seen of it.")
-    tab.click("#ask button")
-    shown(tab, "#trouble", "The server does not answer.")
-    tab.unroute("**/*")
-    tab.locator("#offline").wait_for(state="hidden")
+    token = Keys(service.state.folder).add("reader", "read")
+    client = client_of(service)
+    for address in ("/records", "/records/rec_00000003", "/records/rec_99999999", "/review"):
+        locked = client.get(address)
+        assert (locked.status_code, locked.headers["vary"]) == (200, "Authorization")
+        assert 'data-locked="yes"' in locked.text
+        assert not re.search(r"rec_|plus|toy", locked.text.replace("records", ""))
+        assert "unsafe" not in locked.headers["content-security-policy"]
+        opened = client.get(address, headers={"Authorization": f"Bearer {token}"})
+        assert "data-locked" not in opened.text
+    assert client.get("/v1/records").status_code == client.get("/v1/review").status_code == 401
+
+
+# From here on with a browser.
 
 
 @pytest.mark.slow
-def test_in_a_browser_the_page_fits_its_width_and_works_without_a_script(
-    make_service: MakeService, host: Callable[[Service], str], browser: Any
+def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
 ) -> None:
-    model = ScriptedModel()
-    model.name = "a-very-long-name-of-a-model-without-any-place-to-break-" * 3
-    service = served(make_service(model=model))
-    service.learner.pause("x" * 300)
-    tab = browser.new_page(java_script_enabled=False)
-    tab.set_default_timeout(TIMEOUT)
+    service = served(make_service(gate="never"), 40)
     tab.goto(host(service))
-    assert tab.locator("svg[role=img]").first.is_visible()
-    assert not tab.locator("#ask").is_visible()
-    assert tab.locator("noscript").first.inner_text().startswith("Asking")
-    for width in (390, 768, 1200):
-        tab.set_viewport_size({"width": width, "height": 800})
-        widest = tab.locator("body *:not(.scroll *)").evaluate_all(
-            "all => Math.max(...all.map(e => e.getBoundingClientRect().right))"
-        )
-        assert widest <= width + 1, width
-    tab.close()
+    tab.keyboard.press("/")
+    shown(tab, "h1", "Records")
+    tab.keyboard.press("/")
+    tab.keyboard.type("what 17")
+    tab.keyboard.press("Enter")
+    shown(tab, "#found", "records fit.")
+    hrefs = tab.locator("#rows a").evaluate_all("all => all.map(a => a.getAttribute('href').slice(8))")
+    assert hrefs
+    assert "query=what+17" in tab.url
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    tab.keyboard.press("k")
+    tab.keyboard.press("Enter")
+    shown(tab, "h1", hrefs[0])
+    assert tab.url.endswith(f"/records/{hrefs[0]}")
+    tab.go_back()
+    shown(tab, "#found", "records fit.")
+    assert tab.input_value("#query") == "what 17"
+    tab.goto(f"{tab.url.split('/records')[0]}/records/5")
+    tab.keyboard.press("j")
+    shown(tab, "h1", "rec_00000004")
+    tab.keyboard.press("k")
+    shown(tab, "h1", "rec_00000005")
+    tab.keyboard.press("w")
+    shown(tab, ".why", "People say: wrong.")
+    assert service.state.store.labels()[-1].chance is None
+    tab.keyboard.press("u")
+    shown(tab, ".why", "Nobody has said whether it is right.")
 
 
-def test_every_file_of_the_page_is_packaged() -> None:
-    import secl.server.http.pages as dashboard
+@pytest.mark.slow
+def test_in_a_browser_a_review_goes_through_the_queue_by_keys_and_by_mouse(
+    make_service: MakeService,
+    host: Host,
+    tab: Any,
+) -> None:
+    service = make_service(gate="never")
+    for question in toy_stream(8):
+        service.ask(question, 20)
+    queue = review_queue(service.state).positions
+    tab.goto(f"{host(service)}/review")
 
-    folder = Path(dashboard.__file__).parent / "assets"
-    assert {path.name for path in folder.iterdir()} == {*FILES, *TEMPLATES}
+    def current() -> int:
+        return int(tab.locator(".rating").get_attribute("data-record").removeprefix("rec_"))
+
+    def at(position: int) -> None:
+        tab.locator(f'.rating[data-record="rec_{position:08d}"]').wait_for()
+
+    def said() -> dict[int, bool]:
+        return {label.position: bool(label.correct) for label in service.state.store.labels()}
+
+    assert current() == queue[0]
+    assert f"{service.state.served(queue[0]).record.confidence:.2f}" not in tab.inner_text("main")
+    tab.keyboard.press("r")
+    at(queue[1])
+    tab.click(".rating button:has-text('Wrong')")
+    at(queue[2])
+    tab.keyboard.press("s")
+    at(queue[3])
+    assert said() == {queue[0]: True, queue[1]: False}
+    assert {label.chance for label in service.state.store.labels()} == {1.0}
+    tab.keyboard.press("u")
+    at(queue[2])
+    tab.click("#undo")
+    at(queue[1])
+    until(lambda: said() == {queue[0]: True})
+    for position in queue[1:]:
+        at(position)
+        tab.keyboard.press("r")
+    shown(tab, ".empty", "Nothing is left here.")
+    assert said() == dict.fromkeys(queue, True)
+    tab.keyboard.press("u")
+    at(queue[-1])
+
+
+judgements = st.lists(st.tuples(st.floats(0.05, 0.95), st.booleans()), max_size=40)
+
+
+@given(judgements)
+def test_measures_of_feedback_are_those_of_an_independent_computation(labelled: list[tuple[float, bool]]) -> None:
+    measures: Any = feedback(labelled)
+    assert measures["n"] == len(labelled) == sum(each["count"] for each in measures["bins"])
+    assert len(measures["bins"]) == 10
+    if not labelled:
+        assert measures["ece"] is measures["brier"] is measures["accuracy"] is None
+        return
+    stated, right = np.array([s for s, _ in labelled]), np.array([float(r) for _, r in labelled])
+    assert measures["brier"] == pytest.approx(brier_score_loss(right, stated, pos_label=1))
+    assert measures["accuracy"] == pytest.approx(right.mean())
+    gaps = [abs(each["count"] * (each["confidence"] - each["accuracy"])) for each in measures["bins"] if each["count"]]
+    assert measures["ece"] == pytest.approx(sum(gaps) / len(labelled))
+
+
+def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: MakeService) -> None:
+    service = make_service()
+    questions = toy_stream(40)
+    answers = [service.ask(question, 20) for question in questions]
+    settled(service)
+    service.state.add_feedback(3, True)
+    service.state.add_feedback(4, False)
+    state = view(service, 25)
+    assert json.loads(json.dumps(state, allow_nan=False)) == state
+    assert (state["model"], state["answers"], state["problems"]) == ("scripted", 40, [])
+    assert [point["position"] for point in state["timeline"]] == list(range(15, 40))
+    for point in state["timeline"]:
+        record = answers[point["position"]].record
+        assert point["confidence"] == record.reply.confidence
+        assert point["frozen_confidence"] == record.frozen.confidence
+        assert (point["entropy"], point["version"]) == (record.reply.entropy, record.reply.version)
+        assert (point["alarm"], point["in_burst"]) == (record.decision.alarm, record.decision.in_burst)
+    assert state["lessons"] == service.state.counts()
+    assert state["feedback"]["n"] == 2
+    assert state["newest"] == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
+    last = answers[-1].record.decision
+    assert (state["in_burst"], state["remaining"], state["statistic"]) == (
+        last.in_burst,
+        last.remaining,
+        last.statistic,
+    )
+    assert view(service, 25) == state
+
+
+def test_after_a_rollback_the_view_names_the_version_of_the_next_answer(make_service: MakeService) -> None:
+    service = make_service()
+    for question in toy_stream(20):
+        service.ask(question, 20)
+    settled(service)
+    version = service.state.store.versions()[0]
+    service.learner.rollback(version)
+    state = view(service)
+    assert state["newest"] == version != state["version"]
+    assert [each["version"] for each in state["versions"] if each["current"]] == [version]
+    assert (state["events"][-1]["kind"], state["events"][-1]["version"]) == ("rollback", version)
+    assert service.ask(toy_stream(1)[0], 20).record.reply.version == version
+    service.learner.pause("a look first")
+    assert view(service)["learning"] == {
+        "on": True,
+        "active": False,
+        "paused": "a look first",
+        "waiting": 0,
+        "backlog": 1000,
+    }

@@ -1,26 +1,25 @@
-"""A server whose confidence is the posterior: what it reports, what it stores, and that it goes on exactly."""
+"""A server whose confidence is the posterior: what it stores and says, and that it goes on exactly."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, Posterior
+from secl.cli.server_pages import explanation_page
+from secl.evidence import CandidateEvidence, Posterior
 from secl.question import Question
 from secl.records import Reply
-from secl.runs.runner import build_calibrator
-from secl.server.online.factory import serving_settings
+from secl.server.explain import explain
 from secl.server.online.service import Service
-from secl.server.recompute import verify
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
-from secl.signals import NormalisedPTrue
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import MakePosterior
+from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.waiting import close, examined
 
@@ -47,27 +46,24 @@ def posteriors(service: Service) -> list[Posterior | None]:
 
 @pytest.mark.parametrize(("keep", "stop"), [("full", 11), ("none", 40)])
 def test_a_server_that_comes_back_gives_the_posteriors_of_one_that_never_stopped(
-    make_posterior: MakePosterior, keep: Keep, stop: int
+    make_service: MakeService, keep: Keep, stop: int
 ) -> None:
     questions = mixed_stream(50)
-    whole = make_posterior("whole", model=Mixed())
+    whole = make_service("whole", model=Mixed(), method="posterior")
     answers = [whole.ask(question, 20).record.posterior for question in questions]
-    first = make_posterior("broken", keep=keep, model=Mixed())
+    first = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
     for question in questions[:stop]:
         first.ask(question, 20)
     close(first)
-    second = make_posterior("broken", keep=keep, model=Mixed())
+    second = make_service("broken", keep_text=keep, model=Mixed(), method="posterior")
     again = [second.ask(question, 20).record.posterior for question in questions[stop:]]
     assert again == answers[stop:]
     assert second.calibrator.state.posterior == whole.calibrator.state.posterior
     assert examined(second.state) == (50, [])
 
 
-@pytest.mark.parametrize("keep", ["hash", "none"])
-def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(
-    make_posterior: MakePosterior, keep: Keep
-) -> None:
-    service = make_posterior(keep=keep)
+def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: MakeService) -> None:
+    service = make_service(keep_text="none", method="posterior")
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
     answer = service.ask(twice, 20).record
     stored = service.state.served(0).record
@@ -91,14 +87,13 @@ SPOILS = {
         "posterior"
     ),
     "UPDATE served SET reported = 0.5 WHERE position = 9": "integrity",
-    "UPDATE served SET differs = 1 - differs WHERE position = 9": "integrity",
     "DELETE FROM served WHERE position = 9": "integrity",
     "INSERT INTO served (position, time, batch, domain, outcome) VALUES (99, 0, 1, '', 'idle')": "integrity",
 }
 
 
-def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_posterior: MakePosterior, tmp_path: Path) -> None:
-    service = make_posterior()
+def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service(method="posterior")
     for question in toy_stream(20):
         service.ask(question, 20)
     assert examined(service.state) == (20, [])
@@ -110,59 +105,80 @@ def test_whatever_is_changed_in_evidence_or_posterior_is_found(make_posterior: M
         assert findings[0].position in (9, 99)
 
 
-def test_a_lesson_on_another_answer_than_the_one_reported_is_about_that_answer() -> None:
-    question, other = toy_stream(1)[0], ScriptedModel(accuracy=0.0)
-    settings = serving_settings(
-        method="secl", extra_evidence=["candidates"], views=["letters", "p_true"], gate="always"
-    )
-    record = build_calibrator(settings, ScriptedModel(accuracy=1.0)).answer(question)
-    assert record.reply.answer == "A"
-    learned = build_calibrator(settings, other).learn(record)
-    reply = other.answer(question).reply
-    assert reply.answer == "B"
-    assert learned.signal == NormalisedPTrue(1.0)(question, reply, Evidence(other.score_p_true(question, reply)))
-    assert learned.evidence.p_true == record.evidence.p_true
-    assert learned.posterior == record.posterior
+OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}
 
 
-class Changed(ScriptedModel):
-    """Gives other likelihoods than before."""
+class Silent(ScriptedModel):
+    """Has nothing to compare."""
 
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        evidence = super().compare_candidates(question, reply)
-        assert evidence is not None
-        return replace(evidence, likelihoods=evidence.likelihoods[::-1])
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
+        return None
 
 
-def test_evidence_is_computed_again_with_the_reply_that_it_is_about(make_posterior: MakePosterior) -> None:
-    service = make_posterior()
-    for question in toy_stream(3):
-        service.ask(question, 20)
-    assert verify(service.state, service.state.latest(3), ScriptedModel()).matches == {"same": 3}
-    outcome = verify(service.state, service.state.latest(3), Changed())
-    assert outcome.matches == {"differs": 3}
-    assert "other evidence about the candidates" in outcome.findings[0].detail
+def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:
+    reply: dict[str, Any] = client_of(service).post("/v1/ask", json=body).json()
+    return reply
 
 
-def test_questions_of_a_batch_share_a_pass_with_their_evidence(make_posterior: MakePosterior) -> None:
-    announced: list[Sequence[Collection[EvidenceKind]]] = []
+def printed(parts: Any) -> str:
+    from rich.console import Console
 
-    class Announced(ScriptedModel):
-        def prefetch(
-            self,
-            questions: Sequence[Question],
-            evidence: Sequence[Collection[EvidenceKind]],
-            *,
-            weights_fixed: bool,  # noqa: ARG002
-            written: Sequence[str | None] = (),  # noqa: ARG002
-        ) -> None:
-            assert len(questions) == len(evidence)
-            announced.append(evidence)
+    screen = Console(width=200)
+    with screen.capture() as capture:
+        for part in parts:
+            screen.print(part)
+    return " ".join(capture.get().split())
 
-    make_posterior("a", model=Announced()).ask(toy_stream(1)[0], 20)
-    make_posterior("b", model=Announced(), gate="always").ask(toy_stream(1)[0], 20)
-    make_posterior("c", model=Announced(), method="secl", evidence_on="always", extra_evidence=["candidates"]).ask(
-        toy_stream(1)[0], 20
-    )
-    # P(True) is for the lesson, behind the answer, unless the posterior reads it.
-    assert announced == [[{"candidates"}], [frozenset()], [{"candidates"}]]
+
+def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_service: MakeService) -> None:
+    service = make_service(method="posterior")
+    reply = ask(service)
+    posterior = service.state.served(0).record.posterior
+    assert posterior is not None
+    secl, own = reply["secl"], "ABCD".index(reply["answer"])
+    assert (secl["source"], secl["remark"]) == ("posterior", None)
+    assert secl["confidence"] == secl["own_confidence"] == posterior.probabilities[own] == posterior.confidence
+    assert (secl["own_answer"], secl["best_answer"]) == (reply["answer"], "ABCD"[posterior.best])
+    assert secl["best_confidence"] == max(posterior.probabilities)
+    assert [each["text"] for each in secl["candidates"]] == OPTIONS["options"]
+    assert sum(each["probability"] for each in secl["candidates"]) == pytest.approx(1)
+    assert secl["stated"] == pytest.approx(0.85)
+
+
+def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(make_service: MakeService) -> None:
+    service = make_service(method="posterior", answer="best")
+    differing = [question for question in toy_stream(40) if question.id and service.ask(question, 20)]
+    records = [served.record for served in service.state.latest(len(differing))]
+    chosen = next(record for record in records if record.best_answer != record.reply.answer)
+    body = {"question": chosen.question.text, "options": list(chosen.question.options)}
+    reply = ask(service, body)
+    record = service.state.served(service.position - 1).record
+    assert (reply["answer"], reply["secl"]["own_answer"]) == (record.best_answer, record.reply.answer)
+    assert reply["option_text"] == record.question.option(reply["answer"])
+    assert reply["secl"]["confidence"] == reply["secl"]["best_confidence"]
+    client = client_of(service)
+    messages = [{"role": "user", "content": chosen.question.text}]
+    request = {"model": "scripted", "messages": messages, "secl": {"options": list(chosen.question.options)}}
+    completion = client.post("/v1/chat/completions", json=request).json()
+    best = completion["secl"]["best_answer"]
+    assert completion["choices"][0]["message"]["content"] == f"{best}. {record.question.option(best)}"
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "words"),
+    [
+        (Silent(), OPTIONS, "there are no two different candidates to compare"),
+        (ScriptedModel(), {"question": "Which?", "options": ["same", "same"]}, "no two different candidates"),
+    ],
+)
+def test_a_question_without_candidates_is_answered_as_stated_and_says_so(
+    make_service: MakeService, model: ScriptedModel, body: dict[str, Any], words: str
+) -> None:
+    service = make_service(model=model, method="posterior")
+    reply = ask(service, body)
+    secl = reply["secl"]
+    assert (secl["source"], secl["candidates"], secl["best_answer"]) == ("stated", None, None)
+    assert secl["confidence"] == secl["stated"] == pytest.approx(0.85)
+    assert words in secl["remark"]
+    assert secl["own_answer"] == reply["answer"]
+    assert words[1:] in printed(explanation_page(explain(service.state, 0)))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.cli.server_pages import history_page
 from secl.errors import ParameterError, StorageError
@@ -17,14 +15,14 @@ from secl.runs.store import Store
 from secl.server import records, retention
 from secl.server import stream as checkpoint
 from secl.server.history import history
-from secl.server.http.app import create_app
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import MakePosterior, MakeService
+from tests.server.conftest import MakeService
+from tests.server.doors import client_of
 from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import close, examined, settled
@@ -43,18 +41,10 @@ def ask_all(service: Service, count: int, first: int = 0) -> None:
         settled(service)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [("100000", Retention(records=100_000)), ("30d", Retention(days=30)), ("007", Retention(records=7))],
-)
-def test_what_is_kept_is_a_number_of_records_or_of_days(text: str, found: Retention) -> None:
-    assert Retention.of(text, None) == found
-
-
 @pytest.mark.parametrize("text", ["", "0", "0d", "-3", "30 d", "30h", "d", "1e5", "3.5d", "٣"])
 def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(ParameterError, match="give a number of records, like 100000, or of days, like 30d"):
-        Retention.of(text, None)
+        Retention.of(text)
 
 
 @pytest.mark.parametrize("keep", [1, 8, 1000])
@@ -63,9 +53,8 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
     ask_all(service, 30)
     before = {served.record.position: served for served in service.state.latest(30)}
     counts, position = service.state.counts(), len(service.state)
-    pruned = prune(service.state, Retention(records=keep), rest=0.0)
     first = max(0, 30 - keep)
-    assert (pruned.records, pruned.first, pruned.done) == (first, first, True)
+    assert prune(service.state, Retention(records=keep), rest=0.0) == service.state.first == first
     assert service.state.latest(30) == [before[number] for number in range(first, 30)]
     assert (service.state.counts(), len(service.state)) == (counts, position)
     assert examined(service.state) == (30 - first, [])
@@ -77,23 +66,23 @@ def test_the_latest_records_stay_and_verify_goes_on_to_hold(make_service: MakeSe
     assert again.ask(toy_stream(34)[33], 10).record.position == 33
 
 
-@pytest.mark.parametrize("keep", ["full", "hash", "none"])
-def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_posterior: MakePosterior, keep: Any) -> None:
+@pytest.mark.parametrize("keep", ["full", "none"])
+def test_a_pruned_server_gives_the_posteriors_of_one_that_was_not(make_service: MakeService, keep: Any) -> None:
     questions = mixed_stream(40)
-    whole = make_posterior("whole", model=Mixed())
+    whole = make_service("whole", model=Mixed(), method="posterior")
     answers = [whole.ask(question, 20).record.posterior for question in questions]
-    first = make_posterior("pruned", keep=keep, model=Mixed())
+    first = make_service("pruned", keep_text=keep, model=Mixed(), method="posterior")
     for question in questions[:26]:
         first.ask(question, 20)
-    assert prune(first.state, Retention(records=2), rest=0.0).records == 24
+    assert prune(first.state, Retention(records=2), rest=0.0) == 24
     close(first)
-    second = make_posterior("pruned", keep=keep, model=Mixed())
+    second = make_service("pruned", keep_text=keep, model=Mixed(), method="posterior")
     assert [second.ask(question, 20).record.posterior for question in questions[26:]] == answers[26:]
     assert examined(second.state) == (16, [])
 
 
-def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     secret = "xylophone"
     for question in toy_stream(40):
         service.ask(question.__class__(f"{question.text} {secret} {'padding ' * 500}", question.options), 10)
@@ -105,7 +94,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterio
     size = (folder / FILE).stat().st_size
     assert secret.encode() in (folder / FILE).read_bytes()
     with ServerStore(folder, writable=True) as state:
-        assert prune(state, Retention(records=2), rest=0.0, forget=True).records == 40
+        assert prune(state, Retention(records=2), rest=0.0) == 40
     assert secret.encode() not in (folder / FILE).read_bytes()
     assert (folder / FILE).stat().st_size < size / 2
     db = sqlite3.connect(folder / FILE)
@@ -113,52 +102,44 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_given_back(make_posterio
     db.close()
 
 
-def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: MakeService) -> None:
+def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "VERSIONS", 2)
     service = make_service()
     ask_all(service, 30)
     assert service.state.store.versions() == list(range(1, 11))
-    prune(service.state, Retention(versions=2), rest=0.0)
-    assert service.state.store.versions() == list(range(1, 11))  # all of them have answered a kept record
-    pruned = prune(service.state, Retention(records=24, versions=2), rest=0.0)
-    assert (pruned.records, pruned.versions) == (6, 5)
-    assert service.state.store.versions() == [6, 7, 8, 9, 10]
-    assert prune(service.state, Retention(records=5, versions=3), rest=0.0).versions == 2
-    assert service.state.store.versions() == [8, 9, 10]
+    assert prune(service.state, Retention(records=24), rest=0.0) == 6
+    assert service.state.store.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
+    prune(service.state, Retention(records=5), rest=0.0)
+    assert service.state.store.versions() == [9, 10]
     assert examined(service.state) == (5, [])
 
 
-def test_the_version_at_which_learning_stands_stays(make_service: MakeService) -> None:
+def test_the_version_at_which_learning_stands_stays(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "VERSIONS", 1)
     service = make_service()
     ask_all(service, 12)
     service.learner.rollback(3)
-    prune(service.state, Retention(records=1, versions=1), rest=0.0)
+    prune(service.state, Retention(records=1), rest=0.0)
     assert service.state.store.versions() == [3, 10]
     ask_all(service, 1, 12)
     assert service.state.latest(1)[0].record.reply.version == 3
     assert examined(service.state) == (2, [])
     service.learner.rollback(10)
-    prune(service.state, Retention(records=1, versions=1), rest=0.0)
+    prune(service.state, Retention(records=1), rest=0.0)
     assert make_service(close(service)).learner.model.version == 10
 
 
-def test_a_record_whose_lesson_waits_stays_and_so_do_all_behind_it(make_service: MakeService) -> None:
-    service = make_service(start=False)
-    service._thread.start()
-    for question in toy_stream(20):
-        service.ask(question, 10)  # nobody holds lessons
-    assert [record.position for record in service.state.waiting()] == list(range(10))
-    assert prune(service.state, Retention(records=1), rest=0.0).records == 0
-
-
-def test_labels_of_pruned_records_still_move_confidences(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_labels_of_pruned_records_still_move_confidences(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     ask_all(service, 12)
     for number in range(8):
         service.state.add_feedback(number, number % 2 == 0)
     expected = service.ask(toy_stream(1)[0], 10).record.labelled
     prune(service.state, Retention(records=2), rest=0.0)
     close(service)
-    again = make_posterior(gate="never")
+    again = make_service(gate="never")
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
     assert (again.state.label_count, len(again.trust.graded)) == (8, 8)
@@ -201,35 +182,37 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     outcome = verify(service.state)
     assert (outcome.first, outcome.findings) == (15, ())
     assert any("pruned      the records before rec_00000015" in str(part) for part in verification_page(outcome))
-    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+    with client_of(service) as client:
         gone = client.get("/v1/records/rec_00000003")
         assert (gone.status_code, gone.json()["error"]["message"]) == (
             404,
             "there is no record 'rec_00000003'; those before rec_00000015 were pruned.",
         )
         assert client.get("/v1/records/rec_00000015").status_code == 200
-        assert client.get("/v1/state").status_code == client.get("/v1/history").status_code == 200
+        assert client.get("/v1/state").status_code == 200
     with Store(service.state.folder) as store:
         assert store.pruned == f"The records 0 to 14 of {service.state.folder} were pruned."
         assert [record.position for record in store.records()] == [15, 16, 17, 18, 19]
 
 
-def test_records_older_than_so_many_days_are_pruned(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
+def test_records_older_than_so_many_days_are_pruned(make_service: MakeService) -> None:
+    service = make_service(gate="never")
     ask_all(service, 20)
     with service.state.db as db:  # a question a day
         db.execute("UPDATE served SET time = time - ? * (20 - position)", (DAY,))
-    assert prune(service.state, Retention(days=30), rest=0.0).records == 0
-    assert prune(service.state, Retention(days=12), rest=0.0).first == 9  # answered 11 days ago
+    assert prune(service.state, Retention(days=30), rest=0.0) == 0
+    prune(service.state, Retention(days=12), rest=0.0)
+    assert service.state.first == 9  # answered 11 days ago
     with service.state.db as db:
         db.execute("UPDATE served SET time = time - ?", (100 * DAY,))
-    assert prune(service.state, Retention(days=12), rest=0.0).first == 19  # the latest always stays
+    prune(service.state, Retention(days=12), rest=0.0)
+    assert service.state.first == 19  # the latest always stays
 
 
 def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
-    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_posterior(gate="never")
+    service = make_service(gate="never")
     ask_all(service, 20)
     pruner = service.pruner
     pruner.policy = Retention(records=6)
@@ -247,23 +230,10 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(
     assert problems(service) == []
 
 
-def test_an_administrator_prunes_a_running_server(make_posterior: MakePosterior) -> None:
-    service = make_posterior(gate="never")
-    ask_all(service, 20)
-    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
-        bad = client.post("/v1/prune", json={"keep_records": "many"})
-        assert (bad.status_code, bad.json()["error"]["message"]) == (
-            400,
-            "--keep-records is 'many'; give a number of records, like 100000, or of days, like 30d.",
-        )
-        done = client.post("/v1/prune", json={"keep_records": "4"}).json()
-    assert done == {"records": 16, "versions": 0, "first": 16, "done": True}
-
-
 def test_a_list_is_of_one_moment_while_records_are_pruned(
-    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = make_posterior(gate="never")
+    service = make_service(gate="never")
     ask_all(service, 20)
 
     def prunes_in_between(row: Any) -> Any:
@@ -272,34 +242,7 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(
 
     point = records._point
     monkeypatch.setattr(records, "_point", prunes_in_between)
-    with TestClient(create_app(service), base_url="http://127.0.0.1") as client:
+    with client_of(service) as client:
         listed = client.get("/v1/records").json()["records"]
         assert [each["record_id"] for each in listed] == [f"rec_{number:08d}" for number in range(19, -1, -1)]
         assert len(client.get("/v1/records").json()["records"]) == 5
-
-
-def test_a_request_to_prune_waits_for_a_step_and_not_for_all_that_is_pruned_meanwhile(
-    make_posterior: MakePosterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = make_posterior(gate="never")
-    ask_all(service, 30)
-    pruner, began, go_on = service.pruner, threading.Event(), threading.Event()
-    pruner.policy = Retention(records=2)
-    write = service.state.write_checkpoint
-
-    def slow(*arguments: Any) -> None:
-        began.set()
-        assert go_on.wait(60)
-        write(*arguments)
-
-    monkeypatch.setattr(service.state, "write_checkpoint", slow)
-    looking = threading.Thread(target=pruner.look)
-    looking.start()
-    assert began.wait(60)
-    assert not pruner.prune(Retention(records=25), 0.01).done  # it did not get its turn
-    go_on.set()
-    looking.join(60)
-    assert service.state.first == retention.STEP  # a request has asked, so the look has ended after a step
-    assert pruner.prune(Retention(records=20), 10.0).first == 10
-    pruner.look()
-    assert service.state.first == 28

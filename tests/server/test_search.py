@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import random
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from secl.errors import ParameterError
 from secl.question import Question
 from secl.runs.folder import FILE
 from secl.server import records as searching
 from secl.server.entries import answer_text, record_id
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.records import RECENT, Found, Search, domains, review_queue, search
+from secl.server.records import Found, Search, review_queue, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import examined, settled
+from tests.server.doors import client_of
+from tests.server.waiting import settled
 
 WANTED = (
     Search(),
@@ -99,8 +95,8 @@ def test_a_page_looks_at_a_bounded_number_of_rows_and_says_where_to_go_on(
     state: ServerStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "LOOKED", 10)
-    assert search(state, Search(min_confidence=1.0)) == Found((), 50, 10)
-    assert search(state, Search(min_confidence=1.0, before="5")) == Found((), None, 5)
+    assert search(state, Search(min_confidence=1.0)) == Found((), 50)
+    assert search(state, Search(min_confidence=1.0, before="5")) == Found((), None)
 
 
 def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(
@@ -128,44 +124,15 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
             found(nothing)
 
 
-def test_domains_are_listed_once_each_in_order(make_service: MakeService) -> None:
-    service = make_service()
-    assert domains(service.state) == []
-    for domain in ("law", "art", "law", "zoo", "art"):
-        service.ask(Question("Which?", options=("a", "b"), domain=domain), 20)
-    assert domains(service.state) == ["art", "law", "zoo"]
-    assert search(service.state, Search(domain="law")).positions == (2, 0)
-
-
-@pytest.mark.parametrize("keep", ["hash", "none"])
-def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService, keep: Any) -> None:
-    service = make_service(keep_text=keep)
+def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: MakeService) -> None:
+    service = make_service(keep_text="none")
     service.ask(Question("A secret phrase?", options=("hidden thing", "other")), 20)
     assert search(service.state, Search()).positions == (0,)
-    with pytest.raises(ParameterError, match=rf"keeps no texts \(--keep-text {keep}\)"):
+    with pytest.raises(ParameterError, match=r"keeps no texts \(--keep-text none\)"):
         search(service.state, Search(query="secret"))
     with service.state.lock:  # the learner may read and write meanwhile
         service.state.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"secret phrase" not in (service.state.folder / FILE).read_bytes()
-
-
-def test_a_changed_index_is_found_by_the_examination(make_service: MakeService) -> None:
-    state = rated(make_service(), 20).state
-    assert examined(state)[1] == []
-    with state.db:
-        state.db.execute("UPDATE served SET reported = 0.99 WHERE position = 7")
-        state.db.execute("DELETE FROM served WHERE position = 11")
-        state.db.execute("UPDATE served SET correct = 1 WHERE position = 13")
-    found = {(each.position, each.detail[:20]) for each in examined(state)[1]}
-    assert found == {(7, "its served reported "), (11, "when it was answered"), (None, "the labels beside th")}
-
-
-def test_what_is_deleted_is_found_no_more(make_service: MakeService) -> None:
-    state = rated(make_service(), 12).state
-    with state.db:
-        state.db.execute("DELETE FROM served WHERE position < 10")
-    assert search(state, Search()).positions == (11, 10)
-    assert search(state, Search(query="what")).positions == (11, 10)
 
 
 def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_was_left(
@@ -176,7 +143,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     unrated = by_looking(service.state, Search(label="none"))
     assert sorted(queue.positions) == sorted(unrated)
     assert list(queue.positions) not in (sorted(unrated), sorted(unrated, reverse=True))
-    assert (queue.drawn, queue.rated, queue.answers) == (True, 60 - len(unrated), 60)
+    assert (queue.rated, queue.answers) == (60 - len(unrated), 60)
     first, second, third, *_ = queue.positions
     service.state.add_feedback(first, True)
     assert review_queue(service.state).positions == queue.positions[1:]
@@ -184,30 +151,9 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     assert review_queue(service.state, after=10**6).positions == queue.positions[1:]
 
 
-def test_lots_are_spread_evenly() -> None:
-    from secl.labels.draw import lot
-
-    lots = [lot(position, 42) for position in range(10 * RECENT)]
-    tenths = [sum(int(10 * each) == k for each in lots) for k in range(10)]
-    assert max(abs(count - RECENT) for count in tenths) < 5 * (0.09 * 10 * RECENT) ** 0.5
-    early = sum(lots[: 5 * RECENT]) / (5 * RECENT)
-    assert abs(early - 0.5) < 5 * (1 / 12 / (5 * RECENT)) ** 0.5
-
-
-def test_other_orders_begin_with_the_least_sure_and_have_no_chance(make_service: MakeService) -> None:
-    state = rated(make_service(), 40).state
-    confidences = {record.position: record.confidence for record in state.store.records()}
-    for order, accept, near in (("unsure", 0.9, 0.5), ("threshold", 0.8, 0.8), ("threshold", None, 0.5)):
-        queue = review_queue(state, order, accept=accept)  # type: ignore[arg-type]
-        distances = [abs(confidences[position] - near) for position in queue.positions]
-        assert distances == sorted(distances)
-        assert not queue.drawn
-        assert review_queue(state, order, after=queue.positions[3], accept=accept).positions == queue.positions[4:]  # type: ignore[arg-type]
-
-
 def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) -> None:
     service = rated(make_service(), 25)
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     seen, before = list[str](), ""
     while True:
         reply = client.get("/v1/records", params={"count": 10, "before": before, "query": "what"}).json()
@@ -236,7 +182,7 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: MakeService) 
 
 def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_service: MakeService) -> None:
     service = rated(make_service(), 25)
-    client = TestClient(create_app(service), base_url="http://127.0.0.1")
+    client = client_of(service)
     queue = client.get("/v1/review").json()
     name = queue["records"][0]["record_id"]
     assert (queue["drawn"], queue["answers"], queue["unrated"] + queue["rated"]) == (True, 25, 25)
@@ -250,35 +196,3 @@ def test_the_api_names_what_to_rate_next_and_the_chance_to_send_with_it(make_ser
     assert client.post("/v1/feedback", json=both).json()["error"]["param"] == "chance"
     skipped = client.get("/v1/review", params={"after": after["records"][0]["record_id"]}).json()
     assert skipped["records"][0] == after["records"][1]
-    assert client.get("/v1/review", params={"order": "unsure"}).json()["drawn"] is False
-
-
-def test_a_million_rows_cost_a_page_no_more_than_it_may(tmp_path: Path, make_service: MakeService) -> None:
-    state = rated(make_service(), 3).state
-    numbers, generator = range(3, 100_000), random.Random(0)
-    with state.db:
-        state.db.executemany(
-            "INSERT INTO served (position, domain, reported, time, batch, outcome) VALUES (?, ?, ?, 0, 1, 'idle')",
-            ((number, f"domain {number % 50}", generator.random()) for number in numbers),
-        )
-    steps = 0
-
-    def count_steps() -> int:
-        nonlocal steps
-        steps += 1
-        return 0
-
-    state.db.set_progress_handler(count_steps, 1000)
-    for wanted in (
-        Search(),
-        Search(domain="domain 7"),
-        Search(label="right"),
-        Search(min_confidence=0.999, accepted=True),
-    ):
-        steps = 0
-        search(state, wanted)
-        assert steps < 600, wanted  # thousands of SQLite's instructions: some 30 for each row that may be looked at
-    domains(state)
-    review_queue(state)
-    assert steps < 700
-    state.db.set_progress_handler(None, 0)

@@ -1,80 +1,53 @@
-"""A server's state folder: who can read it, what survives a power cut, and how often the manifest is read."""
+"""A server's state folder: who can enter it, what survives a power cut, and copies of it."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from secl.errors import RunError
+from secl.errors import RunError, StorageError
+from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server import folder as permissions
+from secl.server import folder as folders
+from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
+from secl.server.recompute import verify
+from secl.server.retention import Retention
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
-from tests.server.waiting import settled
+from tests.server.waiting import close, examined, settled
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.fixture(autouse=True)
-def open_umask() -> Iterator[None]:
-    """What most accounts have: new files can be read by all."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-def test_only_its_user_can_read_a_state_folder(make_service: MakeService) -> None:
-    service = make_service()
-    for question in toy_stream(12):
-        service.ask(question, 10)
-    settled(service)
-    Keys(service.state.folder).add("a", "read")
-    folder = service.state.folder
-    assert mode(folder) == 0o700
-    modes = {path.name: mode(path) for path in folder.iterdir()}
-    assert set(modes) == {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "lock", "keys.json", "keys.json.lock"}
-    assert set(modes.values()) == {0o600}
-
-
-def test_a_folder_that_keys_add_makes_is_private(tmp_path: Path) -> None:
-    Keys(tmp_path / "state").add("a", "read")
-    assert mode(tmp_path / "state") == 0o700
-
-
-def test_a_state_that_others_could_read_is_closed_to_them(
-    make_service: MakeService, caplog: pytest.LogCaptureFixture
+def test_only_its_user_can_enter_a_state_folder(
+    make_service: MakeService, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = make_service()
-    service.ask(toy_stream(1)[0], 10)
-    service.stop()
-    service.state.close()
-    folder = service.state.folder
+    Keys(tmp_path / "state").add("a", "read")
+    assert (mode(tmp_path / "state"), mode(tmp_path / "state" / "keys.json")) == (0o700, 0o600)
+    folder = close(make_service(tmp_path / "new"))
+    assert mode(folder) == 0o700
     folder.chmod(0o755)
-    published = folder / "published"
-    published.mkdir(mode=0o755)
-    for path in folder.iterdir():
-        path.chmod(0o755 if path.is_dir() else 0o644)
     ServerStore(folder).close()  # reading changes nothing
     assert mode(folder) == 0o755
     ServerStore(folder, writable=True).close()
-    assert mode(folder) == mode(published) == 0o700
-    assert {mode(path) for path in folder.iterdir() if path.is_file()} == {0o600}
+    assert mode(folder) == 0o700
     assert "now only its owner can" in caplog.text
 
 
 def test_a_folder_that_cannot_be_closed_to_others_is_refused(
     make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permissions, "_open_to_others", lambda _folder: True)
+    monkeypatch.setattr(folders, "_is_open", lambda _folder: True)
     with pytest.raises(RunError, match="cannot be closed to other users: its file system does not keep"):
         make_service(tmp_path / "new")
 
@@ -88,26 +61,15 @@ def test_a_folder_that_cannot_be_closed_to_others_is_refused(
 
 def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path) -> None:
     Store.create(tmp_path / "run", {}).close()
-    before = mode(tmp_path / "run"), mode(tmp_path / "run" / "run.sqlite")
+    before = mode(tmp_path / "run")
     with pytest.raises(RunError, match="is a run and no server's state"):
         ServerStore(tmp_path / "run", writable=True)
-    assert (mode(tmp_path / "run"), mode(tmp_path / "run" / "run.sqlite")) == before
+    assert mode(tmp_path / "run") == before
 
 
-def test_a_server_synchronises_every_commit_and_a_run_does_not(make_service: MakeService, tmp_path: Path) -> None:
-    service = make_service()
-
-    def level(store: Store | ServerStore) -> Any:
-        return store.db.execute("PRAGMA synchronous").fetchone()[0]
-
-    normal, full = 1, 2
-    assert level(service.state) == full
-    with Store.create(tmp_path / "run", {}) as run:
-        assert level(run) == normal
-
-
-def test_no_batch_reads_the_manifest(make_service: MakeService) -> None:
-    service = make_service(keep_text="hash")
+def test_every_commit_is_synchronised_and_no_batch_reads_the_manifest(make_service: MakeService) -> None:
+    service = make_service(keep_text="none")
+    assert service.state.rows("PRAGMA synchronous") == [(2,)]  # FULL
     statements: list[str] = []
     service.state.db.set_trace_callback(statements.append)
     for question in toy_stream(3):
@@ -116,3 +78,127 @@ def test_no_batch_reads_the_manifest(make_service: MakeService) -> None:
     service.state.db.set_trace_callback(None)
     assert any("INSERT INTO records" in statement for statement in statements)
     assert not [statement for statement in statements if "manifest" in statement]
+
+
+def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service()
+    questions = toy_stream(20)
+    for question in questions[:12]:
+        service.ask(question, 10)
+    settled(service)
+    service.state.add_feedback(3, True)
+    key = Keys(service.state.folder).add("operator", "admin")
+    assert backup(service.state.folder, tmp_path / "copy") == 12
+    original = [service.ask(question, 10).record for question in questions[12:]]
+
+    with ServerStore(tmp_path / "copy") as copy:
+        assert verify(copy).findings == ()
+        assert len(copy) == 12
+    restored = make_service(tmp_path / "copy")
+    found = Keys(tmp_path / "copy").find(key)
+    assert found is not None
+    assert found.role == "admin"
+    assert restored.learner.model.version == 10
+    again = [restored.ask(question, 10).record for question in questions[12:]]
+    assert again == original
+    assert examined(restored.state) == (20, [])
+
+
+def test_a_backup_is_private_and_complete_and_leaves_nothing_else(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service()
+    service.ask(toy_stream(1)[0], 10)
+    settled(service)
+    backup(service.state.folder, tmp_path / "copy")
+    assert {path.name for path in tmp_path.iterdir()} == {"state", "copy"}
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {FILE}
+
+
+def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service()
+    folder = service.state.folder
+    (tmp_path / "there").mkdir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("there", "dangling"):
+        with pytest.raises(RunError, match="exists already; name a folder that does not"):
+            backup(folder, tmp_path / name)
+    with pytest.raises(RunError, match="is not a run folder"):
+        backup(tmp_path / "there", tmp_path / "copy")
+    Store.create(tmp_path / "run", {}).close()
+    with pytest.raises(RunError, match="is a run and no server's state; copy its folder"):
+        backup(tmp_path / "run", tmp_path / "copy")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"cannot write .*; free space or permissions, then try again\.$"):
+        backup(folder, tmp_path / "file" / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_damaged_state_gives_no_backup(make_service: MakeService, tmp_path: Path) -> None:
+    service = make_service()
+    for question in toy_stream(12):
+        service.ask(question, 10)
+    settled(service)
+    service.stop()
+    service.state.close()
+    path = service.state.folder / FILE
+    db = sqlite3.connect(path)
+    (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'served'").fetchone()
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    db.close()
+    with path.open("r+b") as stream:
+        stream.seek((page - 1) * size)
+        stream.write(b"\xff" * size)
+    with pytest.raises(RunError, match="damaged"):
+        backup(service.state.folder, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+Mount = Callable[..., None]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of eight megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(disk: Path, leave: int = 0) -> Path:
+    """A file that takes all space but so many bytes."""
+    path = disk / "filler"
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    path.write_bytes(b"x" * max(0, free - leave))
+    return path
+
+
+def test_a_full_disk_stops_neither_answers_nor_what_follows_when_there_is_space_again(
+    make_service: MakeService, disk: Path
+) -> None:
+    service = make_service(disk / "state")
+    questions = toy_stream(200)
+    for question in questions[:20]:
+        service.ask(question, 10)
+    settled(service)
+    filler = fill(disk)
+    answers = [service.ask(question, 10) for question in questions[20:120]]
+    assert not answers[-1].stored
+    stored = 20 + sum(answer.stored for answer in answers)
+    assert len(service.state) == stored
+    service.pruner.policy = Retention(records=5)
+    service.pruner.look()
+    filler.unlink()
+    service.pruner.look()
+    assert service.pruner.last_error is None
+    assert service.ask(questions[-1], 10).stored
+    settled(service)
+    assert service.state.first == stored - 5
+    assert examined(service.state) == (6, [])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from secl.errors import BusyError, ClosingError
-from secl.gates import Always
 from secl.question import Question
 from secl.server.online import scheduler
 from secl.server.online import service as service_module
@@ -44,7 +41,7 @@ class Paced(ScriptedModel):
 
 
 def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: MakeService) -> None:
-    service = make_service(gate=Always())
+    service = make_service(gate="always")
     pieces: list[Piece] = []
     answers = service.write(WHY, DRAWN, pieces.append).result(60)
     whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
@@ -78,24 +75,6 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(
         text.result(60)
     assert model.most == 1  # one pass at a time
     assert set(model.written[:4]) == {WHY.text, other.text}
-
-
-@pytest.mark.parametrize(("seconds", "turns"), [(60.0, 2), (0.0, 11)])
-def test_a_text_keeps_its_turn_for_a_few_tokens(
-    seconds: float, turns: int, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = make_service(start=False)
-    beside: list[int] = []
-
-    @contextmanager
-    def turn(texts: int) -> Iterator[float]:
-        beside.append(texts)
-        yield seconds
-
-    monkeypatch.setattr(service.scheduler, "writing", turn)
-    (written,) = service.texts.submit(WHY, Writing(), lambda _: None, lambda written: written).result(60)
-    assert written.completion_tokens == 9
-    assert beside == [1] * turns
 
 
 def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: MakeService) -> None:
@@ -142,25 +121,3 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
     assert len(pieces) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0
-
-
-def test_texts_that_only_wait_take_no_part_of_the_time_of_those_that_are_written(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service_module, "TEXTS", 2)
-    model = Paced()
-    service = make_service(model=model)
-    parts: list[int] = []
-    writing = service.scheduler.writing
-
-    def noted(texts: int) -> Any:
-        parts.append(texts)
-        return writing(texts)
-
-    monkeypatch.setattr(service.scheduler, "writing", noted)
-    texts = [service.write(WHY, Writing(), lambda _: None) for _ in range(6)]
-    assert service.texts.active == 6
-    model.steps.release(200)
-    for text in texts:
-        text.result(60)
-    assert max(parts) == 2

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from secl.evidence import EvidenceKind
+from secl.model import ModelAnswer
+from secl.question import Question
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
+from secl.testing import ScriptedModel
+
+
+class Slow(ScriptedModel):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
+    ) -> ModelAnswer:
+        assert self.go.wait(60)
+        return super().answer(question, evidence=evidence, written=written)
 
 
 def until(condition: Any, seconds: float = 120) -> None:

@@ -5,12 +5,12 @@ from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main
 
 # Importing a module registers its commands.
 from secl.cli import ask, audit, check, compare, label, report, reproduce, run, score  # noqa: F401
-from secl.cli import serve, keeping, keys, sweep, threshold  # noqa: F401
+from secl.cli import serve, keys, sweep, threshold  # noqa: F401
 
 for group, names in {
     ASK: "ask score demo",
     STUDY: "check run sweep reproduce compare",
-    SERVE: "serve keys pause resume rollback prune backup",
+    SERVE: "serve keys backup",
     BACK: "report label threshold export history show verify",
     LISTS: "models methods benchmarks",
 }.items():

@@ -1,4 +1,4 @@
-"""Commands about a server's state, history, show and verify, and about its learning, rollback, pause and resume."""
+"""Commands about a server: its history, its records, verification and backup."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from secl.cli.app import AsJson, app, console, print_json
 from secl.errors import ParameterError
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
-Server = Annotated[str, Parameter(help="The running server, for example http://127.0.0.1:8080.")]
-KeyFile = Annotated[Path | None, Parameter(help="File with the key of an administrator, for --server.")]
-
 CONTRADICTS, UNKNOWN = 1, 3
 """Exit codes of `secl verify` where something contradicts what is stored, and where nothing does but some answers could
 not be computed again; 2 is a mistake, as everywhere."""
@@ -88,47 +85,15 @@ def verify(
 
 
 @app.command
-def rollback(version: int, /, *, server: Server, key_file: KeyFile = None) -> None:
-    """Have a running server go back to a kept adapter version; lessons that wait are dropped.
-
-    Args:
-        version: A kept version; 0 is the untouched model.
-    """
-    from secl.server import client
-
-    reply = client.send_command(server, "rollback", {"version": version}, key_file)
-    console().print(
-        f"back to version {version}; {_dropped(reply.get('dropped', 0))} {reply.get('follows', '')}", soft_wrap=True
-    )
-
-
-@app.command
-def pause(reason: str = "by hand", /, *, server: Server, key_file: KeyFile = None) -> None:
-    """Have a running server learn no more until a resume; answers go on, and lessons that wait are dropped.
-
-    Args:
-        reason: Why, for the history.
-    """
-    from secl.server import client
-
-    dropped = client.send_command(server, "pause", {"reason": reason}, key_file).get("dropped", 0)
-    console().print(f"learning is paused; {_dropped(dropped)}")
-
-
-@app.command
-def resume(*, server: Server, key_file: KeyFile = None) -> None:
-    """Have a running server learn again."""
-    from secl.server import client
-
-    client.send_command(server, "resume", {}, key_file)
-    console().print("learning goes on.")
-
-
-def _dropped(lessons: int) -> str:
-    """How many lessons will not be held."""
+def backup(out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /, *, state: StateFolder) -> None:
+    """Copy a server's state while it runs, into a folder that a server can go on from."""
     from secl.reports.formatting import counted
+    from secl.server.folder import backup
 
-    return f"{counted(lessons, 'lesson')} that waited {'is' if lessons == 1 else 'are'} dropped."
+    records = backup(state, out)
+    console().print(
+        f"{out} holds {counted(records, 'record')}; check it with: secl verify --state {out}", soft_wrap=True
+    )
 
 
 def _print(what: Any) -> None:

@@ -27,8 +27,6 @@ from secl.settings import (
 from secl.settings_base import Settings
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from secl.runs.settings import RunSettings
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -56,7 +54,6 @@ def serve(
     state: StateFolder,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
-    fd: Annotated[int | None, OF_HTTP] = None,
     http: Annotated[HttpSettings | None, BOUNDS, OF_HTTP] = None,
     flags: Annotated[ServedSettings | None, FLAT] = None,
     recipe: Annotated[Path | None, OF_METHOD] = None,
@@ -67,7 +64,6 @@ def serve(
     limits: Annotated[Limits | None, BOUNDS, OF_MODEL] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
-    keep_versions: Annotated[int | None, OF_OUTPUT] = None,
     log_level: Annotated[str, OF_OUTPUT] = "info",
 ) -> None:
     """Serve a model over HTTP: OpenAI's API with a confidence, learning behind the answers, a page at /.
@@ -75,19 +71,17 @@ def serve(
     Args:
         host: Address, 127.0.0.1; others need API keys.
         port: Port, 8080; 0 takes a free one.
-        fd: An open listening socket; systemd's is found.
         recipe: A TOML recipe; flags override it.
         versions: Where vLLM servers look for adapters.
-        keep_text: What is stored of texts: none, hash or full.
+        keep_text: What is stored of texts: full or none.
         keep_records: Latest records to keep: 100000, or 30d; all.
-        keep_versions: Newest adapter versions to keep; all.
         pause: Begin with learning paused.
         log_level: debug, info (every request), warning or error.
     """
     try:
         # What is missing is said at once, and not after a model was loaded.
         from secl.server.http.api_keys import Keys
-        from secl.server.http.process import answer_until_stopped, is_local, url
+        from secl.server.http.process import answer_until_stopped, is_local, listening, url
         from secl.server.online.factory import open_service
         from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
@@ -95,12 +89,7 @@ def serve(
         raise ParameterError(f"secl serve needs {package}; install it with: pip install 'secl[server]'.") from None
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
-    retention = Retention.of(keep_records, keep_versions)
-    if keep_versions is not None and keep_records is None:
-        raise ParameterError(
-            "--keep-versions is for versions that answered no kept record, but all records are kept; say with "
-            "--keep-records how many are, too."
-        )
+    retention = Retention.of(keep_records)
     settings, fleet = apart_from_fleet(read_settings(recipe, with_set(flags, set_)))
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(
@@ -108,7 +97,7 @@ def serve(
         )
     api_keys = Keys(state)
     os.umask(0o077)  # the state holds what people ask: all files that this process makes are its user's alone
-    with listening(host, port, fd) as listener:
+    with listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # a file that cannot be read is found before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
@@ -178,21 +167,3 @@ def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...
         return settings, ()
     model = settings.model.model_copy(update={"engine": None, "endpoint": ()})
     return settings.model_copy(update={"model": model}), settings.model.endpoint
-
-
-def listening(host: str | None, port: int | None, descriptor: int | None) -> socket:
-    """The socket to serve at: the parent's if it passes one, else a new one.
-
-    Raises:
-        ParameterError: there is no such socket or address, or both are given.
-    """
-    from secl.server.http.process import bind, inherit, passed_by_systemd
-
-    from_systemd = passed_by_systemd()
-    inherited = from_systemd if descriptor is None else descriptor
-    if inherited is None:
-        return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
-    if host is not None or port is not None:
-        source = "systemd passes" if descriptor is None else "--fd names"
-        raise ParameterError(f"{source} a socket, which has its address already; leave --host and --port out.")
-    return inherit(inherited)

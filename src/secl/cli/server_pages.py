@@ -51,7 +51,6 @@ def history_page(history: History) -> list[RenderableType]:
         f"adapter version {history.version}; {learning}",
         *_pruned(history),
         f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
-        *_posteriors(history),
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *_section("Events", history.events, _events(history)),
@@ -72,16 +71,6 @@ def _rated(history: History) -> str:
     """How many of the answers were given to be rated."""
     given = history.lessons.get("given", 0)
     return f", {given} of them given and rated" if given else ""
-
-
-def _posteriors(history: History) -> list[RenderableType]:
-    answers, differs = history.posteriors["answers"], history.posteriors["differs"]
-    if not answers:
-        return []
-    return [
-        f"posterior of {counted(answers, 'answer')}: the most probable candidate is not the model's own answer "
-        f"{differs} times"
-    ]
 
 
 def _bursts(history: History) -> RenderableType:
@@ -160,7 +149,6 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         f"reported confidence  {record.confidence:.4f} ({explanation.source})",
         *map(terminal_lines, number_in_words(explanation)),
         *_candidates(record),
-        *_influences(explanation),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         _bins(reply, frozen),
@@ -192,17 +180,6 @@ def _candidates(record: Record) -> list[RenderableType]:
         for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
     ]
     return [listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
-
-
-def _influences(explanation: Explanation) -> list[RenderableType]:
-    """Which labels moved the confidence."""
-    if not explanation.influences:
-        return []
-    rows = [
-        (record_id(each.position), "right" if each.correct else "wrong", f"{each.moved:+.4f}")
-        for each in explanation.influences[:SHOWN]
-    ]
-    return [listing(("label of", "people say", "moved it by"), rows)]
 
 
 def _mark(posterior: Posterior, number: int) -> str:
@@ -258,7 +235,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     parts: list[RenderableType] = [
         f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}"
         f"{_apart(outcome, 'gate')}",
-        *_posteriors_replayed(outcome, counts["posterior"]),
+        f"posterior   {_differences(counts['posterior']) or 'every one is as stored'}{_apart(outcome, 'posterior')}",
         f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}{_apart(outcome, 'labels')}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
@@ -278,13 +255,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     if len(outcome.findings) > MAX_FINDINGS:
         parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
     return parts
-
-
-def _posteriors_replayed(outcome: Verification, differences: int) -> list[RenderableType]:
-    if not outcome.posteriors and not differences:
-        return []
-    answers, found = counted(outcome.posteriors, "answer"), _differences(differences) or "all as stored"
-    return [f"posterior   of {answers} replayed from the evidence: {found}{_apart(outcome, 'posterior')}"]
 
 
 def _confidence(outcome: Verification) -> str:

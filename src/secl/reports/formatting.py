@@ -6,8 +6,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from secl.metrics.bootstrap import Interval
+
+if TYPE_CHECKING:
+    import jinja2
 
 UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash, as tables use it
 """What stands where there is no number, and between the ends of an interval."""
@@ -119,3 +124,22 @@ def _is_control(character: str) -> bool:
 
 def _written_out(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def html_templates(folder: Path) -> jinja2.Environment:
+    """The templates of a folder's HTML pages: whatever a value holds is shown as text; a missing one is an error."""
+    import jinja2
+
+    def printable(value: object) -> object:
+        return xml_text(value) if type(value) is str else value  # not of what is markup already
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=printable,
+    )
+    environment.globals["counted"] = counted
+    return environment

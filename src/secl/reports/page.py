@@ -7,10 +7,9 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from secl.reports import unlabelled
-from secl.reports.formatting import counted, xml_text
+from secl.reports.formatting import html_templates
 from secl.reports.headline import verdict
 from secl.reports.question_table import script_json
 from secl.reports.run_report import RunReport
@@ -50,21 +49,10 @@ def render(
         each: the sections of each run, by the prefix of its pictures.
         pictures: SVGs by name, of those that are shown.
     """
-    import jinja2
     from markupsafe import Markup
 
-    def clean(value: Any) -> Any:
-        return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=clean,
-    )
-    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "counted": counted}
+    environment = html_templates(Path(__file__).parent / "templates")
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width}
     environment.filters["script_json"] = lambda value: Markup(script_json(value))
     script = _script()
     values = {

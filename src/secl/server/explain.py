@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.evaluation.summary import LOW_DIGIT_MASS
 from secl.evaluation.symptoms import Source
 from secl.evidence import Posterior
-from secl.labels import Label, LabelRule
 from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, choice_with_confidence, confidence_prompt
 from secl.question import Question
@@ -16,46 +14,15 @@ from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.answers import source_of
 from secl.reports.formatting import counted
-from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.runs.settings import RunSettings
-from secl.server.entries import Served, Values, record_id
+from secl.server.entries import Served, Values
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
-
-MOST = 200
-"""Latest labels whose influence on a confidence is computed; each takes a fit."""
 
 PEOPLE = {None: "nobody has said whether it is right", True: "people say: right", False: "people say: wrong"}
 
 NOT_ASKED_FOR = "the client did not want the confidence of this text, so it has none."
-
-
-@dataclass(frozen=True, slots=True)
-class Influence:
-    """What one label did to one confidence.
-
-    Attributes:
-        position: of the record that it is about.
-        correct: what it says of that record's answer.
-        moved: the confidence less what it would be without this label.
-    """
-
-    position: int
-    correct: bool
-    moved: float
-
-
-def influences(rule: LabelRule, log: Sequence[Label], record: Record) -> tuple[Influence, ...]:
-    """Which labels moved the confidence of a record, the strongest first; labels that came later moved nothing."""
-    if record.labelled is None or not record.labelled.labels:
-        return ()
-    state = rule.add(rule.start(), [label for label in log if label.number <= record.labelled.until])
-    found = []
-    for label in state.standing[-MOST:]:
-        without = rule.rate(rule.without(state, label), record.question.domain, record.label_free)
-        found.append(Influence(label.position, bool(label.correct), record.labelled.confidence - without.confidence))
-    return tuple(sorted(found, key=lambda each: -abs(each.moved)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +35,42 @@ class Explanation:
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
             from the question and the answer, before the model's chat template.
         threshold: of the gate's statistic; None for a gate without.
-        stated_bin: of the stated confidence that the bin gate saw when the lesson was held; None without an update.
-        signal_bin: of the signal; None without one.
-        bin_gate: no update where these are at most so many bins apart; None if the bin gate is off.
+        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
         reason: what learning did with the question, in one sentence.
         source: where the reported confidence comes from.
         remark: what one must know to read it, in one sentence; None if there is nothing to say.
-        influences: of the labels that moved the confidence, the strongest first.
     """
 
     served: Served
     keep_text: Keep
     prompt: tuple[tuple[str, str], ...] | None
     threshold: float | None
-    stated_bin: int | None
-    signal_bin: int | None
     bin_gate: int | None
     reason: str
     source: Source
     remark: str | None
-    influences: tuple[Influence, ...] = ()
+
+    @property
+    def stated_bin(self) -> int | None:
+        """Bin of the stated confidence that the bin gate saw when the lesson was held; None without an update."""
+        update = self.served.record.update
+        return None if update is None else bin_index(update.before)
+
+    @property
+    def signal_bin(self) -> int | None:
+        """Bin of the signal; None without one."""
+        signal = self.served.record.signal
+        return None if signal is None else bin_index(signal)
 
     def to_json(self) -> Values:
         """As plain JSON values."""
-        served, record = self.served, self.served.record
+        values = self.served.to_json()
         turns = None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt]
         return {
-            "record_id": record_id(record.position),
-            "time": served.time,
-            "batch": served.batch,
-            "feedback": served.correct,
+            **values,
+            **values.pop("record"),
             "keep_text": self.keep_text,
             "prompt": turns,
-            **to_export(record),
             "threshold": self.threshold,
             "stated_bin": self.stated_bin,
             "signal_bin": self.signal_bin,
@@ -108,42 +78,28 @@ class Explanation:
             "reason": self.reason,
             "source": self.source,
             "remark": self.remark,
-            "influences": [
-                {"record_id": record_id(each.position), "correct": each.correct, "moved": each.moved}
-                for each in self.influences
-            ],
         }
 
 
-def explain(state: ServerStore, position: int, *, with_labels: bool = True) -> Explanation:
+def explain(state: ServerStore, position: int) -> Explanation:
     """Everything known about one answer.
-
-    Args:
-        state: of the server.
-        position: of the record.
-        with_labels: compute which labels moved the confidence; each takes a fit, so many labels take seconds.
 
     Raises:
         ParameterError: there is no such record.
     """
     served = state.served(position)
     record, settings = served.record, Manifest.of(state.store).settings
-    bin_gate = settings.loop.bin_gate
+    prompted = state.keep_text == "full" and record.rated
     alongside = settings.prompts.open_confidence == "alongside"
     return Explanation(
         served=served,
         keep_text=state.keep_text,
-        prompt=conversation(record.question, record.reply, alongside=alongside)
-        if state.keep_text == "full" and record.rated
-        else None,
+        prompt=conversation(record.question, record.reply, alongside=alongside) if prompted else None,
         threshold=getattr(settings.build_gate(), "threshold", None),
-        stated_bin=None if record.update is None else bin_index(record.update.before),
-        signal_bin=None if record.signal is None else bin_index(record.signal),
-        bin_gate=bin_gate,
-        reason=reason(record, bin_gate, state.paused_at(served.time)),
+        bin_gate=settings.loop.bin_gate,
+        reason=reason(record, settings.loop.bin_gate, state.paused_at(served.time)),
         source=source_of(record),
         remark=remark_on(record, expected=_was_weighed(settings, record)),
-        influences=influences(LabelRule(), state.label_log(), record) if with_labels else (),
     )
 
 
@@ -156,10 +112,7 @@ def _was_weighed(settings: RunSettings, record: Record) -> bool:
 def conversation(question: Question, reply: Reply, *, alongside: bool = False) -> tuple[tuple[str, str], ...]:
     """The conversation whose next token was the confidence digit, as pairs of role and text.
 
-    Args:
-        question: as asked.
-        reply: as given.
-        alongside: whether the confidence in an open answer is asked for in the same reply.
+    `alongside` says whether the confidence in an open answer is asked for in the same reply.
 
     >>> from secl.records import Reply
     >>> question = Question("2 + 2?", options=("4", "5"))
@@ -182,13 +135,7 @@ def conversation(question: Question, reply: Reply, *, alongside: bool = False) -
 
 
 def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """What learning did with a question, and why, in one sentence.
-
-    Args:
-        record: of it.
-        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
-        paused: why learning was paused when it was answered; None if it was not.
-    """
+    """What learning did with a question, and why, in one sentence; `paused` is why learning was paused then."""
     update = record.update
     if update is not None:
         return (
@@ -213,9 +160,7 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
 def remark_on(record: Record, *, expected: bool) -> str | None:
     """What people must know to read a reported confidence, in one sentence; None where there is nothing to say.
 
-    Args:
-        record: of the answer.
-        expected: whether a posterior was to be computed for it.
+    `expected` says whether a posterior was to be computed for the answer.
     """
     if not record.rated:
         return NOT_ASKED_FOR
@@ -232,13 +177,7 @@ def remark_on(record: Record, *, expected: bool) -> str | None:
 
 
 def weights_in_words(posterior: Posterior) -> str:
-    """The weights of the views, and what the letters' reliability rests on.
-
-    >>> from secl.records import Posterior
-    >>> weights_in_words(Posterior(candidates=("a", "b"), probabilities=(0.5, 0.5), own=0, weights=(("letters", 0.66),),
-    ...     reliability=0.66, questions=40))
-    'letters 0.660; letters 0.66 reliable in 40 questions'
-    """
+    """The weights of the views, and what the letters' reliability rests on."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
@@ -251,18 +190,18 @@ def number_in_words(explanation: Explanation) -> list[str]:
     record = explanation.served.record
     if not record.rated:
         return [sentence(NOT_ASKED_FOR)]
-    told = [_weighed(record) if explanation.source == "posterior" else _stated(record)]
+    sentences = [_weighed(record) if explanation.source == "posterior" else _stated(record)]
     if explanation.remark is not None:
-        told.append(explanation.remark)
+        sentences.append(explanation.remark)
     if record.reply.digit_mass < LOW_DIGIT_MASS:
-        told.append(
+        sentences.append(
             f"asked for its confidence the model gave all ten digits together only {record.reply.digit_mass:.2f}, so "
             "what it states says little"
         )
-    told.append(_labels(explanation))
+    sentences.append(_labels(explanation))
     if record.accept is not None:
-        told.append(accepted_line(record.answer, record.confidence, record.accept))
-    return [sentence(text) for text in told if text]
+        sentences.append(accepted_line(record.answer, record.confidence, record.accept))
+    return [sentence(text) for text in sentences if text]
 
 
 def learning_in_words(explanation: Explanation) -> list[str]:
@@ -289,11 +228,7 @@ def lesson_in_words(explanation: Explanation) -> str:
 
 
 def outcome_in_words(outcome: str) -> str:
-    """The outcome of a lesson.
-
-    >>> outcome_in_words("no_signal")
-    'no signal'
-    """
+    """The outcome of a lesson: "no signal" of "no_signal"."""
     return outcome.replace("_", " ")
 
 

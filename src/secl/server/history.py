@@ -17,8 +17,7 @@ class Burst:
     """Neighbouring questions that were meant for learning.
 
     Attributes:
-        first, last: positions.
-        began, ended: when these were answered, in seconds since 1970.
+        first, last: positions, answered at `began` and `ended`, in seconds since 1970.
         alarm: whether an alarm of the gate opened it.
         statistic: of the gate at its first question; None where the gate tested nothing.
         remaining: questions of the burst still to come.
@@ -65,7 +64,6 @@ class History:
     """What a server has done so far.
 
     Attributes:
-        model: its name.
         answers: how many records there ever were.
         first: position of the first that is kept; those before it were pruned, and bursts and versions are of the rest.
         began, ended: when the first and the last that are kept were given, in seconds since 1970; None without any.
@@ -74,9 +72,6 @@ class History:
         paused: why learning is paused; None while it is not.
         lessons: how many records have each outcome.
         labelled: how many answers people said something about.
-        posteriors: how many `answers` ever had one, and in how many the most probable candidate `differs` from the
-            model's own answer.
-        bursts, versions, events: in order.
     """
 
     model: str
@@ -89,7 +84,6 @@ class History:
     paused: str | None
     lessons: dict[str, int]
     labelled: int
-    posteriors: dict[str, int]
     bursts: tuple[Burst, ...]
     versions: tuple[VersionUsed, ...]
     events: tuple[Event, ...]
@@ -97,10 +91,6 @@ class History:
     def to_json(self) -> Values:
         """As plain JSON values."""
         return asdict(self)
-
-
-RECENT = 10_000
-"""Latest questions of bursts that the page's history looks at."""
 
 
 def history(state: ServerStore) -> History:
@@ -123,37 +113,25 @@ def history(state: ServerStore) -> History:
         paused=state.paused,
         lessons=state.counts(),
         labelled=state.label_count,
-        posteriors=posterior_counts(state),
         bursts=tuple(bursts(state)),
         versions=tuple(versions(state, version)),
         events=tuple(state.events()),
     )
 
 
-def posterior_counts(state: ServerStore) -> dict[str, int]:
-    """How many answers ever had a posterior, and in how many the best candidate is not the model's own answer."""
-    return {"answers": 0, "differs": 0} | state.counts("posterior")
-
-
 _BURSTS = """
     SELECT d.position, d.alarm, d.statistic, d.remaining, r.outcome, u.version, s.time
-    FROM (SELECT * FROM decisions WHERE in_burst ORDER BY position DESC LIMIT ?) d
-    JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
-    ORDER BY d.position"""
+    FROM decisions d JOIN records r USING (position) JOIN served s USING (position) LEFT JOIN updates u USING (position)
+    WHERE d.in_burst ORDER BY d.position"""
 
 _BETWEEN = f"SELECT 1 FROM records WHERE {OWN} AND position > ? AND position < ? LIMIT 1"
 
 
-def bursts(state: ServerStore, recent: int = -1) -> list[Burst]:
-    """All bursts in order; an alarm right after a burst opens another one.
-
-    Args:
-        state: where they are.
-        recent: latest questions of bursts to look at, the first of which may stand inside a burst; -1 looks at all.
-    """
+def bursts(state: ServerStore) -> list[Burst]:
+    """All bursts in order; an alarm right after a burst opens another one."""
     groups: list[list[tuple[Any, ...]]] = []
     with state.lock:
-        for row in state.rows(_BURSTS, recent):
+        for row in state.rows(_BURSTS):
             if not groups or row[1] or _apart(state, groups[-1][-1][0], row[0]):
                 groups.append([])
             groups[-1].append(row)

@@ -63,9 +63,7 @@ class Rederived:
     """A reply computed again.
 
     Attributes:
-        position: of its record.
         version: that answered.
-        batch: how many questions were answered in its pass.
         match: how it agrees.
         difference: largest one of its probabilities; logarithms and entropies count by `NATS`; None where nothing can
             be compared.
@@ -74,7 +72,6 @@ class Rederived:
 
     position: int
     version: int
-    batch: int
     match: Match
     difference: float | None
     detail: str = ""
@@ -101,11 +98,10 @@ def rederive(state: ServerStore, model: Model, served: Served, tolerance: float,
         model: the server's; its adapter is changed to the version that answered.
         served: the record.
         tolerance: of its probabilities, see `closeness.rounding`.
-        exact: False where the machine or the libraries are others than the server's, so that the tolerance holds for
-            every reply.
+        exact: False where machine or libraries are others than the server's: then the tolerance holds for all replies.
     """
     record = served.record
-    start = (record.position, record.reply.version, served.batch)
+    start = (record.position, record.reply.version)
     if state.keep_text != "full":
         return Rederived(*start, "not kept", None)
     try:
@@ -183,10 +179,8 @@ class Verification:
     """Result of verifying a state folder.
 
     Attributes:
-        examined: how many records the gate was replayed and the tables compared over.
-        posteriors: how many of them have a posterior, which was replayed from its evidence.
-        rederived: replies that were computed again.
-        tolerance: of their probabilities, where rounding may differ; None if nothing was computed again.
+        examined: how many records were replayed, and compared with the tables beside them.
+        rederived: replies that were computed again, with the `tolerance` of their probabilities.
         environment: how machine and libraries differ from the server's; the tolerance then holds for all.
         findings: what does not agree.
         first: position of the first record that is kept; those before it were pruned.
@@ -194,7 +188,6 @@ class Verification:
     """
 
     examined: int
-    posteriors: int
     rederived: tuple[Rederived, ...]
     tolerance: float | None
     environment: tuple[str, ...]
@@ -245,10 +238,9 @@ def verify(
 
     Args:
         state: to be verified.
-        chosen: records whose replies are computed again.
+        chosen, unread: as of `choose`.
         model: the server's; needed where any record is chosen and its text was kept.
         environment: how machine and libraries differ from the server's.
-        unread: findings of `choose`.
     """
     with state.moment():
         found, first = examine(state), state.first
@@ -257,7 +249,7 @@ def verify(
     for served in chosen:
         if model is None:
             record = served.record
-            rederived.append(Rederived(record.position, record.reply.version, served.batch, "not kept", None))
+            rederived.append(Rederived(record.position, record.reply.version, "not kept", None))
         else:
             rederived.append(rederive(state, model, served, tolerance, exact=not environment))
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
@@ -265,7 +257,6 @@ def verify(
     apart = [each.difference for each in agreeing if each.difference is not None]
     return Verification(
         examined=found.count,
-        posteriors=found.posteriors,
         rederived=tuple(rederived),
         tolerance=tolerance if rederived else None,
         environment=tuple(environment),

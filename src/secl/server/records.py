@@ -9,9 +9,9 @@ which arrive meanwhile move nothing. `review_queue` says which answers to rate n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,9 +25,6 @@ from secl.server.tables import has_words
 LOOKED = 20_000
 """Most rows that are looked at for one page; a few hundredths of a second."""
 
-DOMAINS = 100
-"""Most domains that are listed."""
-
 BEGINNING = 200
 """Characters of a question and of an answer that are shown in a list."""
 
@@ -38,11 +35,6 @@ SEED = 42
 
 Labelled = Literal["right", "wrong", "none"]
 """What people said of an answer; "none" while nobody did."""
-
-Order = Literal["random", "unsure", "threshold"]
-"""random: drawn by lot; unsure: confidence nearest to 0.5 first; threshold: nearest to the server's threshold first."""
-
-ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class Search(BaseModel):
@@ -73,12 +65,10 @@ class Found:
     Attributes:
         positions: of records that fit, the newest first.
         before: where the next page begins; None if there is nothing older to look at.
-        looked: rows that were looked at.
     """
 
     positions: tuple[int, ...]
     before: int | None
-    looked: int
 
 
 def search(state: ServerStore, wanted: Search) -> Found:
@@ -103,11 +93,11 @@ def search(state: ServerStore, wanted: Search) -> Found:
     with state.lock:
         for position, fit in state.read(query, *more, *values, until):
             if looked == LOOKED or len(positions) == wanted.count:
-                return Found(tuple(positions), position + 1, looked)
+                return Found(tuple(positions), position + 1)
             looked += 1
             if fit:
                 positions.append(position)
-    return Found(tuple(positions), None, looked)
+    return Found(tuple(positions), None)
 
 
 def _rows_to_look_at(state: ServerStore, wanted: Search) -> tuple[str, list[object]]:
@@ -211,58 +201,35 @@ def latest_points(state: ServerStore, count: int) -> list[Values]:
     return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
 
 
-def domains(state: ServerStore) -> list[str]:
-    """The first domains in order, `DOMAINS` at most; each is one step in the index."""
-    query = """
-        WITH RECURSIVE found (latest) AS (
-            SELECT min(domain) FROM served UNION ALL
-            SELECT (SELECT min(domain) FROM served WHERE domain > latest) FROM found WHERE latest IS NOT NULL)
-        SELECT latest FROM found WHERE latest IS NOT NULL LIMIT ?"""
-    return [domain for (domain,) in state.rows(query, DOMAINS)]
-
-
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers that nobody has rated, in order.
+    """Answers to rate, in the order of their lots.
 
     Attributes:
-        positions: of their records.
-        drawn: whether they are drawn by lot, and not chosen by confidence; to be sent with a label.
+        positions: of the records that nobody has rated.
         rated: how many of the latest answers have a label.
         answers: how many latest answers there are, `RECENT` at most.
     """
 
     positions: tuple[int, ...]
-    drawn: bool
     rated: int
     answers: int
 
 
-def review_queue(
-    state: ServerStore, order: Order = "random", *, after: int | None = None, accept: float | None = None
-) -> Queue:
-    """The answers to rate.
+def review_queue(state: ServerStore, after: int | None = None) -> Queue:
+    """The answers to rate: of the latest ones each is as likely as the others to come first.
 
-    The lot of a record depends on its position alone. So every one of the latest answers is as likely as the others to
-    come first, a review goes on where it was left, and two people who review draw the same.
+    The lot of a record depends on its position alone. So a review goes on where it was left, and two people who review
+    draw the same.
 
     Args:
         state: to choose from.
-        order: of the queue.
         after: begin behind the record at this position, which is skipped; None begins with the first.
-        accept: the server's threshold; without one the order "threshold" is "unsure".
     """
-    query = "SELECT position, reported, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
+    query = "SELECT position, correct FROM served WHERE reported IS NOT NULL ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, RECENT)
-    near = accept if order == "threshold" and accept is not None else 0.5
-    place: Callable[[int, float], tuple[float, int]] = (
-        (lambda position, _: (lot(position, SEED), position))
-        if order == "random"
-        else (lambda position, confidence: (abs(confidence - near), -position))
-    )
-    places = {position: place(position, confidence) for position, confidence, _ in rows}
-    unrated = sorted((position for position, _, correct in rows if correct is None), key=places.__getitem__)
-    if after in places:
-        unrated = [position for position in unrated if places[position] > places[after]]
-    rated = sum(correct is not None for *_, correct in rows)
-    return Queue(tuple(unrated), order == "random", rated, len(rows))
+    lots = {position: (lot(position, SEED), position) for position, _ in rows}
+    unrated = sorted((position for position, correct in rows if correct is None), key=lots.__getitem__)
+    if after in lots:
+        unrated = [position for position in unrated if lots[position] > lots[after]]
+    return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))

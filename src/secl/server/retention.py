@@ -1,34 +1,42 @@
 """What a state folder keeps, and how the rest is pruned: the oldest records first, in steps that keep nobody waiting.
 
 A step is one transaction. It writes a checkpoint of the stream where the kept records begin, so that what is kept can
-still be replayed, and gives pages of the file back. Killed between two steps, a
-folder is as whole as before; nothing has to be tidied up.
+still be replayed, and gives pages of the file back. Killed between two steps, a folder is as whole as before; nothing
+has to be tidied up.
 
 Kept whatever was asked for: the latest record, those whose lesson waits and all behind them, labels, events and
-counters, the adapter versions that answered a kept record, and the one at which learning stands.
+counters, the adapter versions that answered a kept record, the newest ones, and the one at which learning stands.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, public_reason
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.history import version_now
 from secl.server.store import HINT, ServerStore
 from secl.server.stream import pack, resume
 from secl.server.tables import has_words
-from secl.validation import check_whole
+
+log = logging.getLogger("secl.server")
 
 DAY = 86400.0
 
+INTERVAL = 60.0
+"""Seconds between two looks for what need not be kept any more."""
+
 STEP = 100
 """Most records that one step prunes."""
+
+VERSIONS = 50
+"""Newest adapter versions that are kept, so that one can be gone back to, beside those that answered a kept record."""
 
 PAGES = 1000
 """Most pages of the file that one step gives back."""
@@ -37,118 +45,107 @@ REST = 2.0
 """Pause after a step, as a multiple of the time it took: the file belongs to answers for the rest."""
 
 MERGED = 100
-"""Pages of the index of words that one step merges: what is left of words in it goes when it is written anew."""
+"""Pages of the index of words that one step writes anew, without the words of pruned records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept; None keeps all.
-
-    Attributes:
-        records: how many of the latest.
-        days: those that are at most so old, by the system's clock.
-        versions: how many of the newest adapter versions, beside those that kept records need.
-    """
+    """What is kept: so many of the latest records, or those that are at most so many days old; None keeps all."""
 
     records: int | None = None
     days: int | None = None
-    versions: int | None = None
 
     @classmethod
-    def of(cls, keep_records: str | None, keep_versions: int | None) -> Retention:
-        """From what people write: "100000" records or "30d", and a number of versions.
+    def of(cls, keep_records: str | None) -> Retention:
+        """From what people write: "100000" records or "30d".
 
         Raises:
-            ParameterError: it is neither, or below 1.
+            ParameterError: it is neither.
 
-        >>> Retention.of("30d", 50)
-        Retention(records=None, days=30, versions=50)
+        >>> Retention.of("30d")
+        Retention(records=None, days=30)
         """
-        if keep_versions is not None:
-            check_whole("number of versions of --keep-versions", keep_versions, 1)
         if keep_records is None:
-            return cls(versions=keep_versions)
-        found = re.fullmatch(r"(0*[1-9]\d{0,14})(d?)", keep_records)
-        if found is None:
+            return cls()
+        match = re.fullmatch(r"(0*[1-9]\d{0,14})(d?)", keep_records, re.ASCII)
+        if match is None:
             raise ParameterError(
                 f"--keep-records is {keep_records[:40]!r}; give a number of records, like 100000, or of days, like 30d."
             )
-        number = int(found[1])
-        return cls(days=number, versions=keep_versions) if found[2] else cls(number, versions=keep_versions)
+        return cls(days=int(match[1])) if match[2] else cls(records=int(match[1]))
 
     def __bool__(self) -> bool:
         """Whether anything is ever to be pruned."""
-        return any(limit is not None for limit in (self.records, self.days, self.versions))
+        return self != Retention()
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was pruned.
+class Pruner:
+    """A thread that looks once a minute for what need not be kept any more; what goes wrong is tried again.
 
     Attributes:
-        records, versions: how many.
-        first: position of the first record that is kept.
-        done: whether all was pruned that may be.
+        last_error: why the latest look failed, in one sentence; None after a success.
     """
 
-    records: int
-    versions: int
-    first: int
-    done: bool
+    def __init__(self, state: ServerStore, policy: Retention) -> None:
+        self.state, self.policy = state, policy
+        self.last_error: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if anything is ever to be pruned."""
+        if self.policy:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End after the present step."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Prune what need not be kept any more."""
+        try:
+            records = prune(self.state, self.policy, until=self._stopping.is_set)
+        except Exception as problem:  # of whatever kind: this thread goes on
+            error = public_reason(problem, "pruning")
+            if self.last_error is None:
+                log.warning("old records are not pruned: %s", error)
+            self.last_error = error
+            return
+        self.last_error = None
+        if records:
+            log.info("pruned %d records, up to record %d", records, self.state.first - 1)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.look()
+            self._stopping.wait(INTERVAL)
 
 
 def prune(
-    state: ServerStore,
-    policy: Retention,
-    *,
-    until: Callable[[], bool] = lambda: False,
-    rest: float = REST,
-    forget: bool = False,
-) -> Pruned:
-    """Prune what need not be kept, step by step.
+    state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False, rest: float = REST
+) -> int:
+    """Prune what need not be kept, step by step; returns how many records.
 
     Args:
         state: open for writing; other threads may use it meanwhile.
         policy: what is kept.
         until: asked before every step whether to stop.
         rest: pause after a step, as a multiple of the time it took.
-        forget: write the index of words anew, too, which takes long where there are many: until then it may still
-            hold words of pruned records.
 
     Raises:
         RunError: the file is damaged.
         StorageError: the disk refuses; the steps before are done.
     """
-    records = versions = 0
-    done = began_words = False
-    while not done and not until():
+    records, busy = 0, bool(policy)
+    while busy and not until():
         began = time.monotonic()
         pruned = _prune_records(state, policy)
-        dropped = 0 if pruned else _prune_version(state, policy)
-        merged = forget and not (pruned or dropped) and _merge_words(state, anew=bool(records) and not began_words)
-        began_words = began_words or merged
-        returned = _give_back(state)
-        records, versions, done = records + pruned, versions + dropped, not (pruned or dropped or merged or returned)
+        busy = any((pruned or _prune_version(state), _give_back(state)))
+        records += pruned
         time.sleep(rest * (time.monotonic() - began))
-    return Pruned(records, versions, state.first, done)
-
-
-def _merge_words(state: ServerStore, *, anew: bool) -> bool:
-    """Write a part of the index of words anew, without those of pruned records.
-
-    Args:
-        state: open for writing.
-        anew: begin with all of it; else go on where the last step ended.
-
-    Returns:
-        whether anything was left to do.
-    """
-    with state.writing():
-        if not has_words(state.db):
-            return False
-        before = state.db.total_changes
-        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED if anew else MERGED,))
-        return state.db.total_changes - before > 1  # the command itself counts as one
+    return records
 
 
 def _prune_records(state: ServerStore, policy: Retention) -> int:
@@ -158,14 +155,13 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         return 0
     manifest = Manifest.of(state.store)
     stream = resume(state, manifest.settings.build_gate(), manifest.posterior_rule, keep)
-    db = state.db
     with state.writing():
         state.write_checkpoint(stream.position, pack(stream))
         for table in ("checkpoints", "decisions", "served", "records"):
-            db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
-        _prune_updates(db, keep)
-        if has_words(db):
-            db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
+            state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
+        _prune_updates(state, keep)
+        if has_words(state.db):
+            state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
     return keep - first
 
 
@@ -188,9 +184,9 @@ _PRUNE_UPDATES = """
     AND version < coalesce((SELECT max(version) FROM versions), 0)"""
 
 
-def _prune_updates(db: sqlite3.Connection, first: int) -> None:
+def _prune_updates(state: ServerStore, first: int) -> None:
     """Those before the first kept record whose version is not kept; newer ones may still answer."""
-    db.execute(_PRUNE_UPDATES, (first,))
+    state.db.execute(_PRUNE_UPDATES, (first,))
 
 
 _UNNEEDED = """
@@ -199,17 +195,14 @@ _UNNEEDED = """
     ORDER BY version LIMIT 1"""
 
 
-def _prune_version(state: ServerStore, policy: Retention) -> int:
+def _prune_version(state: ServerStore) -> int:
     """Prune the oldest adapter version that nothing needs, if there is one; returns how many."""
-    if policy.versions is None:
-        return 0
-    db = state.db
     with state.writing():
-        found = db.execute(_UNNEEDED, (policy.versions, version_now(state))).fetchone()
-        if found is None:
+        oldest = state.db.execute(_UNNEEDED, (VERSIONS, version_now(state))).fetchone()
+        if oldest is None:
             return 0
-        db.execute("DELETE FROM versions WHERE version = ?", found)
-        _prune_updates(db, state.first)
+        state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
+        _prune_updates(state, state.first)
     return 1
 
 

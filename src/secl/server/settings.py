@@ -29,7 +29,7 @@ MAX_CHOICES = 16
 """Most texts that one request may ask for (400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Most requests at the same time (429 beyond), four times as many as may wait for an answer."""
+"""Most connections at the same time (503 beyond), four times as many questions as may wait for an answer."""
 
 
 class Limits(Settings):

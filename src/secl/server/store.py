@@ -3,17 +3,14 @@
     served       when each question was answered and with how many others, and what lists and filters read of its record
     events       what happened to learning: rollbacks, pauses and resumes, alerts
     checkpoints  where the stream stood every so many records (`secl.server.stream`)
-    counts       counters of records by outcome, and of posteriors
+    counts       counters of records by outcome
     words        of questions and answers, where texts are kept
 
 Labels, what people said about answers, are a log: weights never learn from it, confidences follow it. Older records may
-have been pruned (`secl prune`).
+have been pruned (`secl.server.retention`).
 
-A reply is sent after its record is on disk, synchronised, so that it also survives a power cut; where the disk refuses,
-the reply says that it is not stored. Its lesson, if it gets one, is written later, together with the learner's new
-state, so that a server that is killed at any moment goes on from its last lesson.
-
-Only the user who runs the server can read the folder.
+A reply is sent after its record is on disk, synchronised, so that it also survives a power cut. Its lesson, if it gets
+one, is written later, together with the learner's new state.
 """
 
 from __future__ import annotations
@@ -36,8 +33,8 @@ from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
 from secl.server.entries import Event, EventKind, Served, Values, position_of
-from secl.server.folder import make_folder, make_private
-from secl.server.redaction import Keep, redacted, secret_of
+from secl.server.folder import make_private
+from secl.server.redaction import Keep, redacted
 from secl.server.tables import insert_served, tables
 
 HINT = "a running server goes on by itself"
@@ -50,6 +47,8 @@ BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
 _EVENTS = "SELECT time, kind, position, version, detail FROM events"
+_STANDING = """
+    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
 _UNLIMITED = -1
 """SQLite's word for a limit that is none."""
 
@@ -66,9 +65,7 @@ class ServerStore:
 
     Attributes:
         store: the tables that it has in common with a run.
-        db: the open connection.
         lock: is held while several statements belong together.
-        keep_text: what is stored of texts.
 
     Raises:
         RunError: it is no server's state, or damaged.
@@ -91,7 +88,6 @@ class ServerStore:
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
-            self._secret = secret_of(self.folder) if writable and self.keep_text == "hash" else b""
         except BaseException:
             self.close()
             raise
@@ -106,7 +102,6 @@ class ServerStore:
         """
         check_free(folder)
         with storage_errors(folder, AT_START):
-            make_folder(folder)
             make_private(folder)
         state = cls.__new__(cls)
         state._open(Store.create(folder, manifest, tables()), writable=True)
@@ -139,17 +134,8 @@ class ServerStore:
         """As the server began (`secl.runs.store.Store.manifest`)."""
         return self.store.manifest
 
-    @property
-    def changes(self) -> int:
-        """Rows that were written since it was opened: as long as it is the same, nothing has changed."""
-        return self.db.total_changes
-
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query.
-
-        Raises:
-            RunError: the file is damaged.
-        """
+        """The rows of a query; a damaged file is a `RunError`."""
         return self.store.read(query, *values)
 
     def rows(self, query: str, *values: object) -> list[Any]:
@@ -159,11 +145,7 @@ class ServerStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context in which everything is written, or nothing of it.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
+        """Context in which everything is written, or nothing of it; a disk that refuses is a `StorageError`."""
         with self.lock, storage_errors(self.folder, HINT), self.db:
             yield
 
@@ -190,7 +172,7 @@ class ServerStore:
         checkpoint: bytes | None = None,
         names: Mapping[int, str] | None = None,
     ) -> None:
-        """Write the records of questions that were answered together, in one transaction.
+        """Write the records of questions that were answered together, or nothing of them.
 
         Args:
             records: at the next positions.
@@ -199,15 +181,12 @@ class ServerStore:
             kept: the adapter version that answered, if it is not kept yet.
             checkpoint: where the stream stands after them, if that is to be kept.
             names: of those that are asked for by another name than their position, by position.
-
-        Raises:
-            StorageError: the disk is full or refuses; nothing of them is kept.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
             for record in records:
                 name = (names or {}).get(record.position)
-                self.store.insert(redacted(record, self.keep_text, self._secret), seconds / count)
+                self.store.insert(redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, moment, count, name, words=words)
             if kept is not None and not self.store.keeps(kept.number):
                 self.store.insert_version(kept, first)
@@ -219,16 +198,8 @@ class ServerStore:
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (position, checkpoint))
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write what came of a lesson: a record that is there already, now with its evidence, signal and update.
-
-        Args:
-            record: the whole record.
-            snapshot: the learner's state, where the lesson changed it.
-
-        Raises:
-            StorageError: the disk is full or refuses; nothing of the lesson is kept.
-        """
-        body = to_plain(redacted(record, self.keep_text, self._secret))
+        """Write what came of a lesson into its record, and the learner's state where the lesson changed it."""
+        body = to_plain(redacted(record, self.keep_text))
         del body["decision"]
         update = body.pop("update")
         with self.writing():
@@ -242,11 +213,7 @@ class ServerStore:
                 self.store.insert_snapshot(record.position, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
-        """Write an event, and the learner's state where the event changed it.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
+        """Write an event, and the learner's state where the event changed it."""
         with self.writing():
             latest = len(self) - 1
             self.db.execute(
@@ -269,7 +236,6 @@ class ServerStore:
 
         Raises:
             ParameterError: there is no such record, it has no confidence, or the chance lies outside (0, 1].
-            StorageError: the disk is full or refuses.
         """
         with self.lock:
             record = self.served(position).record
@@ -292,18 +258,13 @@ class ServerStore:
 
         Labels of records that were pruned are among them.
         """
-        query = """
-            SELECT reported, correct, chance FROM labels l WHERE correct IS NOT NULL
-            AND number = (SELECT max(number) FROM labels WHERE position = l.position) ORDER BY position DESC LIMIT ?"""
+        query = f"SELECT reported, correct, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
         return [(float(reported), bool(right), chance) for reported, right, chance in self.rows(query, count)][::-1]
 
     @property
     def label_count(self) -> int:
         """How many answers people said something about that stands."""
-        query = """
-            SELECT count(*) FROM labels l WHERE correct IS NOT NULL
-            AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
-        return int(self.rows(query)[0][0])
+        return int(self.rows(f"SELECT count(*) FROM {_STANDING}")[0][0])
 
     def position_of(self, name: str) -> int:
         """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
@@ -311,8 +272,8 @@ class ServerStore:
         Raises:
             ParameterError: there is no such name.
         """
-        found = self.rows("SELECT position FROM served WHERE name = ?", name)
-        return int(found[0][0]) if found else position_of(name)
+        promised = self.rows("SELECT position FROM served WHERE name = ?", name)
+        return int(promised[0][0]) if promised else position_of(name)
 
     def served(self, position: int) -> Served:
         """One record.
@@ -357,9 +318,9 @@ class ServerStore:
         query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
         return next((Event(*row) for row in self.rows(query, *kinds, before)), None)
 
-    def counts(self, kind: str = "outcome") -> dict[str, int]:
-        """How many records there ever were of each kind of lesson, or another counter (`secl.server.tables`)."""
-        return dict(self.rows("SELECT name, value FROM counts WHERE kind = ? AND value > 0", kind))
+    def counts(self) -> dict[str, int]:
+        """How many records there ever were of each outcome of a lesson."""
+        return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     @property
     def paused(self) -> str | None:

@@ -15,7 +15,7 @@ from secl.server.entries import answer_text
 SERVED = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, time REAL NOT NULL, batch INTEGER NOT NULL, name TEXT,
-    domain TEXT NOT NULL, reported REAL, accepted INTEGER, differs INTEGER, outcome TEXT NOT NULL,
+    domain TEXT NOT NULL, reported REAL, accepted INTEGER, outcome TEXT NOT NULL,
     correct INTEGER, chance REAL);
 CREATE UNIQUE INDEX named ON served (name) WHERE name IS NOT NULL;
 CREATE INDEX of_domain ON served (domain, position);
@@ -31,20 +31,15 @@ CREATE TABLE events (
     id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, position INTEGER, version INTEGER, detail TEXT);
 CREATE INDEX event_kinds ON events (kind);
 CREATE TABLE checkpoints (position INTEGER PRIMARY KEY, state BLOB NOT NULL);
-CREATE TABLE counts (kind TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (kind, name))
-    WITHOUT ROWID;
+CREATE TABLE counts (outcome TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 
 CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
-    INSERT INTO counts VALUES ('outcome', NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER record_changed AFTER UPDATE OF outcome ON records WHEN OLD.outcome != NEW.outcome BEGIN
-    UPDATE counts SET value = value - 1 WHERE kind = 'outcome' AND name = OLD.outcome;
-    INSERT INTO counts VALUES ('outcome', NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    UPDATE counts SET value = value - 1 WHERE outcome = OLD.outcome;
+    INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
     UPDATE served SET outcome = NEW.outcome WHERE position = NEW.position;
-END;
-CREATE TRIGGER posterior_added AFTER INSERT ON served WHEN NEW.differs IS NOT NULL BEGIN
-    INSERT INTO counts VALUES ('posterior', 'answers', 1), ('posterior', 'differs', NEW.differs)
-        ON CONFLICT DO UPDATE SET value = value + excluded.value;
 END;
 CREATE TRIGGER label_added AFTER INSERT ON labels BEGIN
     UPDATE served SET correct = NEW.correct, chance = NEW.chance WHERE position = NEW.position;
@@ -53,8 +48,8 @@ END;
 """`served` has a row for each record: what lists, filters and charts read of it, and the label that stands.
 
 `time` is in seconds since 1970, `batch` how many were answered in the same pass, `name` that under which a stream
-promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold,
-`differs` whether the best candidate is not the model's own answer; each is NULL where there is none.
+promised the record before it had a position. `reported` is the confidence, `accepted` whether it reached the threshold;
+each is NULL where there is none.
 """
 
 WORDS = """
@@ -81,12 +76,10 @@ def has_words(db: sqlite3.Connection) -> bool:
 
 def columns_of(record: Record) -> dict[str, object]:
     """What the row of a record says of it, but for its circumstances and its label."""
-    posterior = record.posterior
     return {
         "domain": record.question.domain,
         "reported": record.confidence if record.rated else None,
         "accepted": None if record.abstained is None else not record.abstained,
-        "differs": None if posterior is None else posterior.best != posterior.own,
         "outcome": record.outcome,
     }
 

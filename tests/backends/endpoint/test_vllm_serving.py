@@ -16,7 +16,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError, UnavailableError
 from secl.gates import Always
 from secl.question import Question
-from secl.server.online.factory import open_service, open_state, serving_settings
+from secl.server.online.factory import begun, open_service, serving_settings
 from secl.server.online.service import Service
 from secl.server.settings import Bounds
 from secl.settings import LoopSettings
@@ -31,9 +31,7 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     made: list[Service] = []
 
     def make(model: VllmModel, twin: VllmModel) -> Service:
-        settings = serving_settings().to_json()
-        manifest = {"settings": settings, "model": "tiny", "tau": 1.0, "keep_text": "full", "total": 0}
-        state = open_state(tmp_path / "state", manifest)
+        state = begun(tmp_path / "state", serving_settings(), "full", model)
         rule = LoopSettings(bin_gate=None)
         calibrator = Calibrator(model, gate=Always(), loop=rule)
         bounds = Bounds(drift=100, shift=1.0)

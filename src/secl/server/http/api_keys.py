@@ -9,12 +9,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import hmac
-import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -22,13 +21,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from secl.errors import ParameterError
 from secl.runs.folder import storage_errors
-from secl.server.folder import make_folder
+from secl.server.folder import KEYS, make_private
 
 Role = Literal["read", "admin"]
 """read: ask, read records and give feedback; admin: also roll back, pause and resume."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
-FILE = "keys.json"
 PREFIX = "secl_"
 
 
@@ -54,7 +52,7 @@ class Keys:
     """The keys of a state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+        self.path = folder / KEYS
         self._stamp: tuple[int, ...] | None = None
         self._keys: tuple[Key, ...] = ()
 
@@ -66,15 +64,16 @@ class Keys:
         """
         try:
             status = self.path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if stamp != self._stamp:
+                self._keys = _FILE_CONTENT.validate_json(self.path.read_bytes())
+                self._stamp = stamp
         except FileNotFoundError:
             self._stamp, self._keys = None, ()
-            return ()
-        except OSError as problem:
-            raise ParameterError(f"{self.path} cannot be read: {problem.strerror}.") from problem
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if stamp != self._stamp:
-            self._keys = read_keys(self.path)
-            self._stamp = stamp
+        except (OSError, ValidationError) as problem:
+            raise ParameterError(
+                f"{self.path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
+            ) from problem
         return self._keys
 
     def find(self, token: str) -> Key | None:
@@ -96,10 +95,9 @@ class Keys:
             raise ParameterError(f"{name!r} is no name for a key; use 1 to 64 printable characters.")
         token = PREFIX + secrets.token_urlsafe(32)
         with self._alone():
-            keys = self.all()
-            if any(key.name == name for key in keys):
+            if any(key.name == name for key in self.all()):
                 raise ParameterError(f"there is a key {name!r} already; remove it or choose another name.")
-            self._write([*keys, Key(name, role, hash_of(token))])
+            self._write([*self.all(), Key(name, role, hash_of(token))])
         return token
 
     def remove(self, name: str) -> None:
@@ -114,53 +112,33 @@ class Keys:
             self._write(self._without(name))
 
     def _without(self, name: str) -> list[Key]:
-        keys = self.all()
-        if all(key.name != name for key in keys):
-            names = ", ".join(key.name for key in keys) or "none"
+        others = [key for key in self.all() if key.name != name]
+        if len(others) == len(self.all()):
+            names = ", ".join(key.name for key in others) or "none"
             raise ParameterError(f"there is no key {name!r}; there are {names}.")
-        return [key for key in keys if key.name != name]
+        return others
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Context in which nobody else reads the file to write it anew: others wait, in this process or another."""
         with storage_errors(self.path.parent):
-            make_folder(self.path.parent)
-            descriptor = os.open(self.path.with_name(f"{FILE}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except BaseException:
-                os.close(descriptor)
-                raise
+            make_private(self.path.parent)
+            lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)
+            os.close(lock)
 
     def _write(self, keys: Sequence[Key]) -> None:
         """Replace the file in one step; only its owner may read it."""
-        unfinished = self.path.with_name(f"{FILE}.new")
+        unfinished = self.path.with_name(f"{KEYS}.new")
         with storage_errors(self.path.parent):
-            unfinished.unlink(missing_ok=True)
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as stream:
-                json.dump([asdict(key) for key in keys], stream, indent=2)
+            unfinished.touch(mode=0o600)
+            unfinished.write_bytes(_FILE_CONTENT.dump_json(tuple(keys), indent=2))
             unfinished.replace(self.path)
 
 
 def hash_of(token: str) -> str:
     """What is stored of a token: its SHA-256 in hexadecimal."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys in a file.
-
-    Raises:
-        ParameterError: it cannot be read or holds something else.
-    """
-    try:
-        return _FILE_CONTENT.validate_json(path.read_bytes())
-    except (OSError, ValidationError) as problem:
-        raise ParameterError(
-            f"{path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
-        ) from problem

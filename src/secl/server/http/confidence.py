@@ -11,8 +11,8 @@ from secl.evaluation.json_values import defined
 from secl.evaluation.reason import Code
 from secl.evaluation.trust import Level
 from secl.posterior.views import pmi_of
-from secl.records import Record
 from secl.reports.answers import source_of
+from secl.reports.formatting import counted
 from secl.server.entries import record_id
 from secl.server.explain import NOT_ASKED_FOR
 from secl.server.online.queue import Answer
@@ -117,14 +117,16 @@ def rated_secl(answer: Answer) -> Secl:
             Candidate(text=text, probability=probability)
             for text, probability in zip(posterior.candidates, posterior.probabilities, strict=True)
         ]
-    source = origin_of(record)
+    labels = 0 if labelled is None else labelled.labels
+    source: Origin = "posterior" if source_of(record) == "posterior" else "distilled" if reply.version else "stated"
+    calibration = "none" if source == "stated" else "label-free"
     return Secl(
         confidence=record.confidence,
         source=source,
-        calibration=calibration_of(record, source),
+        calibration=counted(labels, "label") if labels else calibration,
         low=None if labelled is None else labelled.low,
         high=None if labelled is None else labelled.high,
-        labels=0 if labelled is None else labelled.labels,
+        labels=labels,
         label_free=record.label_free,
         stated=reply.confidence,
         frozen=record.frozen.confidence,
@@ -147,21 +149,6 @@ def rated_secl(answer: Answer) -> Secl:
         verdict=None if answer.verdict is None else answer.verdict.level,
         warnings=[] if answer.verdict is None else list(answer.verdict.warnings),
     )
-
-
-def origin_of(record: Record) -> Origin:
-    """Where the reported confidence comes from."""
-    if source_of(record) == "posterior":
-        return "posterior"
-    return "distilled" if record.reply.version else "stated"
-
-
-def calibration_of(record: Record, source: Origin) -> str:
-    """What the reported confidence was held against."""
-    labels = 0 if record.labelled is None else record.labelled.labels
-    if labels:
-        return f"{labels} {'label' if labels == 1 else 'labels'}"
-    return "none" if source == "stated" else "label-free"
 
 
 class AskReply(BaseModel):

@@ -15,8 +15,6 @@ from starlette.types import Scope
 
 from secl.evaluation.reason import CODES, Severity
 from secl.evaluation.trust import Level, Verdict
-from secl.metrics.calibration import ece
-from secl.server.online.monitors import TrustMonitor
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
@@ -38,14 +36,6 @@ class Metrics:
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
         )
         self._confidence = Histogram("secl_confidence", "Reported confidence.", buckets=BINS, registry=self.registry)
-        self._given = Histogram("secl_given_confidence", "Of rated answers.", buckets=BINS, registry=self.registry)
-        self._stated = Histogram("secl_stated_confidence", "Stated confidence.", buckets=BINS, registry=self.registry)
-        self._frozen = Histogram(
-            "secl_frozen_confidence", "Confidence of the frozen model.", buckets=BINS, registry=self.registry
-        )
-        self._batch = Histogram(
-            "secl_batch", "Questions in one pass.", buckets=(1, 2, 4, 8, 16, 32, 64), registry=self.registry
-        )
         self._accepted = Counter(
             "secl_accepted", "Answers, by whether the threshold accepts them.", ("accepted",), registry=self.registry
         )
@@ -58,16 +48,10 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def observe_answer(self, answer: Answer) -> None:
-        """Count an answer and its confidence; a rated one apart, because it says nothing about this model's own."""
-        if not answer.record.rated:
-            return
-        if answer.record.given:
-            self._given.observe(answer.record.confidence)
+        """Count an answer of this model with its confidence; what others answered says nothing about it."""
+        if not answer.record.rated or answer.record.given:
             return
         self._confidence.observe(answer.record.confidence)
-        self._stated.observe(answer.record.reply.confidence)
-        self._frozen.observe(answer.record.frozen.confidence)
-        self._batch.observe(answer.batch)
         if answer.record.abstained is not None:
             self._accepted.labels(str(not answer.record.abstained).lower()).inc()
 
@@ -107,16 +91,15 @@ class ServiceCollector(Collector):
         service, learner = self.service, self.service.learner
         decision = service.decision
         storage_fails = service.storage_fails or learner.storage_fails
-        return _of_labels(service.trust) | {
+        verdict = service.trust.verdict
+        return {
+            "secl_verdict": ("0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
+            "secl_labelled": ("Latest labelled answers that the verdict is about.", len(service.trust.graded)),
             "secl_ready": ("Whether questions are accepted.", service.ready),
             "secl_queue": ("Questions that wait for their answer.", service.waiting),
             "secl_adapter_version": ("Adapter version that answers.", service.model.version),
             "secl_drift": ("Norm of the adapter over that of what it changes.", learner.relative_norm),
             "secl_shift": ("Mean of stated less frozen confidence, latest answers.", service.monitor.shift),
-            "secl_best_differs_share": (
-                "Latest answers whose most probable candidate is not the model's own, of those with a posterior.",
-                service.posteriors.differs,
-            ),
             "secl_in_burst": ("Whether a burst is on.", decision is not None and decision.in_burst),
             "secl_gate_statistic": ("The gate's statistic.", decision.statistic if decision is not None else None),
             "secl_learning": ("Whether questions of bursts get lessons.", learner.active and learner.alive),
@@ -133,19 +116,6 @@ def _trust(verdict: Verdict) -> Metric:
     for code in CODES:
         family.add_metric((code,), float(worst.get(code, 0)))
     return family
-
-
-def _of_labels(trust: TrustMonitor) -> dict[str, tuple[str, float | None]]:
-    """What people's words say about the reported confidence; no series without any."""
-    verdict, graded = trust.verdict, trust.graded
-    confidences, grades = [confidence for confidence, _ in graded], [right for _, right in graded]
-    return {
-        "secl_verdict": ("0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(verdict.level)),
-        "secl_labelled": ("Latest labelled answers, that the next three are about.", len(graded)),
-        "secl_labelled_accuracy": ("Share of them that is right.", verdict.accuracy if graded else None),
-        "secl_labelled_confidence": ("Their mean reported confidence.", verdict.mean_confidence if graded else None),
-        "secl_labelled_ece": ("Their calibration error, ECE.", ece(confidences, grades) if graded else None),
-    }
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:

@@ -23,9 +23,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role
-from secl.server.http.errors import RETRY_SOON, describe_failure, error_response
+from secl.server.http.errors import describe_failure, error_response
 from secl.server.http.metrics import Metrics
-from secl.server.settings import MAX_CONCURRENT, HttpSettings
+from secl.server.settings import HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -194,25 +194,15 @@ def check_origin(headers: Headers) -> None:
 
 
 class BodyLimit:
-    """Reads the body of a request before the application does: not too much of it, not too slowly, not too many."""
+    """Reads the body of a request before the application does: not too much of it, and not too slowly."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self.app, self.settings = app, settings
-        self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        self._requests += 1
-        try:
-            if scope["method"] not in SAFE_METHODS:
-                if self._requests > MAX_CONCURRENT:
-                    raise RequestError(429, "too many requests at a time; ask again.", "crowded", headers=RETRY_SOON)
-                receive = replay(await self._read(Headers(scope=scope), receive), receive)
-            await self.app(scope, receive, send)
-        finally:
-            self._requests -= 1
+        if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
+            receive = replay(await self._read(Headers(scope=scope), receive), receive)
+        await self.app(scope, receive, send)
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         """The whole body of a request.

@@ -1,7 +1,7 @@
 """The life of a server's process: it listens, says that it is ready, answers until a signal, and loses no request.
 
-The listening socket is one of its own, or one that systemd or another parent holds open over restarts: clients that
-connect to that while no server runs wait in its backlog, so a restart refuses nobody.
+The listening socket is one of its own, or one that systemd holds open over restarts: clients that connect to that while
+no server runs wait in its backlog, so a restart refuses nobody.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.middleware import is_loopback
 from secl.server.online.service import Service
-from secl.server.settings import HttpSettings
+from secl.server.settings import MAX_CONCURRENT, HttpSettings
 
 log = logging.getLogger("secl.server")
 
@@ -37,6 +37,37 @@ LINGER = 1.0
 
 FIRST_PASSED = 3
 """The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""
+
+
+def listening(host: str | None, port: int | None) -> socket.socket:
+    """The socket to serve at: the one that systemd passes to this process, else a new one at an address.
+
+    Args:
+        host, port: None for 127.0.0.1 and 8080; both are None where systemd passes a socket, which has its address.
+
+    Raises:
+        ParameterError: the address is none of this machine's, or is taken; or what is passed is no single listening TCP
+            socket.
+    """
+    # Its variables are taken out of the environment, so that no child takes the socket for its own.
+    passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if passed["LISTEN_PID"] != str(os.getpid()):
+        return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
+    if host is not None or port is not None:
+        raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
+    if passed["LISTEN_FDS"] != "1":
+        raise ParameterError(
+            f"systemd passes {passed['LISTEN_FDS'] or 'no'} sockets, but a server listens at one; keep a single "
+            "ListenStream in its socket unit."
+        )
+    listener = socket.socket(fileno=FIRST_PASSED)
+    if listener.family not in (socket.AF_INET, socket.AF_INET6) or listener.type != socket.SOCK_STREAM:
+        listener.detach()  # it stays open: it is somebody else's
+        raise ParameterError(
+            "systemd passes something else than a TCP socket; write the socket unit with ListenStream=127.0.0.1:8080."
+        )
+    listener.set_inheritable(False)
+    return listener
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -60,51 +91,6 @@ def bind(host: str, port: int) -> socket.socket:
             ) from None
         resources.pop_all()
     return listener
-
-
-def passed_by_systemd() -> int | None:
-    """The descriptor of the socket that systemd passes to this process; None if it passes none.
-
-    Its variables are taken out of the environment, so that no child takes the socket for its own.
-
-    Raises:
-        ParameterError: several are passed.
-    """
-    passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if passed["LISTEN_PID"] != str(os.getpid()):
-        return None
-    if passed["LISTEN_FDS"] != "1":
-        raise ParameterError(
-            f"systemd passes {passed['LISTEN_FDS'] or 'no'} sockets, but a server listens at one; keep a single "
-            "ListenStream in its socket unit."
-        )
-    return FIRST_PASSED
-
-
-def inherit(descriptor: int) -> socket.socket:
-    """The listening socket that the parent of this process opened.
-
-    Raises:
-        ParameterError: the descriptor is no listening TCP socket.
-    """
-    try:
-        listener = socket.socket(fileno=descriptor)
-    except (OSError, ValueError, OverflowError):
-        listener = None
-    if listener is None or not _accepts_tcp(listener):
-        if listener is not None:
-            listener.detach()  # it stays open: it is somebody else's
-        raise ParameterError(
-            f"file descriptor {descriptor} is no listening TCP socket; a parent opens one and passes it, such as a "
-            "systemd socket unit with ListenStream=127.0.0.1:8080."
-        )
-    listener.set_inheritable(False)
-    return listener
-
-
-def _accepts_tcp(listener: socket.socket) -> bool:
-    is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6) and listener.type == socket.SOCK_STREAM
-    return is_tcp and bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def is_local(listener: socket.socket) -> bool:
@@ -155,21 +141,6 @@ def answer_until_stopped(
             signal.signal(number, handler)
 
 
-class LastReplies:
-    """ASGI middleware: once `begun`, every reply asks its client to connect anew, where the next server accepts."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app, self.begun = app, False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_closing(message: Message) -> None:
-            if self.begun and message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
-            await send(message)
-
-        await self.app(scope, receive, send_closing)
-
-
 class Server(uvicorn.Server):
     """Uvicorn, with a slower end: what was sent on a connection that it has accepted is answered.
 
@@ -186,15 +157,16 @@ class Server(uvicorn.Server):
         early: Sequence[int] = (),
     ) -> None:
         self.service, self.listener, self.on_ready, self.early = service, listener, on_ready, early
-        self.last_replies = LastReplies(app)
-        self.stopped_by = "stop"
+        self.app, self.stopped_by = app, ""
         config = uvicorn.Config(
-            self.last_replies,
+            self._answer,
+            interface="asgi3",  # which is not seen of a method
             loop="asyncio",  # another one keeps its listening sockets to itself
             log_config=None,
             access_log=False,  # a proxy in front writes a better one
             lifespan="off",
             server_header=False,
+            limit_concurrency=MAX_CONCURRENT,
             proxy_headers=False,
             timeout_graceful_shutdown=int(timeout) + 1,
         )
@@ -211,6 +183,16 @@ class Server(uvicorn.Server):
         self.on_ready()
         notify("READY=1")
 
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application; replies after a signal ask clients to connect anew, where the next server accepts."""
+
+        async def send_closing(message: Message) -> None:
+            if self.should_exit and message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        await self.app(scope, receive, send_closing)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Nothing is logged here: a handler may have interrupted the very log that it would write to.
         self.stopped_by = signal.Signals(sig).name
@@ -220,7 +202,6 @@ class Server(uvicorn.Server):
         waiting = self.service.waiting
         log.info("%s: takes no more connections, and answers what is under way (%d wait)", self.stopped_by, waiting)
         notify("STOPPING=1")
-        self.last_replies.begun = True
         asyncio.get_running_loop().remove_reader(self.listener)  # what is not accepted yet is the next server's
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:

@@ -51,15 +51,6 @@ class TopLogProb(BaseModel):
     logprob: float
     bytes: list[int] | None
 
-    @classmethod
-    def values(cls, text: str, log_p: float) -> Values:
-        """Of a token. A decoder makes U+FFFD of bytes that are no whole character, and nobody knows which they were."""
-        return {
-            "token": text,
-            "logprob": max(LEAST, log_p),
-            "bytes": None if "\ufffd" in text else list(text.encode()),
-        }
-
 
 class TokenLogProb(TopLogProb):
     """A token of a text, with the most probable ones in its place."""
@@ -78,9 +69,14 @@ class LogProbs(BaseModel):
         """Those of a text, or of a piece of it."""
         content = []
         for token in tokens:
-            top = [TopLogProb(**TopLogProb.values(text, log_p)) for text, log_p in token.top]
-            content.append(TokenLogProb(**TopLogProb.values(token.text, token.log_p), top_logprobs=top))
+            top = [TopLogProb(**_logprob(text, log_p)) for text, log_p in token.top]
+            content.append(TokenLogProb(**_logprob(token.text, token.log_p), top_logprobs=top))
         return cls(content=content)
+
+
+def _logprob(text: str, log_p: float) -> Values:
+    """Of a token. A decoder makes U+FFFD of bytes that are no whole character, and nobody knows which they were."""
+    return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
 class AnswerMessage(BaseModel):
@@ -148,23 +144,23 @@ class Shown:
     secl: Secl | NoConfidence
     usage: tuple[int, int]
 
-    @classmethod
-    def of(cls, answer: Answer, refusal: str | None = None) -> Shown:
-        """An answer, or a refusal if it is not accepted."""
-        written, secl, usage = answer.written, secl_of(answer), _tokens_of(answer)
-        if refusal is not None and answer.record.abstained:
-            return cls(refusal, "stop", (), secl, usage)
-        if written is None:
-            form, text = answer.record.question.form, answer_text(answer.record)
-            cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
-            return cls(text, "length" if cut else "stop", (), secl, usage)
-        return cls(written.text, written.finish, written.tokens, secl, usage)
 
-    @classmethod
-    def before(cls, written: Written, name: str) -> Shown:
-        """A text whose confidence is still to come, in a record of this name."""
-        usage = (written.prompt_tokens, written.completion_tokens)
-        return cls(written.text, written.finish, written.tokens, later(name), usage)
+def shown(answer: Answer, refusal: str | None = None) -> Shown:
+    """An answer, or a refusal if it is not accepted."""
+    record, written, secl, usage = answer.record, answer.written, secl_of(answer), _tokens_of(answer)
+    if refusal is not None and record.abstained:
+        return Shown(refusal, "stop", (), secl, usage)
+    if written is not None:
+        return Shown(written.text, written.finish, written.tokens, secl, usage)
+    form = record.question.form
+    cut = form != "choice" and usage[1] >= MAX_ANSWER_TOKENS[form]
+    return Shown(answer_text(record), "length" if cut else "stop", (), secl, usage)
+
+
+def _shown_before(written: Written, name: str) -> Shown:
+    """A text whose confidence is still to come, in a record of this name."""
+    usage = (written.prompt_tokens, written.completion_tokens)
+    return Shown(written.text, written.finish, written.tokens, later(name), usage)
 
 
 def _tokens_of(answer: Answer) -> tuple[int, int]:
@@ -179,9 +175,9 @@ def _tokens_of(answer: Answer) -> tuple[int, int]:
     return total - written, written
 
 
-def usage_of(shown: Sequence[Shown]) -> Usage:
+def usage_of(texts: Sequence[Shown]) -> Usage:
     """Tokens of all texts behind one prompt."""
-    prompt, written = shown[0].usage[0], sum(each.usage[1] for each in shown)
+    prompt, written = texts[0].usage[0], sum(each.usage[1] for each in texts)
     return Usage(prompt_tokens=prompt, completion_tokens=written, total_tokens=prompt + written)
 
 
@@ -203,7 +199,7 @@ class Shape:
     with_usage: bool
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def reply(self, identifier: str, shown: Sequence[Shown]) -> Completion:
+    def reply(self, identifier: str, texts: Sequence[Shown]) -> Completion:
         """The whole reply; `identifier` is what is behind the hyphen in its id."""
         choices = [
             Choice(
@@ -213,22 +209,22 @@ class Shape:
                 logprobs=LogProbs.of(each.tokens) if self.logprobs else None,
                 secl=each.secl,
             )
-            for index, each in enumerate(shown)
+            for index, each in enumerate(texts)
         ]
         return Completion(
             id=f"{PREFIX}-{identifier}",
             created=self.created,
             model=self.model,
             choices=choices,
-            usage=usage_of(shown),
-            secl=shown[0].secl,
+            usage=usage_of(texts),
+            secl=texts[0].secl,
             warnings=self.warnings,
         )
 
-    async def at_once(self, identifier: str, shown: Sequence[Shown]) -> AsyncIterator[str]:
+    async def at_once(self, identifier: str, texts: Sequence[Shown]) -> AsyncIterator[str]:
         """The stream of answers that are all there."""
-        pieces = [Piece(choice=index, text=each.text, tokens=each.tokens) for index, each in enumerate(shown)]
-        for chunk in (*self._first(len(shown)), *(self._piece(piece) for piece in pieces), *self._last(shown)):
+        pieces = [Piece(choice=index, text=each.text, tokens=each.tokens) for index, each in enumerate(texts)]
+        for chunk in (*self._first(len(texts)), *(self._piece(piece) for piece in pieces), *self._last(texts)):
             yield self._event(identifier, chunk)
         yield "data: [DONE]\n\n"
 
@@ -243,19 +239,17 @@ class Shape:
             async for piece in texts.pieces():
                 if piece.text or piece.tokens:
                     yield self._event(identifier, self._piece(piece))
-            answers = await texts.answers_within(GRACE)
-            shown = (
-                [Shown.before(text, name) for text, name in zip(texts.written, texts.names, strict=True)]
-                if answers is None
-                else [Shown.of(answer) for answer in answers]
-            )
-            for chunk in self._last(shown):
+            if (answers := await texts.answers_within(GRACE)) is not None:
+                ended = [shown(answer) for answer in answers]
+            else:
+                ended = [_shown_before(text, name) for text, name in zip(texts.written, texts.names, strict=True)]
+            for chunk in self._last(ended):
                 yield self._event(identifier, chunk)
-        except SeclError as problem:
-            yield _data(error_json(to_request_error(problem)))
         except Exception as problem:
-            log.error("a stream failed: %s", describe_failure(problem))
-            yield _data(error_json(to_request_error(SeclError())))
+            if not isinstance(problem, SeclError):
+                log.error("a stream failed: %s", describe_failure(problem))
+                problem = SeclError()
+            yield _data(error_json(to_request_error(problem)))
         finally:
             texts.cancel()  # the client may have gone
         yield "data: [DONE]\n\n"
@@ -269,14 +263,14 @@ class Shape:
         logprobs = LogProbs.of(piece.tokens).model_dump() if self.logprobs else None
         return _choice(piece.choice, {"content": piece.text}, logprobs=logprobs)
 
-    def _last(self, shown: Sequence[Shown]) -> Iterator[Values]:
+    def _last(self, texts: Sequence[Shown]) -> Iterator[Values]:
         """Why each choice ended, with its confidence; then usage, if it is wanted."""
-        for index, each in enumerate(shown):
+        for index, each in enumerate(texts):
             secl = each.secl.model_dump(mode="json")
             choice = _choice(index, {}, finish_reason=each.finish, secl=secl)
             yield choice | {"secl": secl, "warnings": self.warnings}
         if self.with_usage:
-            yield {"choices": [], "usage": usage_of(shown).model_dump()}
+            yield {"choices": [], "usage": usage_of(texts).model_dump()}
 
     def _event(self, identifier: str, chunk: Values) -> str:
         head = {

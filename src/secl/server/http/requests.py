@@ -7,7 +7,6 @@ its roles: the model's own chat template puts them together as if nobody stood i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
@@ -109,38 +108,11 @@ class RollbackRequest(BaseModel):
     version: Annotated[StrictInt, Field(ge=0, le=LARGEST_EXACT)]
 
 
-class PruneRequest(BaseModel):
-    """What is kept; the rest is pruned."""
-
-    model_config = ConfigDict(extra="forbid")
-    keep_records: (
-        Annotated[Text, Field(max_length=40, description="So many records (100000), or days (30d).")] | None
-    ) = None
-    keep_versions: Annotated[StrictInt, Field(ge=1, le=LARGEST_EXACT)] | None = None
-
-
 class PauseRequest(BaseModel):
     """Why learning is to pause."""
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The texts of a question.
-
-    Attributes:
-        text: the question.
-        context: a passage beside it; "" for none.
-        system: the system text; "" for the model's own.
-        history: what was said between the system text and the question.
-    """
-
-    text: str
-    context: str = ""
-    system: str = ""
-    history: tuple[Turn, ...] = ()
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
@@ -170,15 +142,17 @@ def _turn(message: Message, field: str) -> Turn:
     return Turn(ROLES[message.role], "\n".join(part.text or "" for part in message.content))
 
 
-def asked_in(messages: Sequence[Message]) -> Asked:
-    r"""What a conversation asks.
+def question_in(messages: Sequence[Message], options: Sequence[str], form: Form, domain: str = "default") -> Question:
+    r"""The question that a conversation asks.
 
     Raises:
-        RequestError: it has no messages, one cannot be read, or the last one is no question of the user's.
+        RequestError: it has no messages, one cannot be read, the last one is no question of the user's, or it is too
+            long.
+        QuestionError: the question, its options or its form are not usable.
 
-    >>> asked_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
-    ...     Message(role="user", content="Capital of Italy?")])
-    Asked(text='Capital of Italy?', context='', system='Be brief.', history=(Turn(role='assistant', text='Yes?'),))
+    >>> question_in([Message(role="developer", content="Be brief."), Message(role="assistant", content="Yes?"),
+    ...     Message(role="user", content="Capital of Italy?")], (), "short").history
+    (Turn(role='assistant', text='Yes?'),)
     """
     turns = turns_of(messages)
     if not turns:
@@ -193,38 +167,39 @@ def asked_in(messages: Sequence[Message]) -> Asked:
     # Without any system text a model may have one of its own, so one that says nothing stays a turn.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
-    return Asked(last.text, system=system, history=tuple(history))
+    question = Question(last.text, tuple(options), domain=domain, form=form, system=system, history=tuple(history))
+    return check_length(question)
 
 
-def make_question(asked: Asked, options: Sequence[str], form: Form, domain: str = "default") -> Question:
-    """The question to ask.
+def question_of(body: AskRequest) -> Question:
+    """The question of a plain request; errors as of `question_in`."""
+    question = Question(
+        body.question.strip(),
+        tuple(body.options),
+        domain=body.domain,
+        form=body.form or ("choice" if body.options else "short"),
+        context=(body.context or "").strip(),
+        system=(body.system or "").strip(),
+        history=tuple(turns_of(body.history, "history")),
+    )
+    return check_length(question)
 
-    Args:
-        asked: its texts.
-        options: of it.
-        form: of the answer.
-        domain: of the question.
+
+def check_length(question: Question, *answers: str) -> Question:
+    """The question, if it is not too long together with answers to it.
 
     Raises:
-        RequestError: it is too long.
-        QuestionError: the question, its options or its form are not usable.
+        RequestError: 413.
     """
-    said = [turn.text for turn in asked.history]
-    length = sum(map(len, (asked.text, asked.context, asked.system, *said, *options)))
+    said = [turn.text for turn in question.history]
+    texts = (question.text, question.context, question.system, *said, *question.options, *answers)
+    length = sum(map(len, texts))
     if length > MAX_PROMPT_CHARS:
         message = (
             f"the prompt has {length} characters, more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
         )
         raise RequestError(413, message, "context_length_exceeded")
-    return Question(
-        asked.text,
-        tuple(options),
-        domain=domain,
-        form=form,
-        context=asked.context,
-        system=asked.system,
-        history=asked.history,
-    )
+    return question
 
 
 def given_in(body: ScoreRequest) -> GivenAnswer:
@@ -237,10 +212,9 @@ def given_in(body: ScoreRequest) -> GivenAnswer:
     messages, answer = body.messages, body.answer
     if answer is None:
         messages, answer = messages[:-1], _last_answer(messages)
-    _check_length([answer, *body.rivals])
     form: Form = "short" if len(answer.split()) <= MAX_WORDS else "sentence"
     form = body.form or ("choice" if body.options else form)
-    question = make_question(asked_in(messages), body.options, form, body.domain)
+    question = check_length(question_in(messages, body.options, form, body.domain), answer, *body.rivals)
     return GivenAnswer(question, answer, tuple(body.rivals))
 
 
@@ -251,10 +225,3 @@ def _last_answer(messages: Sequence[Message]) -> str:
         raise RequestError(400, message, "no_answer", "answer")
     content = messages[-1].content
     return "\n".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
-
-
-def _check_length(texts: Sequence[str]) -> None:
-    length = sum(map(len, texts))
-    if length > MAX_PROMPT_CHARS:
-        message = f"the answers have {length} characters, and this server reads at most {MAX_PROMPT_CHARS}; shorten."
-        raise RequestError(413, message, "context_length_exceeded")

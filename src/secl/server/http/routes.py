@@ -14,8 +14,8 @@ from secl.question import Question
 from secl.server.http.chat_request import ChatRequest
 from secl.server.http.confidence import AskReply, NoConfidence, ScoreReply, Secl, ask_reply, score_reply
 from secl.server.http.errors import ERROR_RESPONSES
-from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, Shown
-from secl.server.http.requests import Asked, AskRequest, ScoreRequest, asked_in, given_in, make_question, turns_of
+from secl.server.http.replies import Completion, ModelCard, ModelList, Shape, shown
+from secl.server.http.requests import AskRequest, ScoreRequest, given_in, question_in, question_of
 from secl.server.http.waiting import Texts, unless_gone, wait_for_answer
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
@@ -43,7 +43,7 @@ def answers_router(service: Service, settings: HttpSettings) -> APIRouter:
         if not body.question.strip():
             raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")
         refusal = refusal_of(service, settings, body.refuse, "refuse")
-        question = _question_of(body)
+        question = question_of(body)
         writing = Writing(max_tokens=settings.max_tokens, or_fewer=True) if question.free else None
         (answer,) = await _answers(service, settings, question, writing, request)
         reply = ask_reply(answer, refusal)
@@ -74,7 +74,7 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         """
         check_model(body.model, name)
         wishes, warnings = body.wishes, body.check()
-        question = make_question(asked_in(body.messages), wishes.options, body.form, wishes.domain)
+        question = question_in(body.messages, wishes.options, body.form, wishes.domain)
         writing = body.writing(settings) if body.form == "text" else None
         refusal = refusal_of(service, settings, wishes.refuse, "secl.refuse")
         if refusal is not None and not wishes.confidence:
@@ -83,15 +83,16 @@ def _add_chat(router: APIRouter, service: Service, settings: HttpSettings, name:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         shape = Shape(model=name, warnings=warnings, logprobs=bool(body.logprobs), with_usage=usage)
         if body.stream and writing is not None and refusal is None:
-            texts = Texts(service, question, writing, settings.timeout, rate=wishes.confidence)
-            return await _live(shape, texts, request)
+            return await _live(
+                shape, Texts(service, question, writing, settings.timeout, rate=wishes.confidence), request
+            )
         answers = await _answers(service, settings, question, writing, request, rate=wishes.confidence)
-        shown = [Shown.of(answer, refusal) for answer in answers]
-        headers, identifier = accepted_header(shown[0].secl), shown[0].secl.record_id or uuid.uuid4().hex
+        texts = [shown(answer, refusal) for answer in answers]
+        headers, identifier = accepted_header(texts[0].secl), texts[0].secl.record_id or uuid.uuid4().hex
         if not body.stream:
             response.headers.update(headers)
-            return shape.reply(identifier, shown)
-        return StreamingResponse(shape.at_once(identifier, shown), media_type="text/event-stream", headers=headers)
+            return shape.reply(identifier, texts)
+        return StreamingResponse(shape.at_once(identifier, texts), media_type="text/event-stream", headers=headers)
 
 
 def _add_models(router: APIRouter, card: ModelCard) -> None:
@@ -141,16 +142,6 @@ async def _live(shape: Shape, texts: Texts, request: Request) -> StreamingRespon
         texts.cancel()
         raise
     return StreamingResponse(shape.live(uuid.uuid4().hex, texts), media_type="text/event-stream")
-
-
-def _question_of(body: AskRequest) -> Question:
-    asked = Asked(
-        body.question.strip(),
-        (body.context or "").strip(),
-        (body.system or "").strip(),
-        tuple(turns_of(body.history, "history")),
-    )
-    return make_question(asked, body.options, body.form or ("choice" if body.options else "short"), body.domain)
 
 
 def refusal_of(service: Service, settings: HttpSettings, asked: str | None, field: str) -> str | None:

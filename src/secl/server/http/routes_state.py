@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -10,23 +9,18 @@ from fastapi import APIRouter, Depends, Query, Request
 from secl.errors import ParameterError, RequestError, RunError
 from secl.records import Decision
 from secl.server.entries import Served, Text, position_of, record_id
-from secl.server.history import RECENT, bursts, posterior_counts
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.metrics import Metrics
 from secl.server.http.pages.view import view
-from secl.server.http.requests import Feedback, PauseRequest, PruneRequest, RollbackRequest
+from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
-from secl.server.records import Order, Search, listed, review_queue, search
-from secl.server.retention import Retention
+from secl.server.records import Search, listed, review_queue, search
 from secl.server.store import at_one_moment
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
 
 NEXT = 20
 """Answers that the queue for a review names at a time."""
-
-PRUNING = 10.0
-"""Seconds that one request for pruning takes at most."""
 
 
 def state_router(service: Service, metrics: Metrics) -> APIRouter:
@@ -60,14 +54,14 @@ def _add_records(router: APIRouter, service: Service) -> None:
         return AsciiJson({"records": rows, "before": further})
 
     @router.get("/v1/review")
-    def review(order: Order = "random", after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
-        """Which of the latest answers to rate next, and whether they are `drawn` by lot, to send with what is said."""
+    def review(after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
+        """Which of the latest answers to rate next; they are `drawn` by lot, which is to be sent with what is said."""
         behind = position_of(after) if after else None
         with at_one_moment(folder) as reader:
-            queue = review_queue(reader, order, after=behind, accept=service.calibrator.loop.accept)
+            queue = review_queue(reader, behind)
             rows = listed(reader, queue.positions[:NEXT])
         counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
-        return AsciiJson({"records": rows, "drawn": queue.drawn, **counts})
+        return AsciiJson({"records": rows, "drawn": True, **counts})
 
     @router.get("/v1/records/{record_id}")
     def record(record_id: str) -> AsciiJson:
@@ -92,22 +86,7 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
 
 
 def _add_reading(router: APIRouter, service: Service) -> None:
-    """/v1/history and /v1/state."""
-    state, learner = service.state, service.learner
-
-    @router.get("/v1/history")
-    def history(count: Count = 100) -> AsciiJson:
-        """What happened to learning: versions, outcomes of lessons, latest bursts and events; counts of posteriors."""
-        with at_one_moment(state.folder) as reader:
-            past = {
-                "answers": len(reader),
-                "versions": [0, *reader.store.versions()],
-                "lessons": reader.counts(),
-                "posteriors": posterior_counts(reader),
-                "bursts": [asdict(burst) for burst in bursts(reader, RECENT)[-count:]],
-                "events": [event.to_json() for event in reader.events(count)],
-            }
-        return AsciiJson({**past, "adapter_version": learner.model.version, "paused": learner.paused})
+    """/v1/state."""
 
     @router.get("/v1/state")
     def now(count: Count = 300) -> AsciiJson:
@@ -116,7 +95,7 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 
 
 def _add_control(router: APIRouter, service: Service) -> None:
-    """/v1/rollback, /v1/pause, /v1/resume and /v1/prune."""
+    """/v1/rollback, /v1/pause and /v1/resume."""
     learner = service.learner
     only_admin = [Depends(require_admin)]
 
@@ -143,12 +122,6 @@ def _add_control(router: APIRouter, service: Service) -> None:
         """Resume learning."""
         learner.resume()
         return AsciiJson({"paused": learner.paused})
-
-    @router.post("/v1/prune", dependencies=only_admin)
-    def prune(body: PruneRequest) -> AsciiJson:
-        """Prune old records and versions for some seconds; call it again until it is `done`."""
-        policy = Retention.of(body.keep_records, body.keep_versions)
-        return AsciiJson(asdict(service.pruner.prune(policy, PRUNING)))
 
 
 def served(service: Service, name: str) -> Served:

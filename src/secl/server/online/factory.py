@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ def serving_settings(**settings: Any) -> RunSettings:
     """The settings of a server as a recipe: those of a run, but for its questions.
 
     Raises:
-        ParameterError: a setting makes no sense, or cannot be had behind the answers.
+        ParameterError: a setting makes no sense, or is not supported behind the answers.
     """
     server_settings = RunSettings.of(with_absolute_paths({"benchmarks": [SERVED], **settings}))
     if server_settings.loop.accumulate != "stream":
@@ -73,9 +73,67 @@ def open_service(
     if versions is not None and not endpoints:
         raise ParameterError("--versions is for vLLM servers; name them with --engine vllm --endpoint URL.")
     settings = named(settings)
-    to_load = check_folder(folder, settings, keep_text)  # before a large model is loaded for nothing
-    model, twin = fleet(to_load, endpoints, versions, folder) if endpoints else load_twice(to_load, load)
-    manifest: dict[str, Any] = {
+    with ExitStack() as failure:
+        state = reopened(folder, settings, keep_text)  # before a large model is loaded for nothing
+        if state is not None:
+            failure.callback(state.close)
+        to_load = settings if state is None else Manifest.of(state.store).to_load(settings)
+        if endpoints:
+            model, twin = fleet(to_load, endpoints, versions, folder)
+        else:  # nothing learns behind an endpoint with OpenAI's API
+            model = load(to_load)
+            twin = model if settings.model.engine == "openai" else load(to_load)
+        failure.callback(model.close)
+        if state is None:
+            state = begun(folder, settings, keep_text, model)
+            failure.callback(state.close)
+        elif state.manifest["model"] != model.fingerprint:
+            raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
+        note_environment(state, environment(model))
+        failure.pop_all()
+    service = Service(
+        build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds, retention
+    )
+    twin.set_pause_hook(service.scheduler.wait)
+    return service
+
+
+def reopened(folder: Path, settings: RunSettings, keep_text: Keep) -> ServerStore | None:
+    """The state that a server has left, open for writing; None where there is none, and one can be begun.
+
+    Raises:
+        RunError: the folder holds something else, is in use, or was begun with other settings; the message names them.
+    """
+    if not (folder / FILE).exists():
+        check_free(folder)
+        return None
+    state = ServerStore(folder, writable=True)
+    try:
+        differences = Manifest.of(state.store).settings.differences(settings)
+        if state.keep_text != keep_text:
+            differences.append(f"keep_text: {state.keep_text} there, {keep_text} here")
+        if differences:
+            raise _differs(folder, "; ".join(differences))
+    except BaseException:
+        state.close()
+        raise
+    return state
+
+
+def _differs(folder: Path, differences: str) -> RunError:
+    return RunError(
+        f"{folder} was begun with other settings ({differences}); give the same ones or name another folder with "
+        "--state."
+    )
+
+
+def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) -> ServerStore:
+    """A new state of a server around a model.
+
+    Raises:
+        RunError, StorageError: as of `ServerStore.create`.
+    """
+    manifest = {
         "settings": settings.to_json(),
         "model": model.fingerprint,
         "tau": model.tau,
@@ -86,27 +144,11 @@ def open_service(
         "adapter": model.adapter_config,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    with ExitStack() as failure:
-        failure.callback(model.close)
-        state = open_state(folder, manifest)
-        failure.callback(state.close)
-        note_environment(state, manifest["environment"])
-        failure.pop_all()
-    service = Service(
-        build_calibrator(settings, model), build_calibrator(settings, twin), state, limits, bounds, retention
-    )
-    twin.set_pause_hook(service.scheduler.wait)
-    return service
-
-
-def load_twice(settings: RunSettings, load: Load) -> tuple[Model, Model]:
-    """A model that answers, and its twin that learns; nothing learns behind an endpoint with OpenAI's API."""
-    model = load(settings)
-    return model, model if settings.model.engine == "openai" else load(settings)
+    return ServerStore.create(folder, manifest)
 
 
 def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """The same, where vLLM servers answer for both.
+    """A model that answers, and its twin that learns, where vLLM servers answer for both.
 
     Raises:
         ParameterError: there is no folder for the versions, or a package is missing.
@@ -130,7 +172,7 @@ def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None
     return model, twin
 
 
-def note_environment(state: ServerStore, now: dict[str, Any]) -> None:
+def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
     """Record an environment that differs from the last start: the last digits of replies may depend on it."""
     start = state.latest_event("start")
     latest = _described(state.manifest["environment"]) if start is None else start.detail
@@ -138,63 +180,5 @@ def note_environment(state: ServerStore, now: dict[str, Any]) -> None:
         state.add_event("start", 0, _described(now))
 
 
-def _described(values: dict[str, Any]) -> str:
+def _described(values: dict[str, str | int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def check_folder(folder: Path, settings: RunSettings, keep_text: Keep) -> RunSettings:
-    """Check that a folder is free, or the state of a server that has stopped and was begun with these settings.
-
-    Returns:
-        the settings with the precision in which the server began (`Manifest.to_load`).
-
-    Raises:
-        RunError: it is something else, is in use, or was begun with others; the message names them.
-    """
-    if (folder / FILE).exists():
-        with ServerStore(folder, writable=True) as state:
-            check_settings(state, settings, {"keep_text": keep_text})
-            return Manifest.of(state.store).to_load(settings)
-    check_free(folder)
-    return settings
-
-
-def open_state(folder: Path, manifest: dict[str, Any]) -> ServerStore:
-    """Open the state folder that was begun with these settings, or begin it.
-
-    Raises:
-        RunError: it was begun with other settings; the message names them.
-    """
-    if not (folder / FILE).exists():
-        return ServerStore.create(folder, manifest)
-    state = ServerStore(folder, writable=True)
-    try:
-        others = {name: manifest[name] for name in ("model", "keep_text")}
-        check_settings(state, RunSettings.of(manifest["settings"]), others)
-    except BaseException:
-        state.close()
-        raise
-    return state
-
-
-def check_settings(state: ServerStore, settings: RunSettings, others: Mapping[str, str]) -> None:
-    """Check that a server goes on as it began.
-
-    Args:
-        state: the open state folder.
-        settings: of the server that starts.
-        others: further entries of its manifest, by their names.
-
-    Raises:
-        RunError: something differs; the message names it.
-    """
-    begun = state.manifest
-    differences = Manifest.of(state.store).settings.differences(settings)
-    differences += [
-        f"{name}: {begun.get(name)} there, {now} here" for name, now in others.items() if begun.get(name) != now
-    ]
-    if differences:
-        raise RunError(
-            f"{state.folder} was begun with other settings ({'; '.join(differences)}); give the same ones or name "
-            "another folder with --state."
-        )

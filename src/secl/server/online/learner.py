@@ -26,9 +26,8 @@ RETRY = 1.0
 class Learner:
     """Trains its model in a thread of its own and hands out each version that comes of it.
 
-    A lesson is `Calibrator.learn` on a record that was answered earlier: the newest weights answer the question again,
-    the frozen model scores that answer, and an update follows where the two disagree by more than the bin gate allows.
-    An exception fails the lesson and leaves the weights as they were; the thread lives on.
+    A lesson is `Calibrator.learn` on a record that was answered earlier. An exception fails it and leaves the weights
+    as they were; the thread lives on.
 
     Args:
         calibrator: its model learns; its gate is not asked, because the decision was made when the reply was given.
@@ -148,10 +147,8 @@ class Learner:
                 raise
             self.relative_norm = self.model.relative_norm
             with self._changed:
-                dropped, self._new_snapshot = list(self._waiting), snapshot
-                self._waiting.clear()
-        self._finish(dropped, "dropped")
-        return len(dropped)
+                self._new_snapshot = snapshot
+            return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
         """Hold no more lessons until `resume`, and drop those that wait.
@@ -163,26 +160,25 @@ class Learner:
             StorageError: the change cannot be written.
         """
         with self._no_lesson():
-            return self._pause(reason)
+            # The model may not have been restored yet.
+            self.state.add_event("pause", version_now(self.state), reason)
+            return self._stop_lessons(reason)
 
-    def _pause(self, reason: str) -> int:
-        # The model may not have been restored yet.
-        self.state.add_event("pause", version_now(self.state), reason)
-        return self._stop_lessons(reason)
-
-    def _pause_anyway(self, reason: str) -> None:
-        """Pause without an operator: learning stops also if the disk refuses to record why."""
+    def _alert(self, reason: str) -> None:
+        """Pause without an operator, during a lesson: learning stops also if the disk refuses to record why."""
         log.warning("learning is paused: %s", reason)
         try:
-            self.state.add_event("alert", self.model.version, reason)
-            self._pause(reason)
+            for kind in ("alert", "pause"):
+                self.state.add_event(kind, version_now(self.state), reason)
         except StorageError as problem:
-            self._stop_lessons(reason)
             self.last_error = str(problem)
+        self._stop_lessons(reason)
 
-    def _stop_lessons(self, reason: str) -> int:
+    def _stop_lessons(self, reason: str | None) -> int:
+        """Drop the lessons that wait, and hold no more of them if there is a reason; returns how many were dropped."""
         with self._changed:
-            self.paused, dropped = reason, list(self._waiting)
+            self.paused = self.paused if reason is None else reason
+            dropped = list(self._waiting)
             self._waiting.clear()
         self._finish(dropped, "dropped")
         return len(dropped)
@@ -232,17 +228,13 @@ class Learner:
         try:
             before = self.model.snapshot()
             self._store(self._learn(record, before))
-        except GivenUpError:
-            self._restore_weights(before)
-            return
-        except UnavailableError as problem:  # the lesson is repeated when a server answers
-            self.last_error = str(problem)
-            self._restore_weights(before)
-            return
-        except StorageError as problem:  # the lesson is repeated when the disk accepts it
-            if not self.storage_fails:
-                log.warning("lessons wait until the disk takes them again: %s", problem)
-            self.storage_fails, self.last_error = True, str(problem)
+        except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
+            if not isinstance(problem, GivenUpError):  # else nobody has to know
+                self.last_error = str(problem)
+            if isinstance(problem, StorageError):
+                if not self.storage_fails:
+                    log.warning("lessons wait until the disk takes them again: %s", problem)
+                self.storage_fails = True
             self._restore_weights(before)
             return
         except Exception as problem:  # taking or restoring a snapshot, or storing: `_learn` handles the rest
@@ -261,7 +253,7 @@ class Learner:
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
             reason = rejection_reason(learned.update) if learned.update is not None else None
-        except (GivenUpError, StorageError, UnavailableError):  # it is repeated
+        except (GivenUpError, StorageError, UnavailableError):
             raise
         except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
             # Its own words may hold the question, which must not be shown to others.
@@ -289,7 +281,7 @@ class Learner:
             self.relative_norm = self.model.relative_norm
             violation = self.monitor.violation(self.relative_norm)
             if violation is not None:
-                self._pause_anyway(violation)
+                self._alert(violation)
         except Exception as problem:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 
@@ -302,7 +294,7 @@ class Learner:
             reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
             self._weights_lost = True
             self._note_failure(reason)
-            self._pause_anyway(reason)
+            self._alert(reason)
             self.last_error = reason
 
     def _note_failure(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What the latest answers say of a server: how far learning has moved them, their posteriors, whether to trust them."""
+"""What the latest answers say of a server: how far learning has moved them, and whether to trust them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
-from secl.evidence import Posterior
 from secl.records import Record, Update
 from secl.server.settings import Bounds
 
@@ -71,36 +70,6 @@ def rejection_reason(update: Update) -> str | None:
             + (f"away from its target {update.target:.2f}")
         )
     return None
-
-
-class PosteriorMonitor:
-    """Counts over the latest answers that have a posterior.
-
-    Args:
-        window: most answers that it is about.
-
-    Attributes:
-        latest: posterior of the latest answer that has one; None before the first.
-    """
-
-    def __init__(self, window: int) -> None:
-        self.latest: Posterior | None = None
-        self._differs: deque[bool] = deque(maxlen=window)
-
-    def add(self, record: Record) -> None:
-        """Take an answer into account; one without a posterior changes nothing."""
-        if record.posterior is not None:
-            self.latest = record.posterior
-            self._differs.append(record.posterior.best != record.posterior.own)
-
-    def __len__(self) -> int:
-        return len(self._differs)
-
-    @property
-    def differs(self) -> float | None:
-        """Share of the answers whose most probable candidate is not the model's own answer; None without any."""
-        differs = tuple(self._differs)  # at once: the thread that answers adds to it
-        return sum(differs) / len(differs) if differs else None
 
 
 class TrustMonitor:

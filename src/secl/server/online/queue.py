@@ -53,9 +53,7 @@ class Request:
     """A question in the queue, or an answer to rate.
 
     Attributes:
-        asked: as asked.
         time: when it was asked (`time.perf_counter`).
-        future: receives the answer.
         written: what the model has written in answer to a question; None if it is still to answer.
         rate: whether the confidence of what was written is wanted.
         name: under which a stream promises the record; None where nobody was promised anything.
@@ -132,12 +130,7 @@ def _unrated(calibrator: Calibrator, request: Request) -> Record:
 
 
 class RequestQueue:
-    """Waiting requests.
-
-    Args:
-        most: requests that may wait.
-        batch: most that are taken together.
-    """
+    """Waiting requests: `most` of them, of which at most `batch` are taken together."""
 
     def __init__(self, most: int, batch: int) -> None:
         self.most, self.batch = most, batch
@@ -149,10 +142,7 @@ class RequestQueue:
         return len(self._requests)
 
     def put(self, request: Request, *, full: bool = False) -> Future[Answer]:
-        """Add a request, if `full` even to a full queue.
-
-        Returns:
-            its future, which can be cancelled until its turn comes.
+        """Add a request, if `full` even to a full queue; its future can be cancelled until its turn comes.
 
         Raises:
             BusyError: the queue is full.

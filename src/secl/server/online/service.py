@@ -28,12 +28,11 @@ from secl.runs.store import Version
 from secl.server import stream
 from secl.server.explain import remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.monitors import LABELS, WINDOW, PosteriorMonitor, ShiftMonitor, TrustMonitor
-from secl.server.online.pruner import Pruner
+from secl.server.online.monitors import LABELS, WINDOW, ShiftMonitor, TrustMonitor
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
-from secl.server.retention import Retention
+from secl.server.retention import Pruner, Retention
 from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
 from secl.server.store import ServerStore
 from secl.stream_state import StreamState
@@ -49,16 +48,13 @@ class Service:
         calibrator: answers; its gate decides on the replies, in order.
         trainer: a calibrator of the same settings around a twin of the model, which learns.
         state: where everything is written.
-        limits: of load.
-        bounds: within which learning may go on by itself.
-        retention: what of the records and adapter versions is kept; all of them unless given.
+        limits, bounds, retention: of load, of learning by itself, and of what is kept; all records unless given.
 
     Attributes:
         last_error: why the latest batch or version failed, in one sentence; None after a success.
         failures: questions that failed through no fault of their own.
         storage_fails: whether the disk refused the latest batch, whose replies then say that they are not stored.
         unreadable: replies without a readable answer.
-        posteriors: what those of the latest answers say.
         trust: whether the confidences of the latest answers may be acted on.
         on_answer: is called with every answer, in the thread that answers.
     """
@@ -83,7 +79,6 @@ class Service:
         self.on_answer: Callable[[Answer], None] = lambda _: None
         resumed = stream.resume(state, calibrator.gate, calibrator.posterior)
         calibrator.state = replace(resumed, labels=calibrator.state.labels)
-        self.posteriors = PosteriorMonitor(WINDOW)
         self.trust = TrustMonitor(WINDOW)
         self.refresh_labels()
         for served in state.latest(WINDOW):
@@ -98,11 +93,7 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to learn, from where the state was left.
-
-        Raises:
-            StorageError: the disk is full or refuses.
-        """
+        """Begin to answer and to learn, from where the state was left."""
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -330,7 +321,6 @@ class Service:
     def _count(self, record: Record) -> None:
         if record.rated and not record.given:  # what others answered says nothing about this model's own answers
             self.monitor.add(record)
-            self.posteriors.add(record)
             self.trust.add(record)
 
     def refresh_labels(self) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -67,6 +67,8 @@ class TextWriters:
         future: Future[T] = Future()
 
         def work() -> None:
+            with self._changed:
+                self._writing += 1
             try:
                 written = None if future.cancelled() else self._written(question, writing, on_piece, future)
                 if written is not None:
@@ -75,6 +77,7 @@ class TextWriters:
                 _settle(future.set_exception, problem)
             finally:
                 with self._changed:
+                    self._writing -= 1
                     self._active -= 1
 
         self._pool.submit(work)
@@ -89,24 +92,13 @@ class TextWriters:
     ) -> tuple[Written, ...] | None:
         """The texts; None if nobody wants them any more."""
         pieces: list[Piece] = []
-        with self._counted(), contextlib.closing(self._pieces(question, writing)) as written:
+        with contextlib.closing(self._pieces(question, writing)) as written:
             for piece in written:
                 if future.cancelled():
                     return None
                 pieces.append(piece)
                 on_piece(piece)
         return Written.of(pieces)
-
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Context in which a request is written, and has a part of the time for texts."""
-        with self._changed:
-            self._writing += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._writing -= 1
 
     def _pieces(self, question: Question, writing: Writing) -> Generator[Piece]:
         with self._turn():

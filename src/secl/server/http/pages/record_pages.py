@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
 from secl.errors import ParameterError
+from secl.evaluation.json_values import defined
+from secl.evidence import Evidence, Posterior
+from secl.records import Record
 from secl.reports.formatting import counted
-from secl.server.entries import Values, position_of, record_id
-from secl.server.explain import explain
-from secl.server.http.pages.record_view import card, record_view
+from secl.server.entries import Served, Values, answer_text, position_of, record_id
+from secl.server.explain import Explanation, explain, learning_in_words, number_in_words, weights_in_words
 from secl.server.http.pages.rendering import fill
-from secl.server.records import LOOKED, ORDERS, RECENT, Found, Search, domains, listed, review_queue, search
+from secl.server.records import LOOKED, RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import ServerStore, at_one_moment
 
 Page = tuple[str, int]
@@ -25,23 +29,6 @@ CHOICES = (
     ("learned", "Lesson", (("true", "learned from"), ("false", "not learned from"))),
 )
 """Filters with a few choices: name, label, and value and words of each."""
-
-TITLES: dict[str, str] = {"random": "At random", "unsure": "Least sure", "threshold": "Near the threshold"}
-
-MEANINGS: dict[str, str] = {
-    "random": (
-        f"Drawn by lot from the latest {RECENT:,} answers, each as likely as the others: what you say here shows how "
-        "right the confidences are, and a threshold can promise something. Confidence is hidden."
-    ),
-    "unsure": (
-        f"Of the latest {RECENT:,} answers those nearest to 0.5 first. They were chosen, not drawn: they teach which "
-        "domains are easier, and hardly how right all confidences are."
-    ),
-    "threshold": (
-        f"Of the latest {RECENT:,} answers those nearest to the threshold first. They were chosen, not drawn: they "
-        "show what lies around the threshold, and hardly how right all confidences are."
-    ),
-}
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
@@ -59,10 +46,10 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
             found = search(reader, query)
         except ValidationError as error:
             first = error.errors()[0]
-            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None, 0)
+            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None)
         except ParameterError as error:
-            problem, found = str(error), Found((), None, 0)
-        rows, names, keep_text = listed(reader, found.positions), domains(reader), reader.keep_text
+            problem, found = str(error), Found((), None)
+        rows, keep_text = listed(reader, found.positions), reader.keep_text
         pruned = "" if found.before is not None or problem else pruned_in_words(reader)
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if found.before is None else {**narrowed, "before": record_id(found.before)}
@@ -73,7 +60,6 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         headline="What was asked and answered, the newest first.",
         asked=asked,
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
-        domains=names,
         rows=rows,
         found="" if problem else f"{found_in_words(found, query)} {pruned}",
         problem=problem,
@@ -89,9 +75,9 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 def found_in_words(found: Found, query: Search) -> str:
     """What a page of a list is.
 
-    >>> found_in_words(Found((7,), None, 9), Search(label="right"))
+    >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
-    >>> found_in_words(Found((), 5, 20000), Search(label="right"))
+    >>> found_in_words(Found((), 5), Search(label="right"))
     'None of the 20,000 records back to rec_00000005 fits; there are older ones.'
     """
     count, older = len(found.positions), "older " if query.before else ""
@@ -113,62 +99,125 @@ def pruned_in_words(reader: ServerStore) -> str:
     return f"Those before {record_id(reader.first)} were pruned." if reader.first else ""
 
 
-def record_page(folder: Path, name: str, *, with_labels: bool) -> Page:
-    """The page of one record, on demand with the labels that moved its confidence."""
+def record_page(folder: Path, name: str) -> Page:
+    """The page of one record."""
     with at_one_moment(folder) as reader:
         try:
             position = reader.position_of(name)
-            shown = record_view(explain(reader, position, with_labels=with_labels))
+            shown = record_view(explain(reader, position))
         except ParameterError:
             problem = f"There is no record {name[:40]!r}. {pruned_in_words(reader)}"
             return fill("record.html", "Records", root="../", record=None, problem=problem), 404
-        older = search(reader, Search(count=1, before=record_id(position))).positions
-        newer = _exists(reader, position + 1)
-    behind, ahead = record_id(older[0]) if older else None, record_id(position + 1) if newer else None
-    return fill(
-        "record.html", "Records", root="../", record=shown, older=behind, newer=ahead, with_labels=with_labels
-    ), 200
+        older, newer = (record_id(p) if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
+    return fill("record.html", "Records", root="../", record=shown, older=older, newer=newer), 200
 
 
-def _exists(reader: ServerStore, position: int) -> bool:
-    return search(reader, Search(count=1, before=record_id(position + 1))).positions == (position,)
-
-
-def review_page(folder: Path, order: str, after: str, name: str, accept: float | None) -> Page:
+def review_page(folder: Path, after: str, name: str) -> Page:
     """The answer to rate next, or the record with this name.
 
     Args:
         folder: of the state.
-        order: of the queue.
         after: id of the record behind which the queue begins; "" for its beginning.
         name: id of a record that is shown in place of the next one; "" for none.
-        accept: the server's threshold.
     """
-    if order not in ORDERS:
-        order = "random"
-    orders = {key: words for key, words in TITLES.items() if accept is not None or key != "threshold"}
     with at_one_moment(folder) as reader:
         try:
-            queue = review_queue(reader, order, after=position_of(after) if after else None, accept=accept)  # type: ignore[arg-type]
+            queue = review_queue(reader, position_of(after) if after else None)
             position = position_of(name) if name else next(iter(queue.positions), None)
-            shown: Values | None = None if position is None else card(reader.served(position))
+            shown = None if position is None else card(reader.served(position))
         except ParameterError as error:
             return fill("record.html", "Review", record=None, problem=str(error)), 404
         keep_text = reader.keep_text
-    behind = {"order": order} | ({"after": shown["id"]} if shown else {})
+    behind = "review" + (f"?{urlencode({'after': shown['id']})}" if shown else "")
+    rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
-        orders=list(orders.items()),
-        order=order,
-        meaning=MEANINGS[order],
         record=shown,
-        drawn=queue.drawn,
-        after=f"review?{urlencode(behind)}" if shown or after else None,
+        after=behind if shown or after else None,
         answers=queue.answers,
+        recent=RECENT,
         keep_text=keep_text,
-        progress=f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated."
-        if queue.answers
-        else "",
+        progress=rated,
     )
     return text, 200
+
+
+def card(served: Served) -> Values:
+    """What was asked and answered, and what people said of it."""
+    record = served.record
+    return {
+        "id": record_id(record.position),
+        "time": served.time,
+        "turns": turns(record),
+        "answer": answer_text(record) if record.answer is not None else None,
+        "text": record.reply.text,
+        "confidence": defined(record.confidence),
+        "correct": served.correct,
+    }
+
+
+def record_view(explanation: Explanation) -> Values:
+    """All that the page of a record shows."""
+    served, record = explanation.served, explanation.served.record
+    labelled = record.labelled
+    return {
+        **card(served),
+        "batch": served.batch,
+        "keep_text": explanation.keep_text,
+        "domain": record.question.domain,
+        "version": record.reply.version,
+        "given": record.given,
+        "frozen": defined(record.frozen.confidence),
+        "source": explanation.source,
+        "low": None if labelled is None else labelled.low,
+        "high": None if labelled is None else labelled.high,
+        "why": [*number_in_words(explanation), *learning_in_words(explanation)],
+        "candidates": _candidates(record.posterior),
+        "weights": None if record.posterior is None else weights_in_words(record.posterior),
+        "bins": list(zip(record.reply.bins, record.frozen.bins, strict=True)),
+        "evidence": _evidence(record.evidence),
+        "prompt": explanation.prompt,
+    }
+
+
+def turns(record: Record) -> list[Values]:
+    """The conversation up to the question, in its roles; what is kept of it."""
+    question = record.question
+    said = [("system", question.system)] if question.system else []
+    said += [(turn.role, turn.text) for turn in question.history]
+    passage = [("passage", question.context)] if question.context else []
+    asked = {
+        "role": "user",
+        "text": question.text,
+        "options": [f"{letter}. {question.option(letter)}" for letter in question.letters],
+    }
+    return [*({"role": role, "text": text, "options": []} for role, text in (*said, *passage)), asked]
+
+
+def _candidates(posterior: Posterior | None) -> list[Values]:
+    if posterior is None:
+        return []
+    return [
+        {"text": text, "probability": probability, "own": k == posterior.own, "best": k == posterior.best}
+        for k, (text, probability) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
+    ]
+
+
+def _evidence(evidence: Evidence) -> Iterator[Values]:
+    """What the frozen model was asked: tables of candidates with numbers beside each."""
+    if (p_true := evidence.p_true) is not None:
+        alone = [(text, (p,)) for text, p in zip(p_true.candidates, p_true.probabilities, strict=True)]
+        yield {"title": "P(True), asked of each alone", "heads": ["P(True)"], "rows": alone}
+    if (asked := evidence.candidates) is None:
+        return
+    if asked.letters:
+        heads = [f"order {number}" for number in range(1, len(asked.letters) + 1)]
+        letters = [tuple(math.exp(each.log_p[k]) for each in asked.letters) for k in range(len(asked.candidates))]
+        title = "Probability of the letter, options in other orders"
+        yield {"title": title, "heads": heads, "rows": list(zip(asked.candidates, letters, strict=True))}
+    if any(each is not None for each in asked.likelihoods):
+        likely = [(None,) * 3 if each is None else (each.given, each.alone, each.pmi) for each in asked.likelihoods]
+        heads = ["with the question", "without it", "PMI"]
+        rows = list(zip(asked.candidates, likely, strict=True))
+        yield {"title": "Log-likelihood as a text, in nats", "heads": heads, "rows": rows}

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from time import time
-from typing import Any
 
 import jinja2
 
-from secl.reports.formatting import counted, xml_text
+from secl.reports.formatting import html_templates
 from secl.server.entries import Values, record_id
-from secl.server.http.pages.charts import FEW, Kind, reliability_chart, timeline
+from secl.server.http.pages.charts import FEW, reliability_chart, timeline
+
+ASSETS = Path(__file__).parent / "assets"
 
 EVENTS = {
     "start": "Started",
@@ -25,32 +26,28 @@ EVENTS = {
 }
 
 
-def render(state: Values | None, *, now: float | None = None) -> str:
+def overview(state: Values, *, now: float | None = None) -> str:
     """The overview.
 
     Args:
-        state: from `secl.server.http.pages.view.view`; None for a caller who may not see it.
+        state: as of `secl.server.http.pages.view.view`.
         now: seconds since 1970.
     """
-    if state is None:
-        return fill("index.html", "Overview", locked=True)
     points = state["timeline"]
-    kind: Kind = "stated" if state["posterior"] is None else "reported"
     return fill(
         "index.html",
         "Overview",
         state=state,
-        kind=kind,
         now=time() if now is None else now,
         headline=headline(state),
-        mean=_means(points),
-        timeline=timeline(points, kind) if points else None,
+        mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
+        timeline=timeline(points) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
         latest=state["latest"],
     )
 
 
-def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: Any) -> str:
+def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
     """A page.
 
     Args:
@@ -60,7 +57,7 @@ def fill(template: str, here: str, *, root: str = "", locked: bool = False, **va
         locked: whether the caller may not see it, and is asked for a key instead.
         values: for the template.
     """
-    return _environment().get_template(template).render(here=here, root=root, locked=locked, **values)
+    return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 
 
 def headline(state: Values) -> str:
@@ -70,8 +67,8 @@ def headline(state: Values) -> str:
         return "It answers and says how sure it is; this server does not learn."
     if learning["paused"] is not None:
         return "It answers; learning is paused."
-    lessons = f" {counted(learning['waiting'], 'lesson')} {'waits' if learning['waiting'] == 1 else 'wait'}."
-    behind = lessons if learning["waiting"] else ""
+    count = learning["waiting"]
+    behind = f" {count} {'lesson waits' if count == 1 else 'lessons wait'}." if count else ""
     if state["in_burst"] and state["remaining"]:
         questions = "next question" if state["remaining"] == 1 else f"next {state['remaining']} questions"
         return f"The gate has fired: it learns from the {questions}, behind the answers.{behind}"
@@ -92,37 +89,17 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _means(points: Sequence[Values]) -> dict[str, float | None]:
-    if not points:
-        return {"confidence": None, "frozen_confidence": None}
-    return {
-        "confidence": sum(point["confidence"] for point in points) / len(points),
-        "frozen_confidence": sum(point["frozen_confidence"] for point in points) / len(points),
-    }
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _number(value: float | None, digits: int = 2, sign: str = "") -> str:
     return "–" if value is None else f"{value:{sign}z.{digits}f}".replace("-", "−")  # noqa: RUF001
 
 
-def packaged(name: str) -> str:
-    """A file beside the templates."""
-    return files("secl.server.http.pages").joinpath("assets", name).read_text(encoding="utf-8")
-
-
 @cache
-def _environment() -> jinja2.Environment:
-    def printable(value: object) -> object:
-        return xml_text(value) if type(value) is str else value
-
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(packaged),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=printable,
-    )
-    environment.globals |= {"counted": counted, "event_names": EVENTS, "few": FEW}
-    environment.filters |= {"number": _number, "moment": moment, "record_id": record_id}
-    return environment
+def _templates() -> jinja2.Environment:
+    templates = html_templates(ASSETS)
+    templates.globals |= {"event_names": EVENTS, "few": FEW}
+    templates.filters |= {"number": _number, "moment": moment, "record_id": record_id}
+    return templates

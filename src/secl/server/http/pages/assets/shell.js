@@ -5,7 +5,6 @@ const ROOT = new URL("../", import.meta.url); // of the overview, wherever a pro
 export const $ = (id) => document.getElementById(id);
 let updating = Promise.resolve(); // the latest update
 let pendingUpdates = 0;
-let tag = null; // entity tag of the overview that is shown
 let visits = 0; // pages gone to in this tab
 
 export class Refused extends Error {
@@ -16,7 +15,8 @@ export class Refused extends Error {
 }
 
 // A request with the key, if there is one.
-async function request(address, body, headers = {}) {
+async function request(address, body) {
+  const headers = {};
   const key = sessionStorage.getItem(KEY);
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body === undefined) return fetch(address, { headers, cache: "no-store" });
@@ -39,12 +39,10 @@ export async function post(path, body) {
   throw new Refused(reply.status, message ?? `The server refused with status ${reply.status}.`);
 }
 
-// The page at an address; null where it has not changed. A record that is not there has a page, too.
-async function load(address, known = null) {
-  const reply = await request(address, undefined, known ? { "If-None-Match": known } : {});
-  if (reply.status === 304) return null;
+// The page at an address. A record that is not there has a page, too.
+async function load(address) {
+  const reply = await request(address);
   if (!reply.headers.get("Content-Type")?.startsWith("text/html")) throw new Error(String(reply.status));
-  tag = reply.headers.get("ETag");
   return new DOMParser().parseFromString(await reply.text(), "text/html");
 }
 
@@ -97,15 +95,13 @@ async function update() {
   const address = location.href;
   let fresh;
   try {
-    fresh = await load(address, tag);
+    fresh = await load(address);
   } catch {
     say(true);
     return;
   }
   say(false);
   if (address !== location.href) return;
-  if ($("stamp") && !fresh) $("stamp").textContent = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
-  if (!fresh) return;
   if ($("main").dataset.locked !== fresh.getElementById("main").dataset.locked) return show(fresh);
   for (const part of fresh.querySelectorAll("[data-live]")) replacePart($(part.id), part);
   unlock();
@@ -133,7 +129,6 @@ function useKey(event) {
   event.preventDefault();
   sessionStorage.setItem(KEY, $("key").value.trim());
   $("key").value = "";
-  tag = null;
   refresh().then(() => {
     const locked = $("main").dataset.locked;
     const place = locked ? $("trouble") : $("done");
@@ -160,7 +155,6 @@ export function start() {
     }
     if (event.target.closest?.("#key-forget")) {
       sessionStorage.removeItem(KEY);
-      tag = null;
       refresh();
     }
   });

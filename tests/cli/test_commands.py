@@ -148,7 +148,7 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
     assert re.search(r"posterior          0\.\d{3}  \(letters 0\.53, likelihood 0\.28\)", said)
     # The weights of the model are random numbers.
     assert "\nAsked for its confidence, the model hardly says a digit" in said
-    candidates = said[said.index("posterior  candidate") :].splitlines()[1:]
+    candidates = said[said.index("posterior  candidate") :].splitlines()[2:]
     shares = [float(line.split()[0]) for line in candidates]
     assert sum(shares) == pytest.approx(1, abs=2e-3)
     assert shares == sorted(shares, reverse=True)

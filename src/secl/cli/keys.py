@@ -27,7 +27,7 @@ def add_key(name: str, /, *, state: StateFolder, role: str = "read") -> None:
 @keys.command(name="list")
 def list_keys(*, state: StateFolder) -> None:
     """List the names and roles of all keys."""
-    from secl.reports.console import listing
+    from secl.reports.table import listing
     from secl.server.http.api_keys import Keys
 
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))

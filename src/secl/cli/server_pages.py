@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from secl.evidence import Posterior
-from secl.records import Record, Reply
-from secl.reports.console import BAR, listing
+from secl.records import Record
+from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
+from secl.reports.table import listing
 from secl.server.entries import answer_text, record_id
 from secl.server.explain import Explanation, learning_in_words, number_in_words, outcome_in_words, weights_in_words
 from secl.server.history import History
@@ -163,7 +163,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         *_influences(explanation),
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
-        _bins(reply, frozen),
+        bins_table(reply, frozen),
         "",
         *_evidence(explanation),
         *map(terminal_lines, learning_in_words(explanation)),
@@ -187,11 +187,7 @@ def _candidates(record: Record) -> list[RenderableType]:
     posterior = record.posterior
     if posterior is None:
         return []
-    rows = [
-        (f"{p:.4f}", _mark(posterior, number), terminal_lines(text))
-        for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
-    ]
-    return [listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
+    return [candidates_table(record.question, posterior), f"weights: {weights_in_words(posterior)}"]
 
 
 def _influences(explanation: Explanation) -> list[RenderableType]:
@@ -205,13 +201,6 @@ def _influences(explanation: Explanation) -> list[RenderableType]:
     return [listing(("label of", "people say", "moved it by"), rows)]
 
 
-def _mark(posterior: Posterior, number: int) -> str:
-    names = {posterior.best: "best", posterior.own: "own answer"}
-    if posterior.best == posterior.own:
-        names[posterior.best] = "own answer, best"
-    return names.get(number, "")
-
-
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
@@ -222,23 +211,13 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     return table
 
 
-def _bins(reply: Reply, frozen: Reply) -> RenderableType:
-    rows = [
-        (f"{k}", f"{p:.4f}", f"{frozen:.4f}", "█" * round(BAR * p))
-        for k, (p, frozen) in enumerate(zip(reply.bins, frozen.bins, strict=True))
-    ]
-    return listing(("digit", "probability", "frozen", ""), rows)
-
-
 def _evidence(explanation: Explanation) -> list[RenderableType]:
     """P(True) of the answer and its distractors, and the bins that were compared."""
     record = explanation.served.record
     p_true = record.evidence.p_true
     parts: list[RenderableType] = []
     if p_true is not None:
-        pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
-        heading = f"candidate ({p_true.distractor_source}; the first is the answer when the lesson was held)"
-        parts.append(listing(("P(True)", heading), [(f"{p:.4f}", terminal_lines(text)) for text, p in pairs]))
+        parts.append(p_true_table(p_true))
     if record.signal is not None:
         stated_bin, bin_gate = explanation.stated_bin, explanation.bin_gate
         stated = "" if stated_bin is None else f"; stated confidence then in bin {stated_bin}"

@@ -9,12 +9,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from secl.reports import unlabelled
-from secl.reports.formatting import counted, xml_text
-from secl.reports.headline import verdict
-from secl.reports.question_table import script_json
+from secl.reports.answers import AnswerRow, neediest
+from secl.reports.formatting import xml_text
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, words_section
+
+MOST = 2000
+"""Answers that the page lists, some megabytes; of more, those that most need a person."""
+
+
+def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
+    """The answers that the page lists, in the order of the stream."""
+    return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
 
 
 def data_uri(svg: str) -> str:
@@ -64,22 +70,13 @@ def render(
         undefined=jinja2.StrictUndefined,
         finalize=clean,
     )
-    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "counted": counted}
-    environment.filters["script_json"] = lambda value: Markup(script_json(value))
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
     script = _script()
     values = {
-        "runs": [
-            {
-                "run": run,
-                "prefix": prefix,
-                "verdict": unlabelled.headline(run) if run.mostly_ungraded else verdict(run.summary),
-                "sections": sections,
-            }
-            for run, (prefix, sections) in zip(runs, each.items(), strict=True)
-        ],
+        "runs": list(zip(runs, each, each.values(), strict=True)),
         "shared": shared,
         "pictures": pictures,
-        "words": words_section(runs),
+        "words": words_section(),
         "script": Markup(script),
         "policy": policy(script),
     }

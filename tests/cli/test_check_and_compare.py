@@ -181,18 +181,6 @@ def test_without_right_answers_the_posterior_is_recommended(shell: Shell, use: A
     assert ended.out.startswith("Use: secl run --method posterior")
 
 
-def test_a_check_recommends_a_method_and_says_why(shell: Shell, use: Any, mine: Path) -> None:
-    use(Knowing(stated=0.9))
-    found = check(shell, "--questions", mine)["recommendation"]
-    assert found["basis"] == "labels"
-    assert found["method"] in ("posterior", "norm_p_true")
-    assert found["gain"]["brier"]["difference"] < 0
-    assert found["sentence"].startswith(f"Use: secl run --method {found['method']}")
-    assert {"stated", "letter_probability", "norm_p_true", "posterior", "posterior_best"} == set(found["rows"])
-    assert found["views"]["compared"] == found["views"]["questions"]
-    assert 0 <= found["views"]["reliability"] <= 1
-
-
 def scripted_run(
     folder: Path,
     *,
@@ -234,16 +222,6 @@ def confidences(folder: Path, read: Callable[[Record], float]) -> float:
     with Store(folder) as store:
         values = [read(record) for record in store.records()]
     return sum(values) / len(values)
-
-
-def test_two_runs_are_compared_by_what_their_methods_are_for(shell: Shell, pair: tuple[Path, Path]) -> None:
-    found = compare(shell, *pair)
-    assert (found["a"]["estimator"], found["b"]["estimator"]) == ("secl", "norm_p_true")
-    assert (found["shared"], found["graded"], found["answers_differ"]) == (60, 60, 0)
-    assert found["measures"]["mean_confidence"]["a"] == pytest.approx(
-        confidences(pair[0], lambda record: record.reply.confidence)
-    )
-    assert list(found["domains"]) == ["toy0", "toy1"]
 
 
 def test_a_comparison_on_the_screen_names_both_and_marks_differences(

@@ -16,8 +16,7 @@ from secl.reports.acceptance_report import risk_panels, risk_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.formatting import UNDEFINED
-from secl.runs.acceptance import stored_answers
-from secl.runs.labelling import current_records
+from secl.runs.labelling import current_records, stored_answers
 from secl.runs.store import Store
 from tests.answers import answered, run_folder
 

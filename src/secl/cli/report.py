@@ -102,8 +102,7 @@ def export(
         adapter: Kept adapter version to write instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
-    from secl.runs.adapters import write_version
-    from secl.runs.export import write
+    from secl.runs.export import write, write_version
     from secl.runs.store import Store
 
     if adapter is not None and format is not None:
@@ -167,7 +166,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
     """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
-    from secl.runs.acceptance import stored_answers
+    from secl.runs.labelling import stored_answers
     from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of, write_summary
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from secl.records import Record
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
@@ -45,42 +44,27 @@ def history_page(history: History) -> list[RenderableType]:
     lessons = ", ".join(
         f"{history.lessons[name]} {outcome_in_words(name)}" for name in OUTCOMES if name in history.lessons
     )
+    rated = history.lessons.get("given", 0)
+    given = f", {rated} of them given and rated" if rated else ""
     period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
-    return [
-        f"{history.model}: {counted(history.answers, 'answer')}{_rated(history)}{period}",
+    parts: list[RenderableType] = [
+        f"{history.model}: {counted(history.answers, 'answer')}{given}{period}",
         f"adapter version {history.version}; {learning}",
-        *_pruned(history),
-        f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
-        *_posteriors(history),
+    ]
+    if history.first:
+        first = record_id(history.first)
+        kept = "counts are of all, bursts and versions of those that are kept"
+        parts.append(f"the records before {first} were pruned; {kept}")
+    parts.append(f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people")
+    posteriors = history.posteriors["answers"]
+    if posteriors:
+        differs = f"the most probable candidate is not the model's own answer {history.posteriors['differs']} times"
+        parts.append(f"posterior of {counted(posteriors, 'answer')}: {differs}")
+    return [
+        *parts,
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *_section("Events", history.events, _events(history)),
-    ]
-
-
-def _pruned(history: History) -> list[RenderableType]:
-    """What the page does not tell of any more."""
-    if not history.first:
-        return []
-    return [
-        f"the records before {record_id(history.first)} were pruned; counts are of all, bursts and versions of those "
-        "that are kept"
-    ]
-
-
-def _rated(history: History) -> str:
-    """How many of the answers were given to be rated."""
-    given = history.lessons.get("given", 0)
-    return f", {given} of them given and rated" if given else ""
-
-
-def _posteriors(history: History) -> list[RenderableType]:
-    answers, differs = history.posteriors["answers"], history.posteriors["differs"]
-    if not answers:
-        return []
-    return [
-        f"posterior of {counted(answers, 'answer')}: the most probable candidate is not the model's own answer "
-        f"{differs} times"
     ]
 
 
@@ -144,23 +128,33 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     from rich.text import Text
 
     served, record = explanation.served, explanation.served.record
-    reply, frozen = record.reply, record.frozen
+    question, reply, frozen = record.question, record.reply, record.frozen
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
+    number = map(terminal_lines, number_in_words(explanation))
+    parts: list[RenderableType] = [Text(title, style="bold"), ""]
     if not record.rated:
-        texts = [*_question(record), "", Text(terminal_lines(answer_text(record)), style="bold")]
-        return [Text(title, style="bold"), "", *texts, *map(terminal_lines, number_in_words(explanation))]
-    return [
-        Text(title, style="bold"),
-        "",
-        _prompt(explanation),
+        turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
+        return [*parts, _turns(turns), "", Text(terminal_lines(answer_text(record)), style="bold"), *number]
+    asked = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
+    parts += [
+        asked if explanation.prompt is None else _turns(explanation.prompt),
         "",
         Text(terminal_lines(answer_text(record) if record.answer else "no readable answer"), style="bold"),
         f"reported confidence  {record.confidence:.4f} ({explanation.source})",
-        *map(terminal_lines, number_in_words(explanation)),
-        *_candidates(record),
-        *_influences(explanation),
+        *number,
+    ]
+    if record.posterior is not None:
+        parts += [candidates_table(question, record.posterior), f"weights: {weights_in_words(record.posterior)}"]
+    if explanation.influences:
+        rows = [
+            (record_id(each.position), "right" if each.correct else "wrong", f"{each.moved:+.4f}")
+            for each in explanation.influences[:SHOWN]
+        ]
+        parts.append(listing(("label of", "people say", "moved it by"), rows))
+    return [
+        *parts,
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
         bins_table(reply, frozen),
@@ -168,37 +162,6 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         *_evidence(explanation),
         *map(terminal_lines, learning_in_words(explanation)),
     ]
-
-
-def _prompt(explanation: Explanation) -> RenderableType:
-    if explanation.prompt is None:
-        question = explanation.served.record.question
-        return f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
-    return _turns(explanation.prompt)
-
-
-def _question(record: Record) -> list[RenderableType]:
-    """The question alone, where nobody asked for a confidence behind it."""
-    return [_turns([*((turn.role, turn.text) for turn in record.question.history), ("user", record.question.text)])]
-
-
-def _candidates(record: Record) -> list[RenderableType]:
-    """The candidates with their probabilities, and what weighed them."""
-    posterior = record.posterior
-    if posterior is None:
-        return []
-    return [candidates_table(record.question, posterior), f"weights: {weights_in_words(posterior)}"]
-
-
-def _influences(explanation: Explanation) -> list[RenderableType]:
-    """Which labels moved the confidence."""
-    if not explanation.influences:
-        return []
-    rows = [
-        (record_id(each.position), "right" if each.correct else "wrong", f"{each.moved:+.4f}")
-        for each in explanation.influences[:SHOWN]
-    ]
-    return [listing(("label of", "people say", "moved it by"), rows)]
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
@@ -237,11 +200,14 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     parts: list[RenderableType] = [
         f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}"
         f"{_apart(outcome, 'gate')}",
-        *_posteriors_replayed(outcome, counts["posterior"]),
         f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}{_apart(outcome, 'labels')}",
         f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
         f"confidence  {_confidence(outcome)}",
     ]
+    if outcome.posteriors or counts["posterior"]:
+        result = _differences(counts["posterior"]) or "all as stored"
+        replayed = f"of {counted(outcome.posteriors, 'answer')} replayed from the evidence"
+        parts.insert(1, f"posterior   {replayed}: {result}{_apart(outcome, 'posterior')}")
     if outcome.first:
         parts.append(
             f"pruned      the records before {record_id(outcome.first)}; all this is about those that are kept"
@@ -257,13 +223,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     if len(outcome.findings) > MAX_FINDINGS:
         parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
     return parts
-
-
-def _posteriors_replayed(outcome: Verification, differences: int) -> list[RenderableType]:
-    if not outcome.posteriors and not differences:
-        return []
-    answers, found = counted(outcome.posteriors, "answer"), _differences(differences) or "all as stored"
-    return [f"posterior   of {answers} replayed from the evidence: {found}{_apart(outcome, 'posterior')}"]
 
 
 def _confidence(outcome: Verification) -> str:

@@ -32,7 +32,6 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
             f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong{words}."
         )
     if advice.basis == "labels":
-        lines.append(_by_the_confidences(advice))
         if threshold is not None or advice.nearest is not None:
             lines.append(ASSUMPTION)
     elif advice.needed is not None:
@@ -83,17 +82,9 @@ def _unreachable(advice: Advice) -> str:
 
 
 def _nearest(advice: Advice) -> str:
-    if advice.nearest is None or advice.nearest_threshold is None:
+    if advice.nearest is None:
         return "; no other risk can be promised either"
-    which = _of(advice.nearest_threshold)
-    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}, {which}"
-
-
-def _of(found: Threshold | None) -> str:
-    """Which answers a threshold accepts, where it is no advice to accept them."""
-    if found is None or found.value == 0:
-        return "for all answers together"
-    return f"for those above {found.value} ({share(found.coverage)} of answers)"
+    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}"
 
 
 def _more(advice: Advice) -> str:
@@ -106,12 +97,6 @@ def _more(advice: Advice) -> str:
         if not left
         else (f"label the other {left}, and ask and grade {counted(more - left, 'more question')}")
     )
-
-
-def _by_the_confidences(advice: Advice) -> str:
-    if advice.estimate is None:
-        return "By the confidences alone no answer would be sure enough."
-    return f"By the confidences alone, without the labels, it would be met {_of(advice.estimate)}."
 
 
 def cost_sentence(advice: CostAdvice) -> str:

@@ -161,36 +161,28 @@ def _values(row: EstimatorSummary) -> tuple[object, ...]:
 
 
 def caption(summary: Summary) -> str:
-    """What a reader must know about the numbers: how many questions, what learning did, and the bin rule.
+    """What a reader must know about the numbers: how many questions, what learning did, the cost, and the bin rule.
 
     >>> from secl.evaluation.summary import summarise
     >>> caption(summarise([])).split(".")[0]
     '0 questions: 0 trained, 0 alarms'
     """
-    text = counts_caption(summary)
-    text += (
-        " ECE has ten equal-width bins [lo, hi); within or above: whether chance alone gives a perfectly calibrated "
-        "confidence so much in 5% of cases"
-    )
-    if any(row.intervals for row in summary.estimators.values()):
-        text += "; ranges are 95% intervals over questions"
-    return text + "."
-
-
-def counts_caption(summary: Summary) -> str:
-    """How many questions, what learning did, and the cost, for a summary without any grade."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
         (summary.unlabelled, "without a reference"),
         (summary.unparsed, "unparsed"),
         (summary.low_digit_mass, "with little digit mass"),
     ):
-        if count:
-            parts.append(f"{amount(count)} {words}")
+        parts += [f"{amount(count)} {words}"] if count else []
     text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}."
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
-    return text
+    text += (
+        " ECE has ten equal-width bins [lo, hi); within or above: whether chance alone gives a perfectly calibrated "
+        "confidence so much in 5% of cases"
+    )
+    intervals = any(row.intervals for row in summary.estimators.values())
+    return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."
 
 
 def footnotes(summary: Summary) -> list[str]:

@@ -1,13 +1,13 @@
-"""Commands about a server's state, history, show and verify, and about its learning, rollback, pause and resume."""
+"""Commands about a server: its state, its learning, what it keeps, and who may ask it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
-from secl.cli.app import AsJson, app, console, print_json
+from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.errors import ParameterError
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
@@ -122,6 +122,94 @@ def resume(*, server: Server, key_file: KeyFile = None) -> None:
 
     client.send_command(server, "resume", {}, key_file)
     console().print("learning goes on.")
+
+
+@app.command
+def prune(
+    *,
+    server: Server,
+    key_file: KeyFile = None,
+    keep_records: str | None = None,
+    keep_versions: int | None = None,
+) -> None:
+    """Have a running server prune old records and adapter versions; secl serve does so by itself with these flags.
+
+    Args:
+        keep_records: How many of the latest records are kept (100000), or of how many days (30d).
+        keep_versions: How many of the newest adapter versions are kept, beside those that answered a kept record.
+    """
+    from secl.reports.formatting import counted
+    from secl.server import client
+    from secl.server.entries import record_id
+    from secl.server.retention import Pruned, Retention
+
+    policy = Retention.of(keep_records, keep_versions)
+    if not policy:
+        raise ParameterError("nothing would be pruned; say what is kept with --keep-records or --keep-versions.")
+    body = {"keep_records": keep_records, "keep_versions": keep_versions}
+    records = versions = 0
+    pruned = Pruned(0, 0, 0, done=False)
+    while not pruned.done:
+        pruned = Pruned(**client.send_command(server, "prune", body, key_file))
+        records, versions = records + pruned.records, versions + pruned.versions
+    console().print(
+        f"pruned {counted(records, 'record')} and {counted(versions, 'adapter version')}; the records from "
+        f"{record_id(pruned.first)} on are kept.",
+        soft_wrap=True,
+    )
+
+
+@app.command
+def backup(out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /, *, state: StateFolder) -> None:
+    """Copy a server's state while it runs, into a folder that a server can go on from."""
+    from secl.reports.formatting import counted
+    from secl.server.folder import backup
+
+    records = backup(state, out)
+    console().print(
+        f"{out} holds {counted(records, 'record')}; check it with: secl verify --state {out}", soft_wrap=True
+    )
+
+
+keys = App(name="keys", help="Make, list and remove the API keys of a server.")
+app.command(keys)
+
+
+@keys.command(name="add")
+def add_key(name: str, /, *, state: StateFolder, role: str = "read") -> None:
+    """Make an API key and print it, once: only a hash of it is kept.
+
+    Args:
+        name: Name of the person or program that gets it.
+        role: read: ask and read; admin: also roll back, pause and resume.
+    """
+    from secl.server.http.api_keys import Keys
+
+    echo(Keys(state).add(name, role))
+
+
+@keys.command(name="list")
+def list_keys(*, state: StateFolder) -> None:
+    """List the names and roles of all keys."""
+    from secl.reports.table import listing
+    from secl.server.http.api_keys import Keys
+
+    console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
+
+
+@keys.command(name="remove")
+def remove_key(name: str, /, *, state: StateFolder) -> None:
+    """Remove an API key; a running server refuses it from now on.
+
+    Args:
+        name: Name of the key.
+    """
+    from secl.server.http.api_keys import Keys
+
+    api_keys = Keys(state)
+    api_keys.remove(name)
+    if not api_keys.all():
+        echo("That was the last key: a server on a loopback address is now open to all of this machine.", error=True)
 
 
 def _dropped(lessons: int) -> str:

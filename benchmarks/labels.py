@@ -31,8 +31,6 @@ DRAWS = 8
 WRONG, RIGHT = 0.3, 0.03
 """Chances that a user rates a wrong answer, and a right one."""
 
-RULES = {"two priors": LabelRule(), "wide prior only": LabelRule(sound=0.0)}
-
 
 @dataclass(frozen=True, slots=True)
 class Rated:
@@ -127,22 +125,16 @@ def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[
 
 
 def rows(answers: Sequence[Rated]) -> Iterator[str]:
-    """A line for each way to choose labels, each rule and each number of labels."""
+    """A line for each way to choose labels and each number of labels."""
     for how, draw in DRAWN.items():
-        for name, rule in RULES.items():
-            for count in COUNTS:
-                usual = (how, name) == ("at random", "two priors")
-                if (count == 0 and not usual) or (how != "at random" and name != "two priors"):
-                    continue
-                found = np.array(
-                    [
-                        measured(answers, rule, draw(answers, count, random.Random(seed)))
-                        for seed in range(DRAWS if count else 1)
-                    ]
-                )
-                mean, spread = found.mean(0), found.std(0)
-                cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
-                yield f"| {how if count else '-'} | {name if count else '-'} | {count} | " + " | ".join(cells) + " |"
+        for count in COUNTS:
+            if count == 0 and how != "at random":
+                continue
+            seeds = range(DRAWS if count else 1)
+            all_draws = [measured(answers, LabelRule(), draw(answers, count, random.Random(seed))) for seed in seeds]
+            mean, spread = np.mean(all_draws, axis=0), np.std(all_draws, axis=0)
+            cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
+            yield f"| {how if count else '-'} | {count} | " + " | ".join(cells) + " |"
 
 
 def print_table(title: str, answers: Sequence[Rated]) -> None:

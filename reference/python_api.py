@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 GROUPS = {
-    "Asking": ("Calibrator", "Question", "References", "Turn", "ask_all", "Records"),
-    "Records": ("Record", "GivenAnswer", "summarise", "assess"),
+    "Asking": ("Calibrator", "Question", "References", "Turn"),
+    "Records": ("Record", "GivenAnswer", "summarise", "assess", "to_frame"),
     "Questions": ("read_questions", "questions_from", "read_rows", "rows_from", "load_stream"),
     "Runs": ("RunSettings", "start_run", "resume_run", "Store"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),

@@ -14,8 +14,7 @@ from secl.runs.settings import MACHINE_SETTINGS, RunSettings, said
 from secl.setting_groups import FLAT_NAMES
 from secl_paper.compare import FinishedRun
 from secl_paper.layout import Row, Run, Table
-from secl_paper.paper import PaperTable, read_paper
-from secl_paper.recognition import Counterpart
+from secl_paper.paper import Counterpart, PaperTable, read_paper
 from secl_paper.runs import OPEN_FORM, benchmarks_of, settings_of
 from secl_paper.setup import STREAM, Setup
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from secl.reports.figures.cost import Point, cost_figure
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.reliability import reliability_figure
-from secl.reports.figures.scores import score_figure
 from secl_paper.compare import FinishedRun, Line, estimator_of
 from secl_paper.layout import Run, Table
+from secl_paper.scores import score_figure
 
 
 def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun], stem: Path) -> None:

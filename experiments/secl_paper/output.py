@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table as ScreenTable
-from rich.text import Text
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
 
 from secl.errors import StorageError
-from secl.reports.formatting import RANGE, UNDEFINED
-from secl.reports.table import latex as escaped
-from secl.reports.table import to_csv
+from secl.reports.formatting import RANGE, UNDEFINED, markdown_text
+from secl.reports.table import Cell, Table, to_csv, to_latex, to_markdown, to_rich
+from secl.reports.table import Column as Heading
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
 
@@ -21,54 +22,34 @@ THREE = ("paper", "ours", "difference")
 """What stands under the heading of a number that the paper may have."""
 
 
-def screen_tables(table: FilledTable, width: int) -> Iterator[ScreenTable]:
-    """A table for a terminal of `width` characters, in as many pieces as it takes, each with the names of the rows."""
-    remaining = list(table.columns)
-    room = width - max((len(line.name) for line in table.lines), default=0)
-    while remaining:
-        widths = [sum(_widths(table, name)) for name in remaining]
-        fitting = next((count for count in range(len(remaining), 1, -1) if sum(widths[:count]) <= room), 1)
-        yield _screen_table(table, remaining[:fitting])
-        remaining = remaining[fitting:]
-
-
-def _screen_table(table: FilledTable, names: Sequence[str]) -> ScreenTable:
-    screen = ScreenTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    screen.add_column("", no_wrap=True)
-    for heading in (heading for name in names for heading in _headings(table, name)):
-        screen.add_column(heading, justify="right", no_wrap=True)
-    for line in table.lines:
-        cells = [cell.partition(" ") for name in names for cell in _cells(table, line, name)]
-        screen.add_row(Text(line.name), *(Text.assemble(cell, f"\n{more}" if more else "") for cell, _, more in cells))
-    return screen
-
-
-def _headings(table: FilledTable, name: str) -> list[str]:
-    """The headings of one number: its own in the middle, word under word, and what stands under it."""
-    words = table.columns[name].heading.split()
-    if not table.printed:
-        return ["\n".join(words)]
-    empty = "\n" * len(words)
-    return [f"{empty}paper", "\n".join([*words, "ours"]), f"{empty}diff."]
-
-
-def _widths(table: FilledTable, name: str) -> list[int]:
-    """Characters of the columns of one number on the screen, each with the two that follow it."""
-    rows = [_headings(table, name), *(_cells(table, line, name) for line in table.lines)]
-    return [2 + max(len(part) for cell in cells for part in cell.split()) for cells in zip(*rows, strict=True)]
-
-
-def markdown(table: FilledTable) -> str:
-    """The table as Markdown with its title above and its notes below.
+def as_table(table: FilledTable, names: Sequence[str] | None = None) -> Table:
+    """The table with the columns of these numbers, or of all.
 
     Three columns for each number (paper, ours, difference), or one with its 95% interval where the table is ours alone.
     """
+    names = list(table.columns) if names is None else names
     under = THREE if table.printed else ("",)
-    headings = [f"{column.heading} {text}".strip() for column in table.columns.values() for text in under]
-    rows = [["", *headings], *([line.name, *_all_cells(table, line)] for line in table.lines)]
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
-    notes = (f"* {note}" for note in table.notes)
-    return "\n".join([f"# {table.title}", "", head, "| --- |" + " ---: |" * len(headings), *body, "", *notes, ""])
+    headings = [f"{table.columns[name].heading} {text}".strip() for name in names for text in under]
+    rows = [[Cell(line.name), *(cell for name in names for cell in _cells(table, line, name))] for line in table.lines]
+    return Table([Heading("", text=True), *map(Heading, headings)], {"": rows}, table.notes)
+
+
+def screen_tables(table: FilledTable, width: int) -> Iterator[RichTable]:
+    """A table for a terminal of `width` characters, in as many pieces as it takes, each with the names of the rows."""
+    console = Console(width=10_000)
+    remaining = list(table.columns)
+    while remaining:
+        for count in range(len(remaining), 0, -1):
+            piece = to_rich(replace(as_table(table, remaining[:count]), notes=()))
+            if Measurement.get(console, console.options, piece).maximum <= width:
+                break
+        yield piece
+        remaining = remaining[count:]
+
+
+def markdown(table: FilledTable) -> str:
+    """The table as Markdown with its title above and its notes below."""
+    return f"# {markdown_text(table.title)}\n\n{to_markdown(as_table(table))}"
 
 
 def csv_text(table: FilledTable) -> str:
@@ -83,30 +64,9 @@ def csv_text(table: FilledTable) -> str:
     return to_csv(headings, rows)
 
 
-def latex(table: FilledTable) -> str:
-    """The table for LaTeX with the package booktabs, its notes as comments."""
-    count = len(table.columns)
-    heads = [escaped(column.heading) for column in table.columns.values()]
-    lines = [f"% {note}" for note in table.notes]
-    lines += [rf"\begin{{tabular}}{{l{'r' * count * (3 if table.printed else 1)}}}", r"\toprule"]
-    if table.printed:
-        lines.append(_latex_row("", *(rf"\multicolumn{{3}}{{c}}{{{head}}}" for head in heads)))
-        lines.append("".join(rf"\cmidrule(lr){{{2 + 3 * i}-{4 + 3 * i}}}" for i in range(count)))
-        lines.append(_latex_row("", *(THREE * count)))
-    else:
-        lines.append(_latex_row("", *heads))
-    lines.append(r"\midrule")
-    lines += [_latex_row(*map(escaped, (line.name, *_all_cells(table, line)))) for line in table.lines]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _latex_row(*cells: str) -> str:
-    return " & ".join(cells) + r" \\"
-
-
 def write_table(table: FilledTable, folder: Path) -> None:
     """Write a table as KEY.md, KEY.csv and KEY.tex into a folder, which is made if need be."""
-    for suffix, text in ((".md", markdown(table)), (".csv", csv_text(table)), (".tex", latex(table))):
+    for suffix, text in ((".md", markdown(table)), (".csv", csv_text(table)), (".tex", to_latex(as_table(table)))):
         _write(folder / f"{table.key}{suffix}", text)
 
 
@@ -146,17 +106,13 @@ def _values(table: FilledTable, line: Line, name: str) -> tuple[float | None, fl
     return paper, ours, None if paper is None or ours is None else ours - paper
 
 
-def _all_cells(table: FilledTable, line: Line) -> list[str]:
-    return [cell for name in table.columns for cell in _cells(table, line, name)]
-
-
-def _cells(table: FilledTable, line: Line, name: str) -> list[str]:
-    """The texts of one number: paper, ours and difference, or ours with its interval."""
+def _cells(table: FilledTable, line: Line, name: str) -> list[Cell]:
+    """The cells of one number: paper, ours and difference, or ours with its interval."""
     column, (first, second, third) = table.columns[name], _values(table, line, name)
     if table.printed:
-        return [_number(first, column), _number(second, column), _number(third, column, "+")]
-    interval = "" if second is None else f" ({_number(second, column)}{RANGE}{_number(third, column)})"
-    return [_number(first, column) + interval]
+        return [Cell(_number(first, column)), Cell(_number(second, column)), Cell(_number(third, column, "+"))]
+    interval = "" if second is None else f"{_number(second, column)}{RANGE}{_number(third, column)}"
+    return [Cell(_number(first, column), interval)]
 
 
 def _number(value: float | None, column: Column, sign: str = "") -> str:

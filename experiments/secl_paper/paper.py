@@ -50,3 +50,31 @@ def read_paper() -> Paper:
     """The numbers in `paper.json`."""
     values = json.loads((files("secl_paper") / "paper.json").read_text(encoding="utf-8"))
     return Paper(values["models"], values["tau"], {key: PaperTable(**table) for key, table in values["tables"].items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """The paper's model that a model is compared with.
+
+    Attributes:
+        name: its key in `paper.json`; None where the model is none of the paper's.
+        why: how that is known, as a clause.
+    """
+
+    name: str | None
+    why: str
+
+
+def counterpart(model: str, against: str | None = None) -> Counterpart:
+    """The paper's model that is asked for with `against`, or the one that a model is by its preset or its hub id."""
+    if against is not None:
+        return Counterpart(against, "--against names it")
+    models = read_paper().models
+    if model in models:
+        return Counterpart(model, "the model is this preset")
+    from secl.backends.local.presets import PRESETS  # imports torch
+
+    for name in models:
+        if model.casefold() == PRESETS[name].source.casefold():
+            return Counterpart(name, "the model is its hub id")
+    return Counterpart(None, "its name is that of no model of the paper")

@@ -18,8 +18,7 @@ from secl_paper.figures import write_figure
 from secl_paper.layout import Run, Table
 from secl_paper.notes import remarks
 from secl_paper.output import write_index, write_table
-from secl_paper.paper import read_paper
-from secl_paper.recognition import Counterpart, counterpart
+from secl_paper.paper import Counterpart, counterpart, read_paper
 from secl_paper.runs import settings_of
 from secl_paper.setup import Setup
 from secl_paper.tables import SECL, TABLES
@@ -89,7 +88,6 @@ class Reproduction:
         Raises:
             ParameterError: a setting that makes no sense.
             DataError: a benchmark whose size must be known cannot be read.
-            ModelError: the configuration of a model that is not known by name cannot be read.
         """
         jobs: dict[Run, Job] = {}
         for table in tables:

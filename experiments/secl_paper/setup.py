@@ -32,7 +32,7 @@ class Setup(SettingGroups):
     """
 
     against: PaperModel | None = Field(
-        None, description="The paper's model to compare with; found by the model's name, hub id or configuration."
+        None, description="The paper's model to compare with; found by the model's name or hub id."
     )
 
     @classmethod

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from secl.gates import PageHinkley as PageHinkley
     from secl.given import GivenAnswer as GivenAnswer
     from secl.model import Model as Model
-    from secl.notebook import Records as Records
-    from secl.notebook import ask_all as ask_all
     from secl.question import Question as Question
     from secl.question import References as References
     from secl.question import Turn as Turn
     from secl.records import Record as Record
     from secl.runs import runner as _runner
+    from secl.runs.export import to_frame as to_frame
     from secl.runs.settings import RunSettings as RunSettings
     from secl.runs.store import Store as Store
     from secl.settings import AdapterSettings as AdapterSettings
@@ -57,14 +56,12 @@ _HOMES = {
     "Question": "secl.question",
     "QuestionError": "secl.errors",
     "Record": "secl.records",
-    "Records": "secl.notebook",
     "References": "secl.question",
     "RunSettings": "secl.runs.settings",
     "ScriptedModel": "secl.testing",
     "SeclError": "secl.errors",
     "Store": "secl.runs.store",
     "Turn": "secl.question",
-    "ask_all": "secl.notebook",
     "assess": "secl.evaluation.trust",
     "load_stream": "secl.data.streams",
     "read_questions": "secl.data.question_files",
@@ -72,6 +69,7 @@ _HOMES = {
     "resume_run": "secl.runs.runner:resume",
     "start_run": "secl.runs.runner:start",
     "summarise": "secl.evaluation.summary",
+    "to_frame": "secl.runs.export",
 }
 """Where each public name lives; what is not here is imported from its module."""
 

@@ -54,7 +54,7 @@ def _no_cache_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.fixture(autouse=True)
 def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is, no test is long enough for lines about progress."""
-    monkeypatch.setattr("secl.cli.progress.FIRST", float("inf"))
+    monkeypatch.setattr("secl.cli.progress.EVERY", float("inf"))
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from secl.reports.acceptance_report import accepted_line
-from secl.reports.acceptance_section import accepted_sentence
+from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs import loading, runner
 from secl.runs.runner import resume, start
 from secl.runs.settings import RunSettings

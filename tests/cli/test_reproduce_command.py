@@ -10,7 +10,6 @@ import pytest
 
 from secl.runs import runner
 from secl.runs.folder import FILE
-from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 from secl_paper.tables import TABLES
 from tests.cli.conftest import Shell
@@ -59,39 +58,6 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     assert not out.exists()
 
 
-def test_every_setting_of_a_run_is_one_of_a_reproduction(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    flags = (
-        "--set",
-        "evidence.formula=exp",
-        "--set",
-        "evidence.p_true=vocabulary",
-        "--dtype",
-        "fp32",
-        "--set",
-        "adapter.learning_rate=0.001",
-        "--seed",
-        3,
-    )
-    ended = shell(
-        "reproduce", "reliability", "--model", tiny_llama, *QUIZ, *flags, "--set", "loop.bin_gate=off", "--out", out
-    )
-    assert (ended.code, ended.err) == (0, "")
-    (folder,) = (out / "runs").iterdir()
-    with Store(folder) as store:
-        settings = Manifest.of(store).settings.flat()
-    assert {name: settings[name] for name in ("formula", "p_true", "dtype", "learning_rate", "seed", "bin_gate")} == {
-        "formula": "exp",
-        "p_true": "vocabulary",
-        "dtype": "fp32",
-        "learning_rate": 0.001,
-        "seed": 3,
-        "bin_gate": None,
-    }
-    for words in ("formula exp (log)", "p_true vocabulary (token)", "bin_gate off (1)", "learning_rate 0.001 (5e-05)"):
-        assert words in ended.out
-
-
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
     shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,27 +91,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
     ("arguments", "words"),
     [
         (("mian",), ("no table 'mian'", *(table.key for table in TABLES))),
-        (("nowhere.py",), ("nowhere.py", "cannot be read")),
         (("main", "--against", "gpt-2"), ("'gpt-2'", "llama-3.2-3b")),
-        (("main", "--per-domain", 0), ("per_domain is 0", "at least 1")),
-        (("main", "--gate", "fence"), ("'fence'", "page-hinkley")),
         (("hyperparameters", "--gate", "always"), ("'burst 20'", "has no burst")),
-        (("main", "--set", "evidence.tau=-1"), ("tau is -1", "above 0")),
-        (("main", "--dtype", "int8"), ("dtype is 'int8'",)),
         (("main", "--method", "secl-paper"), ("'secl-paper'", "its own method")),
         (("main", "--questions", "mine.csv"), ("benchmarks", "secl run")),
         (("main", "--endpoint", "http://localhost:1"), ("leave engine and endpoint out",)),
-        (("main", "--set", "stream.sampled=mmlu", "--benchmarks", "capitals"), ("sampled names 'mmlu'", "(capitals)")),
-        (("main", "--set", "gate.burst=3", "--gate", "always"), ("'always' has no burst",)),
-        (("main", "--device", "cuda:99", "--benchmarks", "capitals:3"), ("no cuda:99 device",)),
         (("main", "--on", "moon"), ("--on is 'moon'", "ray://HOST:PORT")),
-        (("main", "--workers", 2), ("--workers", "--on ray")),
         (("main", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
-        (("main", "--benchmarks", ","), ("either a stream",)),
-        (("extended", "--benchmarks", "nonsense"), ("'nonsense'", "capitals")),
-        (("main", "--benchmarks", "capitals", "--per-domain", 5000), ("capitals has 176 questions", "5000")),
-        (("main", "--data", "nowhere"), ("nowhere",)),
-        (("layers", "--model", "nowhere/at/all", "--benchmarks", "capitals"), ("nowhere/at/all",)),
     ],
     ids=lambda value: "_".join(map(str, value))[:60],
 )
@@ -153,9 +105,3 @@ def test_a_mistake_is_refused_in_one_sentence_before_anything_is_written(
     refused: Any, tmp_path: Path, arguments: tuple[object, ...], words: tuple[str, ...]
 ) -> None:
     refused(("reproduce", *arguments, "--out", tmp_path / "out"), *words)
-
-
-def test_a_table_with_a_mistake_is_refused_by_name(refused: Any, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text("from secl_paper.layout import Row, Run, Table\nRow('a', Run('b'), 'scel')\n")
-    refused(("reproduce", path, "--out", tmp_path / "out"), path, "'scel'", "norm_p_true")

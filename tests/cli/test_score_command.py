@@ -39,9 +39,9 @@ def test_answers_are_printed_with_what_the_model_thinks_of_them(shell: Shell, pa
     ended = shell("score", pairs)
     assert ended.code == 0
     lines = ended.out.splitlines()
-    assert lines[0].split() == ["question", "answer", "confidence", "stated", "P(True)", "PMI", "graded"]
+    assert lines[1].split() == ["Question", "Answer", "Confidence", "(frozen)", "P(True)", "PMI", "Grade"]
     answers = ("B. Mercury", "C. Mars", "Lima", "[red]Elvis[/red]")
-    for line, answer, verdict in zip(lines[2:], answers, ("–", "wrong", "right", "wrong"), strict=False):  # noqa: RUF001
+    for line, answer, verdict in zip(lines[3:], answers, ("", "wrong", "right", "wrong"), strict=False):
         assert answer in line
         assert line.rstrip().endswith(verdict)
     assert "1 of 3 graded answers are right" in ended.out

@@ -13,7 +13,7 @@ from secl.evidence import CandidateEvidence, LetterOrder, Likelihood
 from secl.gates import Never
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.recommendation_report import recommendation, recommendation_json, scores_table
+from secl.reports.recommendation_report import recommendation_json, scores_table, use_and_why
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
 
@@ -68,8 +68,8 @@ def test_a_posterior_that_is_better_for_sure_is_recommended_with_its_gain() -> N
     assert (found.basis, found.method) == ("labels", "posterior")
     assert found.gain["brier"].falls
     assert found.gain["brier"].b == found.rows["posterior"].brier
-    said = recommendation(found)
-    assert said.startswith("recommended: --method posterior")
+    use, said = use_and_why(found)
+    assert use.startswith("Use: secl run --method posterior")
     assert f"its Brier score is {found.rows['posterior'].brier:.3f} against {found.rows['stated'].brier:.3f}" in said
 
 
@@ -78,7 +78,7 @@ def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure()
     assert found.best["accuracy"].rises
     assert found.flags == ("--answer best",)
     own, best = found.best["accuracy"].a, found.best["accuracy"].b
-    assert recommendation(found).endswith(
+    assert use_and_why(found)[1].endswith(
         f"and its best answers are right in {100 * best:.1f}%, the own ones in {100 * own:.1f}%."
     )
 
@@ -86,9 +86,9 @@ def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure()
 def test_what_is_stated_stays_where_nothing_is_better() -> None:
     found = recommend(asked(Blind(stated=0.55)))
     assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
-    assert recommendation(found) == (
-        "recommended: --method stated, because no other confidence has a lower Brier score than the stated one for "
-        "sure."
+    assert use_and_why(found) == (
+        "Use: secl run --method stated",
+        "Why: no other confidence has a lower Brier score than the stated one for sure.",
     )
 
 
@@ -96,8 +96,9 @@ def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_i
     records = asked(Texts())
     found = recommend(unlabelled(records))
     assert (found.basis, found.method, found.flags) == ("experience", "posterior", ())
-    said = recommendation(found)
-    assert said.startswith("recommended: --method posterior, because it had a lower Brier score than the stated")
+    use, said = use_and_why(found)
+    assert use == "Use: secl run --method posterior"
+    assert said.startswith("Why: it had a lower Brier score than the stated")
     assert said.endswith("whether it has here only right answers can tell: label twenty.")
     assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
     (note,) = scores_table(found).notes
@@ -113,4 +114,5 @@ def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() 
         row.estimator.title for row in found.rows.values()
     ]
     plain = recommendation_json(found)
-    assert (plain["method"], plain["sentence"]) == (found.method, recommendation(found))
+    assert (plain["method"], plain["sentence"]) == (found.method, " ".join(use_and_why(found)))
+    assert plain["rows"]["stated"]["brier"] == found.rows["stated"].brier

@@ -97,19 +97,6 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
     assert {column.form for column in columns.values()} == {".4f"}
 
 
-def test_recalibration_shows_its_temperature_and_the_range_that_it_leaves(baseline: FinishedRun) -> None:
-    ours = numbers(baseline, "stated_temperature")
-    temperature, low, high = ours["temperature"], ours["low"], ours["high"]
-    assert temperature is not None
-    assert temperature > 1
-    assert low is not None
-    assert high is not None
-    assert 0.5 < low <= high < 0.85
-    plain = numbers(baseline, "stated")
-    assert plain["temperature"] is None
-    assert [plain["low"], plain["high"]] == [pytest.approx(0.85)] * 2
-
-
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
     for estimator in {*ESTIMATORS} - {*LABELLED}:
         ours = numbers(learned, estimator)
@@ -129,11 +116,3 @@ def test_rows_that_print_the_same_numbers_are_said_to_show_no_effect() -> None:
     assert notes[1:] == [
         "beta 0, beta 0.01 and beta 0.1 print the same numbers: what sets them apart has no visible effect here."
     ]
-
-
-def test_one_right_answer_of_twelve_gives_auroc_no_interval(baseline: FinishedRun) -> None:
-    graded = [replace(r, correct=not i, frozen_correct=not i) for i, r in enumerate(baseline.records[:12])]
-    _, (line,) = compare(table(Row("Verbalized", RUN, "stated")), {RUN: replace(baseline, records=graded)}, None)
-    assert "auroc" in line.ours
-    assert "auroc" not in line.intervals
-    assert "brier" in line.intervals

@@ -12,12 +12,11 @@ from secl.errors import ParameterError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import label_of
 from secl.metrics.risk_control import risk_coverage
-from secl.reports.acceptance_section import risk_panels, risk_table
+from secl.reports.acceptance_report import risk_panels, risk_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.formatting import UNDEFINED
-from secl.runs.acceptance import stored_answers
-from secl.runs.labelling import current_records
+from secl.runs.labelling import current_records, stored_answers
 from secl.runs.store import Store
 from tests.answers import answered, run_folder
 
@@ -42,7 +41,7 @@ def test_the_table_has_a_threshold_for_each_risk() -> None:
 
 def test_without_labels_only_the_confidences_speak() -> None:
     table = risk_table(answers_of(answered(CONFIDENCE, [None] * 120)))
-    assert cells(table) == [["5%", "none", "0%"], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
+    assert cells(table) == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
     assert "nothing is promised" in table.notes[0]
 
 

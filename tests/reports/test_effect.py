@@ -14,7 +14,7 @@ from secl.evaluation.summary import Summary, summarise
 from secl.evidence import Posterior
 from secl.question import Question
 from secl.records import Record
-from secl.reports.effect import effect_sentence, effect_table
+from secl.reports.effect import effect_sentence
 
 KEYS = ("stated", "posterior_best", "posterior")
 
@@ -62,14 +62,3 @@ def test_a_posterior_that_does_not_help_is_not_praised(stream: Any) -> None:
     assert "the posterior is not shown to tell right from wrong" in str(effect_sentence(summary_of(records)))
     records = stream(lambda right: 0.3 if right else 0.8)
     assert "is higher for wrong answers than for right ones" in str(effect_sentence(summary_of(records)))
-
-
-def test_the_table_has_a_row_for_each_confidence_that_there_is(stream: Any, make_record: Any) -> None:
-    summary = summary_of(stream(lambda _right: 0.6))
-    rows = [[cell.text for cell in row] for row in effect_table(summary).sections[""]]
-    assert [row[1:] for row in rows] == [
-        ["50%", "85%", "0.372", "0.500"],
-        ["50%", "60%", "0.260", "0.500"],
-        ["50%", "60%", "0.260", "0.500"],
-    ]
-    assert effect_sentence(summary_of([make_record(0)])) is None

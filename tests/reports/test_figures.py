@@ -18,11 +18,14 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
+from secl.evaluation.estimators import ESTIMATORS
+from secl.evaluation.summary import summarise
 from secl.metrics.calibration import reliability
 from secl.metrics.risk_control import risk_coverage
 from secl.metrics.shares import wilson
 from secl.records import Record
-from secl.reports.figures.drawing import POINTS, write_picture
+from secl.reports.figures.cost import Point, cost_figure, cost_points
+from secl.reports.figures.drawing import POINTS, WHITE, write_picture
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import MARKS, running_mean, timeline_figure
@@ -37,15 +40,6 @@ def panel(title: str, count: int = 200) -> tuple[str, np.ndarray, np.ndarray]:
     generator = np.random.default_rng(0)
     confidence = generator.random(count)
     return title, confidence, generator.random(count) < confidence
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 5])
-def test_a_reliability_figure_has_four_panels_to_a_row(count: int) -> None:
-    figure = reliability_figure([panel(f"method {k}") for k in range(count)])
-    assert len(figure.axes) == 2 * count
-    width, height = figure.get_size_inches()
-    assert width == pytest.approx(0.5 + 2.35 * min(count, 4))
-    assert height == pytest.approx(0.35 + 3.3 * math.ceil(count / 4))
 
 
 def test_a_bar_is_the_accuracy_of_its_bin_and_an_empty_bin_has_none() -> None:
@@ -72,16 +66,16 @@ def test_a_bar_of_few_answers_is_pale_and_has_a_long_whisker() -> None:
 
 
 def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text(tmp_path: Path) -> None:
-    text = write_picture(reliability_figure([panel("costs $5 & 10%_x < y")]), tmp_path / "figure")
+    loaded, before = "matplotlib.pyplot" in sys.modules, matplotlib.rcParams.copy()
+    panels = [panel("costs $5 & 10%_x < y"), panel("nothing", 0)]
+    text = write_picture(reliability_figure(panels), tmp_path / "figure")
+    assert ("matplotlib.pyplot" in sys.modules) == loaded
+    assert matplotlib.rcParams.copy() == before
+    assert "no graded answer" in text
     height, width = matplotlib.image.imread(tmp_path / "figure.png").shape[:2]
-    assert (width, height) == pytest.approx((150 * 2.85, 150 * 3.65), abs=2)
+    assert (width, height) == pytest.approx((150 * 5.2, 150 * 3.65), abs=2)
     assert (tmp_path / "figure.svg").read_text(encoding="utf-8") == text
     assert "costs $5 & 10%_x < y" in list(ET.fromstring(text).itertext())
-
-
-def test_empty_and_single_panels_are_drawn(tmp_path: Path) -> None:
-    panels = [("nothing", [], []), ("one", [1.0], [True]), ("two", [0.0, 0.3], [False, True])]
-    assert "no graded answers" in write_picture(reliability_figure(panels), tmp_path / "figure")
 
 
 def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: MakeStream) -> None:
@@ -94,7 +88,8 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains(make_stream: Make
     assert len(bursts) == len([index for index in starts if index]) + records[0].decision.in_burst
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
-    assert [text.get_text() for text in top.texts] == ["arc $challenge$", "truthful_qa"]
+    (names,) = top.child_axes
+    assert [text.get_text() for text in names.get_xticklabels()] == ["arc $challenge$", "truthful_qa"]
 
 
 def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_stream: MakeStream) -> None:
@@ -105,7 +100,7 @@ def test_a_picture_of_a_long_stream_is_no_larger_than_a_page_can_show(make_strea
         assert all(len(cloud.get_offsets()) <= POINTS for cloud in axes.collections)  # type: ignore[arg-type]
         marks = [patch for patch in axes.patches if "burst" in str(patch.get_label())]
         assert len(marks) <= MARKS
-    statistic = next(line for line in timeline_figure(records).axes[-1].lines)
+    statistic = timeline_figure(records).axes[1].lines[0]
     peak = max(record.decision.statistic or 0.0 for record in records)
     assert np.nanmax(np.asarray(statistic.get_ydata(), dtype=float)) == peak
     curve = risk_coverage(np.linspace(0, 1, 5 * POINTS), np.arange(5 * POINTS) % 2)
@@ -121,7 +116,7 @@ def test_a_timeline_of_one_or_of_unlabelled_or_of_mixed_questions_is_drawn(
     for figure in (one, mixed):
         write_picture(figure, tmp_path / "figure")
         assert (tmp_path / "figure.png").stat().st_size > 1000
-    assert not mixed.axes[0].texts
+    assert not mixed.axes[0].child_axes
 
 
 def test_the_same_data_gives_the_same_files(tmp_path: Path, make_stream: MakeStream) -> None:
@@ -129,13 +124,6 @@ def test_the_same_data_gives_the_same_files(tmp_path: Path, make_stream: MakeStr
         write_picture(timeline_figure(make_stream(40)), tmp_path / name)
     for suffix in (".png", ".svg"):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
-def test_pictures_keep_their_hands_off_the_global_state_of_matplotlib(tmp_path: Path) -> None:
-    loaded, before = "matplotlib.pyplot" in sys.modules, matplotlib.rcParams.copy()
-    write_picture(reliability_figure([panel("one")]), tmp_path / "figure")
-    assert ("matplotlib.pyplot" in sys.modules) == loaded
-    assert matplotlib.rcParams.copy() == before
 
 
 def test_what_cannot_be_drawn_or_written_is_said(tmp_path: Path, make_record: MakeRecord) -> None:
@@ -156,3 +144,37 @@ def test_a_running_mean_looks_back_and_skips_what_is_undefined(values: list[floa
     for index, mean in enumerate(means):
         defined = [value for value in values[max(0, index - window + 1) : index + 1] if not math.isnan(value)]
         assert mean == pytest.approx(np.mean(defined) if defined else math.nan, abs=1e-12, nan_ok=True)
+
+
+def test_a_cost_picture_has_a_numbered_point_for_each_confidence_with_an_error(make_stream: MakeStream) -> None:
+    summary = summarise(make_stream(80), intervals=False)
+    points = cost_points([summary, summary])
+    assert {point.estimator.name for point in points} == {*summary.estimators}
+    assert len(points) == len(summary.estimators)  # what two runs share is there once
+    (p_true,) = (point for point in points if point.estimator.name == "p_true")
+    row = summary.estimators["p_true"]
+    assert (p_true.error, p_true.cost, p_true.paper) == (row.brier, row.cost_measured, row.cost_paper)
+    assert p_true.label == f"P(True), n={row.n}"
+    figure = cost_figure(points)
+    (axes,) = figure.axes
+    numbers = {int(number) for text in axes.texts for number in text.get_text().split(", ")}
+    assert numbers == {*range(1, len(points) + 1)}
+    named = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {f"{number}  {point.label}" for number, point in enumerate(points, 1)} <= named
+    marks = [line for line in axes.lines if line.get_marker() not in ("|", "None")]
+    hollow = [point.estimator.needs_labels for point in points]
+    assert [line.get_markerfacecolor() == WHITE for line in marks] == hollow
+    with pytest.raises(ParameterError, match="no confidence"):
+        cost_figure([])
+
+
+def test_markers_that_lie_together_have_their_numbers_in_one_place() -> None:
+    stated, p_true = ESTIMATORS["stated"], ESTIMATORS["p_true"]
+    points = [
+        Point("Stated", stated, 0, 0.30, 1.0, 1.0),
+        Point("Stated", stated, 1, 0.302, 1.01, 1.0),
+        Point("Stated", stated, 2, 0.10, 1.0, 1.0),
+        Point("P(True)", p_true, 0, 0.301, 1.0, 6.0),
+    ]
+    (axes,) = cost_figure(points, ["a", "b", "c"]).axes
+    assert sorted(text.get_text() for text in axes.texts) == ["1", "1, 2"]

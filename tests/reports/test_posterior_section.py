@@ -7,20 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from matplotlib.patches import Rectangle
 
-from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import evaluate
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior
 from secl.question import Question
 from secl.records import Record
-from secl.reports.figures.posterior import groups_of, posterior_figure
-from secl.reports.headline import verdict
 from secl.reports.posterior_section import posterior_notes
+from secl.reports.result import result_sentences
 from secl.reports.run_report import RunReport, best_alternative, panels
-from secl.reports.run_rows import domain_table, overview_table
 from secl.reports.sections import sections_of
+from secl.reports.summary_table import domain_table, overview_table
 
 MakeReport = Callable[..., RunReport]
 
@@ -104,14 +101,13 @@ def test_questions_without_a_posterior_are_counted(answered: Any, make_record: A
     assert "Of 1 graded question" in notes
 
 
-def test_the_verdict_is_about_the_posterior_and_both_kinds_of_answers(answered: Any, make_report: MakeReport) -> None:
+def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: Any, make_report: MakeReport) -> None:
     own = make_report([answered(position) for position in range(30)], learned=False, keys=KEYS)
     row = own.summary.estimators["posterior"]
     assert best_alternative(own.summary) == row
-    assert verdict(own.summary).endswith(
-        f"; the posterior was off by {row.ece:.3f}, Brier score {row.brier:.3f}. The answers themselves were right 0% "
-        "of the time, the posterior's best ones 100%."
-    )
+    sentences = " ".join(result_sentences(own))
+    assert f"Brier score {row.brier:.3f}, of the model's stated confidence alone " in sentences
+    assert "candidates are right in 100%, the model's own answers in 0% (--answer best gives them)" in sentences
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
     ((*_, accuracy, _, _, compared, _, _, _),) = overview_table([own]).sections[""]
     assert (accuracy.text, accuracy.detail, compared.text) == ("0.0%", "best 100.0%", "Posterior")
@@ -125,26 +121,3 @@ def test_an_adapted_confidence_stays_what_a_run_that_learns_is_about(answered: A
     records = [answered(position) for position in range(30)]
     summary = evaluate(records, {name: ESTIMATORS[name] for name in (*KEYS, "secl")}, intervals=False).summary
     assert best_alternative(summary) == summary.estimators["secl"]
-    said = verdict(summary)
-    assert said.index("after adapting it was off by") < said.index("the posterior was off by")
-
-
-def test_a_group_has_accuracies_and_mean_confidences(answered: Any, make_record: Any) -> None:
-    records = [answered(0, domain="a"), answered(1, (0.6, 0.3, 0.1), domain="b"), make_record(2, domain="c")]
-    groups = groups_of(records)
-    assert list(groups) == ["all questions", "a", "b"]
-    every = groups["all questions"]
-    assert (every.n, every.own, every.best) == (2, 0.0, 0.5)
-    assert (every.stated, every.posterior, every.posterior_best) == pytest.approx((0.95, 0.4, 0.65))
-    assert list(groups_of(records[:1])) == ["all questions"]
-    assert groups_of(records[2:]) == {}
-
-
-@pytest.mark.heavy
-def test_the_picture_has_a_bar_for_each_kind_of_answer(answered: Any) -> None:
-    figure = posterior_figure(groups_of([answered(0), answered(1, (0.6, 0.3, 0.1))]))
-    (axes,) = figure.axes
-    assert [patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)] == [0.0, 0.5]
-    assert [text.get_text() for text in axes.texts] == ["0.0% right", "50.0% right"]
-    with pytest.raises(ParameterError, match="at least one group"):
-        posterior_figure({})

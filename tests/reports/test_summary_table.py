@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from secl.evaluation.estimators import ESTIMATORS, LABELLED
+from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Intervals, Measures
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
@@ -90,13 +90,6 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     assert cells(line) == ["SECL", brier, ece, f"{row.auroc:.3f}", accuracy, "60", *costs]
 
 
-def test_an_ece_that_chance_may_have_made_is_called_within_its_floor(make_record: MakeRecord) -> None:
-    records = [make_record(place, frozen_digit=4, frozen_correct=place % 2 == 0) for place in range(20)]
-    row = summarise(records).estimators["stated"]
-    (line,) = (line for line in markdown(summarise(records)).splitlines() if line.startswith("| Stated (frozen)  "))
-    assert cells(line)[2] == f"{row.ece:.3f} (within {row.ece_floor_95:.3f})"
-
-
 def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
     table = ranking_table({"run": summary})
@@ -137,18 +130,6 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: Summary) -> 
         assert narrow.count(text) == wide.count(text) > 0, text
     assert to_rich(summary_table({"run": everything})).row_count == len(ESTIMATORS)
     assert all(estimator.title in wide for estimator in ESTIMATORS.values())
-
-
-def test_estimators_that_need_right_answers_have_a_star_and_the_footnote(everything: Summary) -> None:
-    assert all(
-        estimator.title.endswith("*") == (estimator.needs_labels and estimator.name not in LABELLED)
-        for estimator in ESTIMATORS.values()
-    )
-    assert FOOTNOTE == "* needs right answers: five-fold cross-validation"
-    assert FOOTNOTE in " ".join(shown(everything, 80).split())
-    rows = {name: row for name, row in everything.estimators.items() if not row.estimator.needs_labels}
-    without = replace(everything, estimators=rows)
-    assert "cross-validation" not in shown(without, 80) + markdown(without)
 
 
 def test_latex_rows_have_as_many_cells_as_columns_and_nothing_unescaped(everything: Summary) -> None:

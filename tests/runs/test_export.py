@@ -14,8 +14,7 @@ import pytest
 from secl.data.question_files import read_rows
 from secl.errors import ParameterError
 from secl.model import Model
-from secl.records import Record
-from secl.runs import database, export
+from secl.runs import export
 from secl.runs.runner import start
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -118,20 +117,3 @@ def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> N
             export.write(run.store, "xlsx", tmp_path / "f.xlsx")
         assert not list(tmp_path.glob("f.xlsx*"))
         export.write(run.store, "parquet", tmp_path / "f.parquet")
-
-
-@pytest.mark.parametrize("format", export.FORMATS)
-def test_an_export_reads_every_record_once(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
-) -> None:
-    read: list[int] = []
-    read_record = database.read_record
-
-    def counted(row: tuple[Any, ...]) -> Record:
-        read.append(1)
-        return read_record(row)
-
-    monkeypatch.setattr(database, "read_record", counted)
-    export.write(store, format, tmp_path / f"out.{format}")
-    heading_and_labels = 2  # the columns are those of the first record, and labels go on from the last one
-    assert len(read) <= len(store) + heading_and_labels

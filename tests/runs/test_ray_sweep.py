@@ -6,13 +6,13 @@ import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from secl.errors import ModelError
+from secl.errors import SeclError
 from secl.records import Record
-from secl.runs import ray_sweep
+from secl.runs.folder import FILE
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.store import Store
-from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, run_in_sequence, run_job
+from secl.runs.sweep import Job, is_finished, plan, read_files, run_in_sequence, run_job
 from tests.runs.test_sweep import records_of
 from tests.tiny import tiny_folder
 
@@ -110,23 +110,24 @@ def test_two_workers_give_the_records_of_one_run_after_the_other(
     run_on_ray(jobs, None, on_progress=lambda job, answered, total: reports.add((job.name, answered, total)))
     assert_same(jobs, references)
     assert (jobs[1].folder / "run.sqlite").stat().st_ino == inode
-    assert {name for name, answered, _ in reports if answered == 16} == {job.name for job in jobs} - {jobs[1].name}
-    assert all(0 <= answered <= total == 16 for _, answered, total in reports)
+    assert reports == {(job.name, 16, 16) for job in (jobs[0], *jobs[2:])}
     assert ray.is_initialized()
 
 
-def killer(times: int, name: str) -> tuple[Callable[[Job, int, int], None], set[int]]:
-    """Kill the worker of a run in the middle, so many times; and the process ids of those that were killed."""
-    killed: set[int] = set()
-
-    def on_progress(job: Job, answered: int, total: int) -> None:
-        if job.name == name and 0 < answered < total - 5 and len(killed) < times:
-            for process in psutil.Process().children(recursive=True):  # of this process only
-                if process.name().startswith("ray::run_") and any(name in file.path for file in process.open_files()):
-                    os.kill(process.pid, signal.SIGKILL)
-                    killed.add(process.pid)
-
-    return on_progress, killed
+def kill_worker_of(name: str, killed: list[int]) -> None:
+    """Kill the worker of a run once, in the middle; only among the processes below this one."""
+    while not killed:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error, SeclError):
+                files = [Path(file.path) for file in process.open_files() if name in file.path]
+                run = next((file.parent for file in files if file.name == FILE), None)
+                if process.name().startswith("ray::run_") and run is not None:
+                    with Store(run) as store:
+                        middle = 5 < len(store) < 60
+                    if middle:
+                        killed.append(process.pid)
+                        os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -139,26 +140,11 @@ def test_when_a_worker_is_killed_in_the_middle_nothing_is_lost_or_doubled(
     ]
     here, there = (plan(settings, tmp_path / name) for name in ("here", "there"))
     run_in_sequence(here)
-    on_progress, killed = killer(1, there[0].name)
-    run_on_ray(there, None, on_progress=on_progress)
+    killed: list[int] = []
+    threading.Thread(target=kill_worker_of, args=(there[0].name, killed), daemon=True).start()
+    run_on_ray(there, None)
     assert len(killed) == 1
     assert_same(there, here)
-
-
-@pytest.mark.slow
-def test_failed_runs_are_reported_by_name_when_the_others_are_finished(
-    ray: Any, models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_sweep, "RETRIES", 1)
-    (tmp_path / "no model").mkdir()
-    common: dict[str, Any] = {"benchmarks": ["capitals:40", "science:40"], **LEARNING}
-    jobs = plan([{**common, "model": str(model)} for model in (tmp_path / "no model", *models)], tmp_path / "out")
-    on_progress, killed = killer(2, jobs[1].name)
-    with pytest.raises(ModelError, match=rf"^the run {jobs[0].name}: .*no model.* \(1 more runs have failed\.\)$"):
-        run_on_ray(jobs, None, on_progress=on_progress)
-    assert len(killed) == 2
-    assert [progress_of(job) for job in jobs] == [None, None, (80, 80)]
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [jobs[2].name]
 
 
 def listening(process: psutil.Process) -> set[str]:
@@ -218,40 +204,6 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
         printed, error = resumed.communicate(timeout=300)
     assert (resumed.returncode, without_progress(error)) == (0, "")
     assert "run folders: " in printed
-
-
-@contextmanager
-def cluster() -> Iterator[tuple[str, dict[str, str]]]:
-    """A cluster with a client server on the loopback address: its address, and the environment that may connect."""
-    environment = {**os.environ, **LOCAL_ENVIRONMENT}
-    environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # with it, the server that Ray forks for a client sometimes dies
-    ports = [free_port(), free_port()]
-    with tempfile.TemporaryDirectory(prefix="secl-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        command = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
-        command += [f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", "--num-cpus=2"]
-        process = subprocess.Popen(
-            [Path(sys.executable).with_name("ray"), *command, f"--temp-dir={folder}"],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            wait_until(lambda: answers(ports[1]))
-            yield f"ray://127.0.0.1:{ports[1]}", environment
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secl.errors import DataError, ParameterError
+from secl.errors import ParameterError
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs.loading import load_questions
 from secl.runs.settings import RunSettings, read_toml, with_absolute_paths
@@ -31,67 +31,37 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
     assert read == RunSettings.of({"benchmarks": ("capitals:5", "science"), "seed": 3, "delta": 0.2, "opening": False})
 
 
-def test_an_unknown_key_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"no setting 'sed'; the settings are model, .*, seed"):
-        from_text(tmp_path, 'benchmarks = ["capitals"]\nsed = 3\n')
-
-
-def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"missing\.toml cannot be read: No such file"):
-        read_toml(tmp_path / "missing.toml")
-    with pytest.raises(DataError, match=f"{tmp_path} cannot be read: Is a directory"):
-        read_toml(tmp_path)
-    (tmp_path / "latin.toml").write_bytes(b'model = "caf\xe9"')
-    with pytest.raises(DataError, match="not valid TOML"):
-        read_toml(tmp_path / "latin.toml")
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"gate": "fence"}, "gate is 'fence'; it must be one of entropy-shift, page-hinkley, always, never"),
         ({"method": "magic"}, "no method 'magic'; the methods are secl, secl-paper, posterior, stated, p_true"),
-        ({"gate": "page-hinkley", "opening": True}, "the gate 'page-hinkley' has no opening"),
         ({"method": "stated", "burst": 5}, "the gate 'never' has no burst"),
         ({"method": "stated", "gate": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
-        ({"method": "p_true", "gate": "never"}, "method 'p_true' has no use for a gate; leave the gate 'never'"),
         ({"ema": 0.1}, "the gate 'entropy-shift' has no ema"),
-        ({"gate": "page-hinkley", "slack": 0.1}, "the gate 'page-hinkley' has no slack"),
         ({"gate": "page-hinkley", "ema": 0}, "ema is 0; it must be a finite number above 0 and at most 1"),
-        ({"slack": -1}, "slack is -1; it must be a finite number of at least 0"),
         ({"burst": 0}, "burst is 0; it must be a whole number of at least 1"),
-        ({"warmup": -1}, "warmup is -1; it must be a whole number of at least 0"),
         ({"warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
         ({"threshold": 0}, "threshold is 0; it must be a finite number above 0"),
-        ({"threshold": float("nan")}, "threshold is nan; it must be a finite number above 0"),
-        ({"tau": -1.0}, "tau is -1.0; it must be a finite number above 0"),
-        ({"tau": 0}, "tau is 0; it must be a finite number above 0"),
         ({"tau": float("inf")}, "tau is inf; it must be a finite number above 0"),
         ({"per_domain": 0}, "per_domain is 0; it must be a whole number of at least 1"),
         ({"alpha": 0.0}, "alpha is 0.0; it must be a finite number above 0 and at most 1"),
         ({"delta": 2}, "delta is 2; it must be a finite number above 0 and at most 1"),
         ({"bin_gate": 10}, "bin_gate is 10; it must be a whole number from 0 to 9, or off"),
-        ({"bin_gate": -2}, "bin_gate is -2; it must be a whole number from 0 to 9, or off"),
-        ({"bin_gate": "of"}, "bin_gate is 'of'; it must be a whole number from 0 to 9, or off"),
         ({"rank": 0}, "rank is 0; it must be a whole number of at least 1"),
-        ({"learning_rate": -1e-5}, "learning_rate is -1e-05; it must be a finite number above 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be a finite number above 0"),
         ({"beta": -0.1}, "beta is -0.1; it must be a finite number of at least 0"),
-        ({"beta": float("nan")}, "beta is nan; it must be a finite number of at least 0"),
         (
             {"views": ["letters", "luck"]},
             "views is 'luck'; it must be one or more of letters, likelihood, samples, p_true",
         ),
-        ({"views": []}, "views is .*; it must be one or more of letters"),
         ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
         ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
         ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be a list of p_true, samples"),
         ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
-        ({"seed": 2**63}, "seed is 9223372036854775808; it must be a whole number"),
         ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
         ({"gate": {"nam": "always"}}, "no setting 'nam' among name, burst, warmup"),
-        ({"loop": 3}, "loop is 3; it must be a table of the settings"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named_when_the_recipe_is_made(settings: Any, message: str) -> None:

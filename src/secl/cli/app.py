@@ -20,7 +20,6 @@ from secl.setting_groups import FLAT_NAMES, METHOD, has_flag, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 app = App(
     name="secl",
@@ -101,19 +100,3 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets
-
-
-def progress_bar(screen: Console, *, transient: bool = False, remaining: bool = False) -> Progress:
-    """A bar with a description, a count and a clock; `remaining` adds the time to go."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    columns += [TimeRemainingColumn()] if remaining else []
-    return Progress(*columns, console=screen, transient=transient)

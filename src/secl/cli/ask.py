@@ -85,7 +85,7 @@ def ask(
 def models() -> None:
     """List the models with settings of their own."""
     from secl.backends.local.presets import PRESETS
-    from secl.reports.console import listing
+    from secl.reports.table import listing
 
     rows = [
         (f"{name}\n", f"{p.source}\n{p.layers} {','.join(p.modules)}, tau {p.tau:g}", p.note)
@@ -102,7 +102,7 @@ def models() -> None:
 def methods() -> None:
     """List the methods that a run can use."""
     from secl.methods import METHODS
-    from secl.reports.console import listing
+    from secl.reports.table import listing
 
     rows = [(name, m.gate, m.note) for name, m in METHODS.items()]
     console().print(listing(("name", "gate", "what"), rows))
@@ -112,7 +112,7 @@ def methods() -> None:
 def benchmarks() -> None:
     """List the benchmarks that a stream can be made of."""
     from secl.data.benchmarks import BENCHMARKS
-    from secl.reports.console import listing
+    from secl.reports.table import listing
 
     rows = [(b.name, b.form, b.split, b.licence, b.description) for b in BENCHMARKS.values()]
     console().print(listing(("name", "answers", "split", "licence", "what"), rows))

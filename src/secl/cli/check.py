@@ -70,7 +70,7 @@ def check(
     if as_json:
         _print_json(gap, found, run.model.name, len(records), code)
     else:
-        (_print_all if full else _print)(gap, found, len(records))
+        _print(gap, found, len(records), full=full)
     return code
 
 
@@ -95,10 +95,10 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
         fail(f"stopped after {reached[0]} of {reached[1]} questions, {hint}")
 
 
-def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
-    """A check in a few lines: what to use and why, whether learning would help, and the confidences in numbers."""
-    from secl.reports.adaptation_report import sentence, without_references
-    from secl.reports.recommendation_report import short_scores_table, use_and_why
+def _print(gap: Gap | None, found: Recommendation, questions: int, *, full: bool) -> None:
+    """What to use and why, whether learning would help, and the confidences in numbers; in full all it rests on."""
+    from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
+    from secl.reports.recommendation_report import scores_table, use_and_why, views_lines
     from secl.reports.table import to_rich
 
     screen = console()
@@ -108,33 +108,16 @@ def _print(gap: Gap | None, found: Recommendation, questions: int) -> None:
     verdict = sentence(gap) if gap else without_references(questions)
     screen.print(f"Learning (--method secl): {verdict}", highlight=False)
     screen.print()
-    screen.print(to_rich(short_scores_table(found)))
+    screen.print(to_rich(scores_table(found, full=full)))
     screen.print()
-    screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
-
-
-def _print_all(gap: Gap | None, found: Recommendation, questions: int) -> None:
-    """All of a check, the verdict and the recommendation last."""
-    from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
-    from secl.reports.recommendation_report import (
-        SCORES_TITLE,
-        recommendation,
-        scores_table,
-        views_lines,
-    )
-    from secl.reports.table import to_rich
-
-    screen = console()
+    if not full:
+        screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
+        return
     for table in (sweep_table(gap), gap_table(gap)) if gap and gap.n else ():
         screen.print(to_rich(table))
         screen.print()
-    screen.print(to_rich(scores_table(found), SCORES_TITLE))
-    screen.print()
-    for line in views_lines(found.views):
+    for line in (*views_lines(found.views), *(notes(gap) if gap else ())):
         screen.print(line)
-    for line in (*notes(gap), sentence(gap)) if gap else (without_references(questions),):
-        screen.print(line)
-    screen.print(recommendation(found))
 
 
 def _print_json(gap: Gap | None, found: Recommendation, model: str, questions: int, code: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secl.cli.app import AsJson, app, console, print_json
+from secl.cli.app import AsJson, Full, app, console, print_json
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 @app.command
-def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_json: AsJson = False) -> None:
-    """Compare two runs over the same questions, or two confidences of one run: differences with 95% intervals.
+def compare(
+    run_a: Path, run_b: Path, /, *, estimator: str | None = None, full: Full = False, as_json: AsJson = False
+) -> None:
+    """Compare two runs on the questions that both answered, or two confidences of one run: differences with intervals.
 
     Args:
         run_a: A run folder.
@@ -26,7 +28,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     """
     from secl.evaluation.compare import compare as compare_sides
     from secl.evaluation.compare import comparison_json
-    from secl.reports.comparison_report import comparison_table, remarks
+    from secl.reports.comparison_report import changed_table, comparison_table, remarks
     from secl.reports.formatting import terminal_text
     from secl.reports.table import to_rich
     from secl.runs.store import Store
@@ -45,7 +47,10 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         raise ParameterError(
             f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
         )
-    comparison = compare_sides(a, b)
+    comparison = compare_sides(a, b, partly=True)
+    if {*a.by_question} != {*b.by_question}:
+        answered = f"A has answered {len(a.by_question)} questions and B {len(b.by_question)}"
+        notes.insert(0, f"{answered}, {comparison.shared} of them the same; all this is about these alone.")
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
         answer: dict[str, Any] = {
@@ -62,6 +67,9 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     lines = [f"Settings that differ: {'; '.join(settings)}."] if settings else []
     for line in (*lines, *notes, *remarks(comparison)):
         screen.print(terminal_text(line))
+    if full and comparison.answers_differ:
+        screen.print()
+        screen.print(to_rich(changed_table(a, b)))
 
 
 def _settings(a: Store, b: Store) -> list[str]:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
 
-from secl.cli.app import console, echo, progress_bar
+from secl.cli.app import console, echo
 from secl.reports.formatting import amount, counted
 
-FIRST, SOON, LATE = 5.0, 5.0, 30.0
-"""Seconds to the first line; least seconds to the next one, if enough was done; most seconds to it."""
-
-TICK = 0.5
-"""Seconds between two looks at the clock."""
-
-STEP = 0.05
-"""Share of all that is enough for a line before `LATE`."""
-
+EVERY = 30.0
+"""Seconds between two lines."""
 
 Show = Callable[[int, int | None, str], None]
 """Shows how much is done, of how much (None as long as that is unknown), and what is being done."""
@@ -36,12 +28,21 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
         done: questions done before.
         transient: whether the bar goes in the end.
     """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     screen = console(stderr=True)
     if not screen.is_terminal:
-        with Lines(done, total) as lines:
-            yield lines.show
+        yield lines(done)
         return
-    with progress_bar(screen, transient=transient, remaining=True) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=transient) as bar:
         task = bar.add_task("", total=None, completed=done)
 
         def show(now: int, whole: int | None, what: str) -> None:
@@ -50,66 +51,46 @@ def follow(text: str, total: int | None, done: int = 0, *, transient: bool = Fal
             bar.update(task, completed=now, total=None if busy else whole, description=title)
 
         show(done, total, text)
-
         yield show
 
 
-class Lines:
-    """Writes a line when a share was done or some time has gone by, also while nothing can be reported.
+def lines(before: int, clock: Callable[[], float] = time.monotonic) -> Show:
+    """Writes a line when half a minute has gone by since the last one.
 
     Args:
-        done: questions done before.
-        total: questions in all; None as long as that is unknown.
+        before: questions done before.
         clock: gives seconds.
     """
+    began = latest = clock()
 
-    def __init__(self, done: int, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._stop = clock, Event()
-        self._before, self._done, self._total = done, done, total
-        self._started = self._latest = clock()
-        self._written: int | None = None
-        self._thread = Thread(target=self._watch, daemon=True)
+    def show(done: int, total: int | None, _text: str) -> None:
+        nonlocal latest
+        now = clock()
+        if now - latest >= EVERY:
+            latest = now
+            echo(line(done, total, done - before, now - began), error=True)
 
-    def __enter__(self) -> Lines:
-        self._thread.start()
-        return self
+    return show
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        if kind is None and self._written not in (None, self._done):
-            echo(self.line(), error=True)
 
-    def show(self, done: int, total: int | None, _text: str) -> None:
-        """Note how far it is."""
-        self._done, self._total = done, total
+def line(done: int, total: int | None, here: int, seconds: float) -> str:
+    """How far it is, and how long the rest will take.
 
-    def due(self) -> bool:
-        """Whether it is time for a line; if so, the next one is due later."""
-        now = self._clock()
-        if self._written is None:
-            due = now - self._started >= FIRST
-        else:
-            enough = self._done - self._written >= STEP * (self._total or float("inf"))
-            due = now - self._latest >= (SOON if enough else LATE)
-        if due:
-            self._written, self._latest = self._done, now
-        return due
+    Args:
+        done: questions done.
+        total: questions in all; None if unknown.
+        here: those that were done since the command began.
+        seconds: since then.
 
-    def line(self) -> str:
-        """How far it is, and how long the rest will take."""
-        seconds, here = self._clock() - self._started, self._done - self._before
-        if self._total is None:
-            return f"{counted(self._done, 'question')}, {clock_time(seconds)}"
-        text = f"{amount(self._done)} of {counted(self._total, 'question')}, {clock_time(seconds)}"
-        if here and self._done < self._total:
-            text += f", about {clock_time(seconds / here * (self._total - self._done))} to go"
-        return text
-
-    def _watch(self) -> None:
-        while not self._stop.wait(TICK):
-            if self.due():
-                echo(self.line(), error=True)
+    >>> line(40, 2100, 30, 90.0)
+    '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'
+    """
+    if total is None:
+        return f"{counted(done, 'question')}, {clock_time(seconds)}"
+    text = f"{amount(done)} of {counted(total, 'question')}, {clock_time(seconds)}"
+    if here and done < total:
+        text += f", about {clock_time(seconds / here * (total - done))} to go"
+    return text
 
 
 def clock_time(seconds: float) -> str:

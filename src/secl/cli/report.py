@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from secl.cli.app import Full, RunFolder, app, console, echo
 from secl.errors import ParameterError, RunError
 from secl.question import Grader
 from secl.records import Record
+from secl.reports.formatting import terminal_text
 
 if TYPE_CHECKING:
     from secl.reports.run_report import RunReport
@@ -36,7 +38,7 @@ def report(
 ) -> None:
     """Write a page about runs, also about unfinished ones, and print the result.
 
-    A folder of its own (--out, or of several runs) gets all tables as Markdown, LaTeX and CSV, and all pictures, too.
+    A folder of its own (--out, or of several runs) gets all numbers as CSV and LaTeX, and all pictures, too.
 
     Args:
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
@@ -100,8 +102,7 @@ def export(
         adapter: Kept adapter version to write instead, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
-    from secl.runs.adapters import write_version
-    from secl.runs.export import write
+    from secl.runs.export import write, write_version
     from secl.runs.store import Store
 
     if adapter is not None and format is not None:
@@ -118,29 +119,22 @@ def write_and_print(
     stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None, *, full: bool = False
 ) -> None:
     """Print and write the report of open runs (`write`); with `full` all tables, else the result in a few lines."""
-    from secl.reports.sections import pair_sections, sections_of, shared_sections
-    from secl.reports.short_report import next_step, print_short
-    from secl.reports.terminal import print_sections
+    from secl.reports.result import look_first, next_step, trust_line
+    from secl.reports.sections import print_sections, sections_of, shared_sections
 
     reports, page = write(stores, out)
     alone, screen = len(stores) == 1, console()
-    if full and not alone:
-        print_sections(shared_sections(reports), screen)
+    print_sections(shared_sections(reports) if full and not alone else (), screen)
     for run in reports:
-        name = None if alone else run.name
-        if full:
-            print_sections(sections_of(run, several=not alone), screen, name)
-        else:
-            print_short(run, screen, name)
-    if not full:
-        print_sections(pair_sections(reports, changed=False), screen)
+        name = "" if alone else run.name
+        sections = sections_of(run, several=not alone)
+        print_sections(sections if full else [replace(sections[0], title="")], screen, name)
+        for line in (trust_line(run.trust, name), None if full else look_first(run.rows)):
+            if line is not None:
+                screen.print(terminal_text(line), highlight=False)
     for store, _ in stores:
         if store.pruned:
             screen.print(store.pruned, soft_wrap=True)
-    for run in reports if full else ():
-        if not run.complete:
-            name = "the run" if alone else run.name
-            screen.print(f"{len(run.records)} of {run.total} questions: {name} is unfinished.", soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     if not full:
         folder, own = stores[0][0].folder, alone and out is None
@@ -172,7 +166,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
     """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
     from secl.reports.run_report import RunReport
-    from secl.runs.acceptance import stored_answers
+    from secl.runs.labelling import stored_answers
     from secl.runs.manifest import Manifest
     from secl.runs.runner import estimators_of, write_summary
 

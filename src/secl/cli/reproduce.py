@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from secl.cli.app import Flag, Set, app, console, fail, progress_bar
+from secl.cli.app import Flag, Set, app, console, fail
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
 from secl.setting_groups import with_set
 from secl.settings import FLAT
@@ -16,7 +14,7 @@ from secl_paper.setup import Setup
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from secl.runs.sweep import Job, OnProgress
+    from secl.runs.sweep import Job
     from secl_paper.compare import FilledTable
     from secl_paper.reproduce import Reproduction
 
@@ -40,7 +38,7 @@ def reproduce(
         table: Tables by name, or Python files with your own; all if none is named.
         out: Folder of runs and tables; what is finished there is not repeated.
         on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
-        workers: Processes at work at a time, on Ray; 2 by default, or what the cluster has.
+        workers: Processes at work at a time with --on ray; 2 by default.
         dry_run: Only show what would run.
     """
     from secl_paper.reproduce import Reproduction, find
@@ -75,50 +73,23 @@ def _show_plan(reproduction: Reproduction) -> None:
 
 
 def _show(reproduction: Reproduction) -> None:
-    """Print every table when it is ready, and say meanwhile how far it is."""
+    """Do what is missing, say meanwhile how far it is, and print the tables."""
+    from secl.cli.progress import follow
+    from secl.reports.formatting import counted
     from secl.runs.sweep import question_counts
 
-    screen = console()
-    with _watched(question_counts(reproduction.missing), screen) as watch:
-        for table in reproduction.fill(watch):
-            _print(table, screen)
-    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
+    counts, done_of = question_counts(reproduction.missing), dict[str, int]()
+    with follow(counted(len(counts), "run"), sum(counts.values()) or None, transient=True) as shown:
 
-
-@contextmanager
-def _watched(missing: Mapping[str, int], screen: Console) -> Iterator[OnProgress]:
-    """Show how far the missing runs are: bars below the tables, or lines on standard error where no terminal is.
-
-    Args:
-        missing: number of questions of each run, by its name.
-        screen: where the tables are printed.
-    """
-    from secl.cli.progress import Lines
-    from secl.reports.formatting import counted
-
-    if not missing:
-        yield lambda _job, _done, _total: None
-        return
-    done_of: dict[str, int] = {}
-    if not screen.is_terminal:
-        with Lines(0, sum(missing.values())) as lines:
-
-            def note(job: Job, done: int, _total: int) -> None:
-                done_of[job.name] = done
-                lines.show(sum(done_of.values()), sum(missing.values()), "")
-
-            yield note
-        return
-    with progress_bar(screen) as bar:
-        overall = bar.add_task(counted(len(missing), "run"), total=sum(missing.values()))
-        current = bar.add_task("", total=None)
-
-        def show(job: Job, done: int, total: int) -> None:
+        def show(job: Job, done: int, _total: int) -> None:
             done_of[job.name] = done
-            bar.update(overall, completed=sum(done_of.values()))
-            bar.update(current, completed=done, total=total, description=job.name[:48])
+            shown(sum(done_of.values()), sum(counts.values()), job.name[:48])
 
-        yield show
+        tables = list(reproduction.fill(show))
+    screen = console()
+    for table in tables:
+        _print(table, screen)
+    screen.print(f"tables: {reproduction.out / 'README.md'}", soft_wrap=True)
 
 
 def _print(table: FilledTable, screen: Console) -> None:

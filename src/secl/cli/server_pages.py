@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from secl.evidence import Posterior
-from secl.records import Record, Reply
-from secl.reports.console import BAR, listing
+from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
+from secl.reports.table import listing
 from secl.server.entries import answer_text, record_id
 from secl.server.explain import Explanation, learning_in_words, number_in_words, outcome_in_words, weights_in_words
 from secl.server.history import History
@@ -45,32 +44,24 @@ def history_page(history: History) -> list[RenderableType]:
     lessons = ", ".join(
         f"{history.lessons[name]} {outcome_in_words(name)}" for name in OUTCOMES if name in history.lessons
     )
+    rated = history.lessons.get("given", 0)
+    given = f", {rated} of them given and rated" if rated else ""
     period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
-    return [
-        f"{history.model}: {counted(history.answers, 'answer')}{_rated(history)}{period}",
+    parts: list[RenderableType] = [
+        f"{history.model}: {counted(history.answers, 'answer')}{given}{period}",
         f"adapter version {history.version}; {learning}",
-        *_pruned(history),
-        f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people",
+    ]
+    if history.first:
+        first = record_id(history.first)
+        kept = "counts are of all, bursts and versions of those that are kept"
+        parts.append(f"the records before {first} were pruned; {kept}")
+    parts.append(f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people")
+    return [
+        *parts,
         *_section("Bursts", history.bursts, _bursts(history)),
         *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
         *_section("Events", history.events, _events(history)),
     ]
-
-
-def _pruned(history: History) -> list[RenderableType]:
-    """What the page does not tell of any more."""
-    if not history.first:
-        return []
-    return [
-        f"the records before {record_id(history.first)} were pruned; counts are of all, bursts and versions of those "
-        "that are kept"
-    ]
-
-
-def _rated(history: History) -> str:
-    """How many of the answers were given to be rated."""
-    given = history.lessons.get("given", 0)
-    return f", {given} of them given and rated" if given else ""
 
 
 def _bursts(history: History) -> RenderableType:
@@ -133,60 +124,34 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     from rich.text import Text
 
     served, record = explanation.served, explanation.served.record
-    reply, frozen = record.reply, record.frozen
+    question, reply, frozen = record.question, record.reply, record.frozen
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
+    number = map(terminal_lines, number_in_words(explanation))
+    parts: list[RenderableType] = [Text(title, style="bold"), ""]
     if not record.rated:
-        texts = [*_question(record), "", Text(terminal_lines(answer_text(record)), style="bold")]
-        return [Text(title, style="bold"), "", *texts, *map(terminal_lines, number_in_words(explanation))]
-    return [
-        Text(title, style="bold"),
-        "",
-        _prompt(explanation),
+        turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
+        return [*parts, _turns(turns), "", Text(terminal_lines(answer_text(record)), style="bold"), *number]
+    asked = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
+    parts += [
+        asked if explanation.prompt is None else _turns(explanation.prompt),
         "",
         Text(terminal_lines(answer_text(record) if record.answer else "no readable answer"), style="bold"),
         f"reported confidence  {record.confidence:.4f} ({explanation.source})",
-        *map(terminal_lines, number_in_words(explanation)),
-        *_candidates(record),
+        *number,
+    ]
+    if record.posterior is not None:
+        parts += [candidates_table(question, record.posterior), f"weights: {weights_in_words(record.posterior)}"]
+    return [
+        *parts,
         f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
         f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
-        _bins(reply, frozen),
+        bins_table(reply, frozen),
         "",
         *_evidence(explanation),
         *map(terminal_lines, learning_in_words(explanation)),
     ]
-
-
-def _prompt(explanation: Explanation) -> RenderableType:
-    if explanation.prompt is None:
-        question = explanation.served.record.question
-        return f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
-    return _turns(explanation.prompt)
-
-
-def _question(record: Record) -> list[RenderableType]:
-    """The question alone, where nobody asked for a confidence behind it."""
-    return [_turns([*((turn.role, turn.text) for turn in record.question.history), ("user", record.question.text)])]
-
-
-def _candidates(record: Record) -> list[RenderableType]:
-    """The candidates with their probabilities, and what weighed them."""
-    posterior = record.posterior
-    if posterior is None:
-        return []
-    rows = [
-        (f"{p:.4f}", _mark(posterior, number), terminal_lines(text))
-        for number, (text, p) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
-    ]
-    return [listing(("posterior", "", "candidate"), rows), f"weights: {weights_in_words(posterior)}"]
-
-
-def _mark(posterior: Posterior, number: int) -> str:
-    names = {posterior.best: "best", posterior.own: "own answer"}
-    if posterior.best == posterior.own:
-        names[posterior.best] = "own answer, best"
-    return names.get(number, "")
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
@@ -199,23 +164,13 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     return table
 
 
-def _bins(reply: Reply, frozen: Reply) -> RenderableType:
-    rows = [
-        (f"{k}", f"{p:.4f}", f"{frozen:.4f}", "█" * round(BAR * p))
-        for k, (p, frozen) in enumerate(zip(reply.bins, frozen.bins, strict=True))
-    ]
-    return listing(("digit", "probability", "frozen", ""), rows)
-
-
 def _evidence(explanation: Explanation) -> list[RenderableType]:
     """P(True) of the answer and its distractors, and the bins that were compared."""
     record = explanation.served.record
     p_true = record.evidence.p_true
     parts: list[RenderableType] = []
     if p_true is not None:
-        pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
-        heading = f"candidate ({p_true.distractor_source}; the first is the answer when the lesson was held)"
-        parts.append(listing(("P(True)", heading), [(f"{p:.4f}", terminal_lines(text)) for text, p in pairs]))
+        parts.append(p_true_table(p_true))
     if record.signal is not None:
         stated_bin, bin_gate = explanation.stated_bin, explanation.bin_gate
         stated = "" if stated_bin is None else f"; stated confidence then in bin {stated_bin}"

@@ -11,7 +11,7 @@ from secl.cli.app import Flag, app, console, fail
 from secl.errors import ParameterError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
     from secl.runs.sweep import Job, OnProgress
 
@@ -34,7 +34,7 @@ def sweep(
         recipe: A TOML recipe with a grid of lists, runs of their own, or both.
         out: Folder that holds the run folders.
         on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
-        workers: Processes at work at a time, on Ray; 2 by default, or what the cluster has.
+        workers: Processes at work at a time with --on ray; 2 by default.
         dry_run: Only show what would run.
     """
     from secl.runs.sweep import is_finished, plan, read_sweep
@@ -62,20 +62,19 @@ def check_place(on: str, workers: int | None) -> None:
     """Check where runs are to be done.
 
     Raises:
-        ParameterError: nowhere, or a number of workers without Ray.
+        ParameterError: nowhere, or a number of workers elsewhere than on Ray here.
     """
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
-    if on == HERE and workers is not None:
-        raise ParameterError("--workers is a setting of Ray; add --on ray or leave it away.")
+    if on != RAY and workers is not None:
+        raise ParameterError("--workers is for Ray on this machine; add --on ray or leave it away.")
 
 
-def overview(jobs: Sequence[Job]) -> Table:
-    """A rich table of what a sweep is made of and how far each run is."""
-    table = _table("Run", "State")
-    for job in jobs:
-        table.add_row(job.name, state_of(job))
-    return table
+def overview(jobs: Sequence[Job]) -> RichTable:
+    """What a sweep is made of and how far each run is."""
+    from secl.reports.table import listing
+
+    return listing(("Run", "State"), [(job.name, state_of(job)) for job in jobs], names=2)
 
 
 def state_of(job: Job) -> str:
@@ -86,37 +85,39 @@ def state_of(job: Job) -> str:
     return "waiting" if progress is None else "finished" if is_finished(job) else f"{progress[0]} of {progress[1]}"
 
 
-def comparison(jobs: Sequence[Job]) -> Table:
-    """A rich table of finished runs: a row for each, with the confidence that its method is for.
+def comparison(jobs: Sequence[Job]) -> RichTable:
+    """Finished runs: a row for each, with the confidence that its method is for.
 
-    The 95% bootstrap interval of the Brier score stands dimmed under it, and under the ECE what chance alone gives in
-    95% of cases; what is undefined is shown as a dash.
+    Under the Brier score stands its 95% bootstrap interval, and under the ECE what chance alone gives in 95% of cases;
+    what is undefined is shown as a dash.
     """
-    from rich.text import Text
-
     from secl.evaluation.estimators import ESTIMATORS
-    from secl.reports.formatting import RANGE, UNDEFINED, number
+    from secl.metrics.bootstrap import Interval
+    from secl.reports.formatting import number, percent, span
+    from secl.reports.table import Cell, Column, Table, to_rich
     from secl.runs.runner import SUMMARY
 
-    table = _table("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
+    rows = []
     for job in jobs:
         summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["estimators"]
         name = foremost(summary, job.settings.method)
         measures = summary[name]
-        brier, ece, auroc = (Text(number(measures[name], 3)) for name in ("brier", "ece", "auroc"))
-        accuracy = Text(UNDEFINED if measures["accuracy"] is None else f"{100 * measures['accuracy']:.1f}%")
-        best = (summary.get("posterior_best") or {}).get("accuracy")
-        if best is not None and name != "posterior_best":
-            accuracy.append(f"\nbest {100 * best:.1f}%", style="dim")
         interval = (measures.get("intervals") or {}).get("brier")
-        if interval:
-            brier.append(f"\n{interval[0]:.3f}{RANGE}{interval[1]:.3f}", style="dim")
-        floor = measures["ece_floor_95"]
-        if floor is not None:
-            side = "within" if measures["ece_within_floor"] else "above"
-            ece.append(f"\n{side} {floor:.3f}", style="dim")
-        table.add_row(job.folder.name, ESTIMATORS[name].title, brier, ece, auroc, accuracy, str(measures["n"]))
-    return table
+        floor, side = measures["ece_floor_95"], "within" if measures["ece_within_floor"] else "above"
+        best = (summary.get("posterior_best") or {}).get("accuracy") if name != "posterior_best" else None
+        rows.append(
+            [
+                Cell(job.folder.name),
+                Cell(ESTIMATORS[name].title),
+                Cell(number(measures["brier"], 3), span(Interval(*interval) if interval else None)),
+                Cell(number(measures["ece"], 3), "" if floor is None else f"{side} {floor:.3f}"),
+                Cell(number(measures["auroc"], 3)),
+                Cell(percent(measures["accuracy"]), "" if best is None else f"best {percent(best)}"),
+                Cell(str(measures["n"])),
+            ]
+        )
+    texts = [Column("Folder", text=True), Column("Confidence", text=True)]
+    return to_rich(Table([*texts, *map(Column, ("Brier", "ECE", "AUROC", "Accuracy", "n"))], {"": rows}))
 
 
 def foremost(summary: dict[str, Any], method_name: str) -> str:
@@ -130,17 +131,7 @@ def foremost(summary: dict[str, Any], method_name: str) -> str:
     return next((name for name in reversed(method(method_name).reports) if name in summary), "stated")
 
 
-def _table(*columns: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
-
-
-def print_whole(table: Table, screen: Any) -> None:
+def print_whole(table: RichTable, screen: Any) -> None:
     """Print a table as wide as it is: a folder name in two pieces can be neither copied nor searched for."""
     from rich.measure import Measurement
 

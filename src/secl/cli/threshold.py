@@ -58,7 +58,7 @@ def read_answers(folder: Path) -> Answers:
     Raises:
         RunError: the folder is neither, or nothing has been answered.
     """
-    from secl.runs.acceptance import stored_answers
+    from secl.runs.labelling import stored_answers
     from secl.runs.store import Store
 
     with Store(folder) as store:

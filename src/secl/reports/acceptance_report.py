@@ -1,16 +1,18 @@
-"""Thresholds in words, as a table and as JSON."""
+"""Which answers may be accepted: thresholds in words, as tables and as JSON, and what was accepted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from secl.evaluation.acceptance import Advice, Answers, CostAdvice
-from secl.metrics.risk_control import Threshold, risk_bound
+from secl.grading import reported_correct
+from secl.metrics.risk_control import RiskCoverage, Threshold, estimated, guaranteed, risk_bound
+from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted
-from secl.reports.table import Cell, Column, Table
+from secl.reports.table import Table, plain_table
 
 ASSUMPTION = (
     "This holds for answers like these: the labelled ones must be a random sample of them, and later ones come from "
@@ -30,7 +32,6 @@ def sentences(answers: Answers, advice: Advice) -> list[str]:
             f"Of the {counted(threshold.labels, 'labelled answer')} above it {threshold.wrong} are wrong{words}."
         )
     if advice.basis == "labels":
-        lines.append(_by_the_confidences(advice))
         if threshold is not None or advice.nearest is not None:
             lines.append(ASSUMPTION)
     elif advice.needed is not None:
@@ -81,17 +82,9 @@ def _unreachable(advice: Advice) -> str:
 
 
 def _nearest(advice: Advice) -> str:
-    if advice.nearest is None or advice.nearest_threshold is None:
+    if advice.nearest is None:
         return "; no other risk can be promised either"
-    which = _of(advice.nearest_threshold)
-    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}, {which}"
-
-
-def _of(found: Threshold | None) -> str:
-    """Which answers a threshold accepts, where it is no advice to accept them."""
-    if found is None or found.value == 0:
-        return "for all answers together"
-    return f"for those above {found.value} ({share(found.coverage)} of answers)"
+    return f". The lowest share of wrong ones that can be promised is {share(advice.nearest)}"
 
 
 def _more(advice: Advice) -> str:
@@ -104,12 +97,6 @@ def _more(advice: Advice) -> str:
         if not left
         else (f"label the other {left}, and ask and grade {counted(more - left, 'more question')}")
     )
-
-
-def _by_the_confidences(advice: Advice) -> str:
-    if advice.estimate is None:
-        return "By the confidences alone no answer would be sure enough."
-    return f"By the confidences alone, without the labels, it would be met {_of(advice.estimate)}."
 
 
 def cost_sentence(advice: CostAdvice) -> str:
@@ -174,25 +161,21 @@ def value_and_coverage(found: Threshold | None) -> tuple[str, str]:
     return (str(found.value) if found.value else "all", share(found.coverage))
 
 
+def _accepted(found: Threshold | None) -> tuple[str, ...]:
+    """The same, with its labelled answers and how many of them are wrong."""
+    counts = (amount(found.labels), amount(found.wrong)) if found else (UNDEFINED, UNDEFINED)
+    return (*value_and_coverage(found), *counts)
+
+
 def domain_table(parts: Mapping[str, Advice]) -> Table:
     """What to accept in each domain."""
-    columns = [
-        Column("domain", text=True, wraps=True),
-        Column("labels"),
-        Column("accept above"),
-        Column("answers accepted"),
+    headings = ("accept above", "answers accepted", "labelled above", "wrong", "nearest risk")
+    rows = [
+        (name, amount(advice.labels), *_accepted(advice.threshold), share(advice.nearest or math.nan))
+        for name, advice in parts.items()
     ]
-    columns += [Column("labelled above"), Column("wrong"), Column("nearest risk")]
-    rows = []
-    for name, advice in parts.items():
-        found = advice.threshold
-        texts = [name, amount(advice.labels)]
-        texts += value_and_coverage(found)
-        texts += [amount(found.labels), amount(found.wrong)] if found else [UNDEFINED, UNDEFINED]
-        texts.append(share(advice.nearest) if advice.nearest is not None else UNDEFINED)
-        rows.append([Cell(text) for text in texts])
-    notes = ["Each line holds with that certainty by itself, and not all of them together."]
-    return Table(columns, {"": rows}, notes)
+    note = "Each line holds with that certainty by itself, and not all of them together."
+    return plain_table(("domain", "labels", *headings), rows, (note,), texts=1)
 
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
@@ -206,3 +189,57 @@ def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
         "guarantee": advice.basis == "labels" and advice.threshold is not None,
         "left_out": answers.left_out,
     }
+
+
+RISKS = (0.05, 0.1, 0.2)
+"""Shares of wrong ones that a report has thresholds for."""
+
+CERTAINTY = 0.9
+"""With which a report's thresholds are promised."""
+
+WORTH_DRAWING, MOST_PANELS = 20, 7
+"""Labels from which a domain has a panel of its own, and the most of them."""
+
+
+def accepted_sentence(records: Sequence[Record]) -> str | None:
+    """How many answers were accepted, and how many of them are right; None where no threshold was set."""
+    asked = [record for record in records if record.abstained is not None]
+    if not asked:
+        return None
+    accepted = [record for record in asked if not record.abstained]
+    limits = sorted({record.accept for record in asked if record.accept is not None})
+    above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
+    part = share(len(accepted) / len(asked))
+    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(asked), 'answer')} ({part})"
+    for group, which in ((accepted, "these"), ([each for each in asked if each.abstained], "the rejected ones")):
+        grades = [right for record in group if (right := reported_correct(record)) is not None]
+        text += f"; {share(sum(grades) / len(grades))} of {which} are right" if grades else ""
+    return f"{text}."
+
+
+def risk_panels(answers: Answers) -> dict[str, RiskCoverage]:
+    """The curves that are worth a picture: of all answers, and of domains with labels, if any has some."""
+    domains = list(dict.fromkeys(answers.domains))
+    curves = {domain: answers.of(domain).curve for domain in domains} if len(domains) > 1 else {}
+    labelled = {domain: curve for domain, curve in curves.items() if curve.total >= WORTH_DRAWING}
+    return {"all domains" if curves else "all answers": answers.curve, **dict(list(labelled.items())[:MOST_PANELS])}
+
+
+def risk_table(answers: Answers) -> Table:
+    """What may be accepted at some risks: promised where there are labels, else by the confidences alone."""
+    curve = answers.curve
+    by_confidence = {risk: value_and_coverage(estimated(curve, risk)) for risk in RISKS}
+    if answers.basis != "labels":
+        estimates = [(share(risk), value, part) for risk, (value, part) in by_confidence.items()]
+        note = (
+            "By the confidences alone, and as good as they are: nothing is promised without labels of answers drawn at "
+            "random. How many it takes is said by secl threshold RUN --risk 0.1."
+        )
+        return plain_table(("about wrong", "accept above", "answers accepted"), estimates, (note,))
+    headings = ("at most wrong", "promised: accept above", "answers accepted", "labelled above", "wrong of these")
+    promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
+    return plain_table(
+        (*headings, "by the confidences: accept above", "answers accepted"),
+        [(share(risk), *_accepted(found), *by_confidence[risk]) for risk, found in promised.items()],
+        (f"A promise holds with {share(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
+    )

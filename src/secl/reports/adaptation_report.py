@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from secl.evaluation.adaptation_check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Gap
 from secl.evaluation.json_values import json_value
-from secl.metrics.paired_bootstrap import Difference
 from secl.reports.comparison_report import NOTE, TITLES, chance, difference_table
 from secl.reports.formatting import UNDEFINED, number
-from secl.reports.table import Cell, Column, Table
+from secl.reports.table import Table, plain_table
 
 SHOWN = ("brier", "ece", "auroc", "mean_confidence")
 """Measures of the table of differences."""
@@ -20,9 +18,6 @@ SWEEP_NOTE = (
     "The best tau has the least Brier score. Against a badly overconfident stated confidence a near constant at the "
     "base rate can win it too: an AUROC of 0.5 or less gives that away."
 )
-
-BAR = 25
-"""Width of the longest bar in characters."""
 
 
 def sentence(gap: Gap) -> str:
@@ -99,33 +94,27 @@ def fold_taus(gap: Gap) -> str:
 
 def gap_table(gap: Gap) -> Table:
     """Stated confidence against the signal, at the tau in use and cross-fitted; fits 80 columns."""
-    sections = {f"tau {gap.tau:g}, in use": _rows(gap.used)}
+    sections = {f"tau {gap.tau:g}, in use": gap.used}
     if gap.fitted:
-        sections[f"{fold_taus(gap)}, cross-fitted"] = _rows(gap.fitted)
+        sections[f"{fold_taus(gap)}, cross-fitted"] = gap.fitted
+    rows = {title: {TITLES[name]: part[name] for name in SHOWN} for title, part in sections.items()}
     accuracy = gap.used["accuracy"].a
     right = "" if math.isnan(accuracy) else f", {100 * accuracy:.1f}% right"
     by_chance = f"{chance('Stated', 'the signal', gap.floors)} " if gap.n else ""
-    return difference_table(("Stated", "Signal"), sections, f"{gap.n} usable questions{right}. {by_chance}{NOTE}")
+    return difference_table(("Stated", "Signal"), rows, f"{gap.n} usable questions{right}. {by_chance}{NOTE}")
 
 
 def sweep_table(gap: Gap) -> Table:
-    """The signal at every tau, with its ECE as a bar."""
-    longest = max((result.ece for result in gap.sweep), default=math.nan)
+    """The signal at every tau."""
     rows = []
     for result in gap.sweep:
-        numbers = [number(value, 3) for value in (result.brier, result.ece, result.auroc)]
-        bar = "█" * round(BAR * result.ece / longest) if longest > 0 else ""
         marks = [word for word, tau in (("best", gap.best), ("in use", gap.tau)) if tau == result.tau]
-        rows.append([Cell(text) for text in (f"{result.tau:g}", *numbers, bar, ", ".join(marks))])
-    columns = [*map(Column, ("tau", "Brier", "ECE", "AUROC")), Column("ECE", text=True), Column("", text=True)]
-    return Table(columns, {"": rows}, (SWEEP_NOTE,))
+        numbers = (number(value, 3) for value in (result.brier, result.ece, result.auroc))
+        rows.append((f"{result.tau:g}", *numbers, ", ".join(marks)))
+    return plain_table(("tau", "Brier", "ECE", "AUROC", ""), rows, (SWEEP_NOTE,))
 
 
 def gap_json(gap: Gap) -> dict[str, Any]:
     """A check as JSON values; whatever is undefined is None."""
     plain: dict[str, Any] = json_value(gap)
     return plain | {"notes": notes(gap), "sentence": sentence(gap)}
-
-
-def _rows(differences: Mapping[str, Difference]) -> dict[str, Difference]:
-    return {TITLES[measure]: differences[measure] for measure in SHOWN}

@@ -1,4 +1,4 @@
-"""Every answer of a run as one row, for tables of all questions: page, CSV, Markdown and terminal."""
+"""Every answer of a run as one row, for the tables of answers."""
 
 from __future__ import annotations
 
@@ -70,14 +70,20 @@ class AnswerRow:
         return None if labelled is None else (labelled.low, labelled.high)
 
     @property
-    def labels(self) -> int:
-        """How many labels the confidence rests on."""
-        return 0 if self.record.labelled is None else self.record.labelled.labels
-
-    @property
     def question(self) -> Question:
         """The question as asked."""
         return self.record.question
+
+    @property
+    def remarks(self) -> list[str]:
+        """Its signs in words, and what else became of it."""
+        more = {"changed by adapting": self.changed, "abstained": bool(self.record.abstained)}
+        return [*(SIGNS[sign] for sign in self.signs), *(word for word in more if more[word])]
+
+    @property
+    def options(self) -> list[str]:
+        """The options for people, each with its letter and text."""
+        return [named(self.question, letter) for letter in self.question.letters]
 
 
 def answer_rows(records: Sequence[Record]) -> list[AnswerRow]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from secl.evaluation.compare import Comparison
+from secl.display import excerpt
+from secl.evaluation.compare import Comparison, Side, shared_questions
 from secl.metrics.bootstrap import FEWEST_OF_A_KIND
 from secl.metrics.calibration import EceFloor
 from secl.metrics.paired_bootstrap import FEWEST, Difference
-from secl.reports.formatting import UNDEFINED, number
+from secl.reports.answers import named
+from secl.reports.formatting import UNDEFINED, counted, number
+from secl.reports.question_table import GRADES, LONGEST
 from secl.reports.table import Cell, Column, Row, Table
 
 TITLES = {
@@ -97,3 +100,39 @@ def chance(a: str, b: str, floors: tuple[EceFloor, EceFloor]) -> str:
     """The floors of both ECE in a sentence; a and b are what people call the sides."""
     one, other = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in floors)
     return f"{a} would have an ECE of {one} by chance alone and {b} of {other}, were they perfectly calibrated."
+
+
+MOST_CHANGED = 20
+"""Changed answers that are shown."""
+
+
+def changed_table(a: Side, b: Side) -> Table:
+    """The shared questions with another answer in B than in A, those with another grade first."""
+    changed = [key for key in shared_questions(a, b) if a.answer(a.by_question[key]) != b.answer(b.by_question[key])]
+    rows = []
+    for key in changed:
+        cells = [Cell(excerpt(a.by_question[key].question.text, LONGEST))]
+        grades = []
+        for side in (a, b):
+            record = side.by_question[key]
+            confidence, grade = _estimate(side, record.position)
+            grades.append(grade)
+            cells.append(Cell(excerpt(named(record.question, side.estimator.answer(record)), LONGEST) or UNDEFINED))
+            cells.append(Cell(number(confidence, 3), grade))
+        rows.append((grades[0] == grades[1], cells))
+    rows.sort(key=lambda row: row[0])
+    texts = {"Questions with another answer", "A answers", "B answers"}
+    headings = ("Questions with another answer", "A answers", "A", "B answers", "B")
+    columns = [Column(heading, text=heading in texts, wraps=heading in texts) for heading in headings]
+    more = len(rows) - MOST_CHANGED
+    notes = [f"{counted(more, 'question')} more with another answer."] if more > 0 else []
+    return Table(columns, {"": [cells for _, cells in rows[:MOST_CHANGED]]}, notes)
+
+
+def _estimate(side: Side, position: int) -> tuple[float | None, str]:
+    """Confidence and grade of an answer; None and no word without them."""
+    where = (side.series.positions == position).nonzero()[0]
+    if not where.size:
+        return None, ""
+    correct = float(side.series.correct[where[0]])
+    return float(side.series.confidence[where[0]]), "" if math.isnan(correct) else GRADES[bool(correct)]

@@ -1,8 +1,8 @@
-"""What the shell prints besides the summary: plain lists, and one answered question, in a few lines or in full."""
+"""One answered question for the shell, in a few lines or in full."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.records import Reply
 from secl.reports.formatting import counted, terminal_lines, terminal_text, whole_percent
+from secl.reports.table import listing
 from secl.signals import NormalisedPTrue
 
 if TYPE_CHECKING:
@@ -130,19 +131,6 @@ def _own_text(question: Question, reply: Reply) -> str | None:
     return question.option(reply.answer) if question.options and reply.answer is not None else reply.answer
 
 
-def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> Table:
-    """A plain table of text; its first columns, so many, hold names, which are never broken."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for index, heading in enumerate(headings):
-        table.add_column(heading, header_style="bold", overflow="fold", no_wrap=index < names)
-    for row in rows:
-        table.add_row(*(Text(terminal_lines(cell)) for cell in row))
-    return table
-
-
 def answer_panel(
     question: Question,
     answered: ModelAnswer,
@@ -172,14 +160,11 @@ def answer_panel(
         parts.append(Text("posterior          none: there are no two different candidates to compare", style="dim"))
     else:
         parts.append(Text(f"posterior          {posterior.confidence:.3f}  ({_origin(posterior)})"))
-    bins = [(f"{k}", f"{p:.3f}", "█" * round(BAR * p)) for k, p in enumerate(reply.bins)]
-    parts.append(listing(("digit", "probability", ""), bins))
+    parts.append(bins_table(reply, frozen))
     if p_true is not None:
-        pairs = zip(p_true.candidates, p_true.probabilities, strict=True)
-        rows = [(f"{p:.3f}", candidate) for candidate, p in pairs]
-        parts.append(listing(("P(True)", f"candidate ({p_true.distractor_source})"), rows))
+        parts.append(p_true_table(p_true))
     if posterior is not None:
-        parts.append(listing(("posterior", "candidate", ""), _candidates(question, posterior)))
+        parts.append(candidates_table(question, posterior))
     return Group(*parts)
 
 
@@ -228,11 +213,27 @@ def _ranked(posterior: Posterior) -> list[int]:
     return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
 
 
-def _candidates(question: Question, posterior: Posterior) -> list[tuple[str, str, str]]:
+def bins_table(reply: Reply, frozen: Reply) -> Table:
+    """The probability of each of the ten digits behind a stated confidence, now and of the frozen model."""
+    rows = [
+        (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
+        for digit, (p, before) in enumerate(zip(reply.bins, frozen.bins, strict=True))
+    ]
+    return listing(("digit", "probability", "frozen", ""), rows)
+
+
+def p_true_table(p_true: PTrue) -> Table:
+    """P(True) of an answer, which stands first, and of its distractors."""
+    pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
+    rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
+    return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)
+
+
+def candidates_table(question: Question, posterior: Posterior) -> Table:
     """Probability, text and role of each candidate, the most probable first."""
     rows = []
     for number in _ranked(posterior):
         letter = f"{question.letters[number]}. " if question.options else ""
         roles = [word for word, role in (("own answer", posterior.own), ("best", posterior.best)) if role == number]
-        rows.append((f"{posterior.probabilities[number]:.3f}", letter + posterior.candidates[number], ", ".join(roles)))
-    return rows
+        rows.append((f"{posterior.probabilities[number]:.4f}", letter + posterior.candidates[number], ", ".join(roles)))
+    return listing(("posterior", "candidate", ""), rows)

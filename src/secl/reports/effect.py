@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.reports.formatting import counted, number
 from secl.reports.run_report import RunReport
-from secl.reports.table import Cell, Column, Table, to_rich
+from secl.reports.table import Table, plain_table, to_rich
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,6 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
     )
     screen.print()
     screen.print(to_rich(effect_table(run.summary)))
-    screen.print(COLUMNS_NOTE, style="dim")
     meaning = effect_sentence(run.summary)
     if meaning is not None:
         screen.print()
@@ -58,14 +57,16 @@ def print_effect(run: RunReport, folder: Path, screen: Console) -> None:
 
 def effect_table(summary: Summary) -> Table:
     """Stated, learned and posterior confidence, own and best answers: accuracy, mean confidence, Brier score, AUROC."""
-    rows = [_row(title, summary.estimators[name]) for name, title in ROWS.items() if name in summary.estimators]
-    headings = ("right", "says", "Brier", "AUROC")
-    return Table([Column("confidence", text=True, wraps=True), *map(Column, headings)], {"": rows})
-
-
-def _row(title: str, row: EstimatorSummary) -> list[Cell]:
-    texts = [title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3)]
-    return [Cell(text) for text in texts]
+    rows = [(title, summary.estimators[name]) for name, title in ROWS.items() if name in summary.estimators]
+    return plain_table(
+        ("confidence", "right", "says", "Brier", "AUROC"),
+        [
+            (title, _whole(row.accuracy), _whole(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
+            for title, row in rows
+        ],
+        (COLUMNS_NOTE,),
+        texts=1,
+    )
 
 
 def effect_sentence(summary: Summary) -> str | None:

@@ -8,12 +8,18 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from secl.reports import unlabelled
+from secl.reports.answers import AnswerRow, neediest
 from secl.reports.formatting import html_templates
-from secl.reports.headline import verdict
-from secl.reports.question_table import script_json
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, words_section
+
+MOST = 2000
+"""Answers that the page lists, some megabytes; of more, those that most need a person."""
+
+
+def listed(rows: Sequence[AnswerRow]) -> Sequence[AnswerRow]:
+    """The answers that the page lists, in the order of the stream."""
+    return rows if len(rows) <= MOST else sorted(neediest(rows, MOST), key=lambda row: row.record.position)
 
 
 def data_uri(svg: str) -> str:
@@ -52,22 +58,13 @@ def render(
     from markupsafe import Markup
 
     environment = html_templates(Path(__file__).parent / "templates")
-    environment.globals |= {"data_uri": data_uri, "natural": natural_width}
-    environment.filters["script_json"] = lambda value: Markup(script_json(value))
+    environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
     script = _script()
     values = {
-        "runs": [
-            {
-                "run": run,
-                "prefix": prefix,
-                "verdict": unlabelled.headline(run) if run.mostly_ungraded else verdict(run.summary),
-                "sections": sections,
-            }
-            for run, (prefix, sections) in zip(runs, each.items(), strict=True)
-        ],
+        "runs": list(zip(runs, each, each.values(), strict=True)),
         "shared": shared,
         "pictures": pictures,
-        "words": words_section(runs),
+        "words": words_section(),
         "script": Markup(script),
         "policy": policy(script),
     }

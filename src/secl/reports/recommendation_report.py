@@ -7,13 +7,10 @@ from typing import Any
 
 from secl.evaluation.json_values import json_value
 from secl.evaluation.recommendation import Recommendation
-from secl.evaluation.summary import EstimatorSummary
 from secl.evaluation.view_check import ViewChecks
 from secl.reports.formatting import number, percent, span
 from secl.reports.summary_table import floor_side
 from secl.reports.table import Cell, Column, Table
-
-SCORES_TITLE = "What each confidence is worth here"
 
 
 def views_lines(checks: ViewChecks) -> list[str]:
@@ -33,65 +30,40 @@ def views_lines(checks: ViewChecks) -> list[str]:
     return lines
 
 
-def scores_table(found: Recommendation) -> Table:
-    """A row for each confidence: accuracy, Brier score, ECE, AUROC and what it costs."""
-    headings = ("Right", "Mean", "Brier", "ECE", "AUROC", "Cost")
-    rows = [_score_row(row, found.means[name]) for name, row in found.rows.items()]
-    note = "Mean: the mean confidence. Cost: tokens through the network per token of plain answering."
+def scores_table(found: Recommendation, *, full: bool = True) -> Table:
+    """A row for each confidence: how many answers are right, what it says, its scores and, in full, what it costs."""
+    note = "Says: the mean confidence. Cost: tokens through the network per token of plain answering."
     if found.basis != "labels":
         note += (
             " Without right answers the mean of the posterior says how often the answers are right by the model's own "
             "account, its misconceptions included."
         )
-    return Table([Column("Confidence", text=True, wraps=True), *map(Column, headings)], {"": rows}, (note,))
-
-
-def _score_row(row: EstimatorSummary, mean: float) -> list[Cell]:
-    intervals = row.intervals
-    return [
-        Cell(row.estimator.title),
-        Cell(percent(row.accuracy)),
-        Cell(number(mean, 3)),
-        Cell(number(row.brier, 3), span(intervals.brier if intervals else None)),
-        Cell(number(row.ece, 3), floor_side(row)),
-        Cell(number(row.auroc, 3), span(intervals.auroc if intervals else None)),
-        Cell(number(row.cost_measured, 1)),
-    ]
-
-
-def short_scores_table(found: Recommendation) -> Table:
-    """A row for each confidence in numbers alone: how many answers are right, what it says, Brier score and AUROC."""
-    rows = [
-        [
-            row.estimator.title,
-            percent(row.accuracy),
-            percent(found.means[name]),
-            number(row.brier, 3),
-            number(row.auroc, 3),
-        ]
-        for name, row in found.rows.items()
-    ]
-    headings = ("right", "says", "Brier", "AUROC")
-    columns = [Column("confidence", text=True, wraps=True), *map(Column, headings)]
-    return Table(columns, {"": [[Cell(text) for text in row] for row in rows]})
-
-
-def recommendation(found: Recommendation) -> str:
-    """The recommendation in a sentence; it begins with the flags to type."""
-    return f"recommended: {_flags(found)}, because {_reason(found)}."
+    headings = ("Right", "Says", "Brier", "ECE", "AUROC", "Cost") if full else ("Right", "Says", "Brier", "AUROC")
+    rows = []
+    for name, row in found.rows.items():
+        intervals = row.intervals
+        cells = {
+            "Right": Cell(percent(row.accuracy)),
+            "Says": Cell(percent(found.means[name])),
+            "Brier": Cell(number(row.brier, 3), span(intervals.brier if intervals else None)),
+            "ECE": Cell(number(row.ece, 3), floor_side(row)),
+            "AUROC": Cell(number(row.auroc, 3), span(intervals.auroc if intervals else None)),
+            "Cost": Cell(number(row.cost_measured, 1)),
+        }
+        rows.append(
+            [Cell(row.estimator.title), *(cells[each] if full else Cell(cells[each].text) for each in headings)]
+        )
+    columns = [Column("Confidence", text=True, wraps=True), *map(Column, headings)]
+    return Table(columns, {"": rows}, (note,) if full else ())
 
 
 def use_and_why(found: Recommendation) -> tuple[str, str]:
     """The recommendation as a command, and the reason in a sentence."""
-    return f"Use: secl run {_flags(found)}", f"Why: {_reason(found)}."
+    return f"Use: secl run {_flags(found)}", f"Why: {_by_labels(found) if found.basis == 'labels' else BY_EXPERIENCE}."
 
 
 def _flags(found: Recommendation) -> str:
     return " ".join((f"--method {found.method}", *found.flags))
-
-
-def _reason(found: Recommendation) -> str:
-    return _by_labels(found) if found.basis == "labels" else BY_EXPERIENCE
 
 
 BY_EXPERIENCE = (
@@ -119,4 +91,4 @@ def _by_labels(found: Recommendation) -> str:
 def recommendation_json(found: Recommendation) -> dict[str, Any]:
     """A recommendation as JSON values; whatever is undefined is None."""
     plain: dict[str, Any] = json_value(found)
-    return plain | {"sentence": recommendation(found)}
+    return plain | {"sentence": " ".join(use_and_why(found))}

@@ -119,28 +119,6 @@ def _panel(run: RunReport, name: str) -> Panel | None:
     return (run.summary.estimators[name].estimator.title, confidences, grades) if grades.size else None
 
 
-FEWEST_GRADED, MOST_DOMAINS = 50, 8
-"""Graded answers from which a domain has a reliability diagram of its own, and the most of them."""
-
-
-def domain_panels(run: RunReport) -> list[Panel]:
-    """What the run reports, graded, for the domains with the most graded answers; empty unless several have enough."""
-    row = reported(run.summary) or run.summary.estimators.get("stated")
-    if row is None:
-        return []
-    series = run.evaluation.series[row.estimator.name]
-    series = series.where(series.has_grade)
-    domain_of = {record.position: record.question.domain for record in run.records}
-    places: dict[str, list[int]] = {}
-    for place, position in enumerate(series.positions.tolist()):
-        places.setdefault(domain_of[position], []).append(place)
-    enough = [name for name in places if len(places[name]) >= FEWEST_GRADED]
-    if len(enough) < 2:
-        return []
-    most = sorted(enough, key=lambda name: -len(places[name]))[:MOST_DOMAINS]
-    return [(name, series.confidence[places[name]], series.correct[places[name]]) for name in places if name in most]
-
-
 def adapted(summary: Summary) -> EstimatorSummary | None:
     """The confidence that the adapted model reports; None where nothing learns."""
     rows = (row for row in summary.estimators.values() if row.estimator.learned and not row.estimator.needs_labels)
@@ -167,9 +145,3 @@ def alternatives(summary: Summary) -> list[EstimatorSummary]:
     """The graded confidences beside the stated one that need no right answers."""
     rows = [row for name, row in summary.estimators.items() if name != "stated" and not row.estimator.needs_labels]
     return [row for row in rows if not math.isnan(row.brier)]
-
-
-def comes_closer(summary: Summary) -> bool:
-    """Whether the stated confidence is compared with one of a lower Brier score."""
-    stated, after = summary.estimators.get("stated"), best_alternative(summary)
-    return stated is not None and after is not None and after.brier < stated.brier

@@ -1,46 +1,74 @@
-"""The sections of a report in their order; terminal, Markdown and page walk through the same list."""
+"""The sections of a report in their order; terminal and page walk through the same list."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from secl.evaluation.graders import GraderComparison
 from secl.reports import unlabelled
-from secl.reports.acceptance_section import RISKS, accepted_sentence, risk_panels, risk_table
-from secl.reports.answers import neediest
-from secl.reports.captions import timeline_caption, which_panels
-from secl.reports.figures.confidences import confidence_figure, confidence_groups
+from secl.reports.acceptance_report import RISKS, risk_panels, risk_table
+from secl.reports.answers import AnswerRow, neediest
 from secl.reports.figures.cost import cost_figure, cost_points
-from secl.reports.figures.posterior import groups_of, posterior_figure
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
-from secl.reports.figures.scores import score_figure
 from secl.reports.figures.timeline import timeline_figure
-from secl.reports.graders_section import disputed_table, graders_line
+from secl.reports.formatting import counted, terminal_text
 from secl.reports.provenance import ledger_table, provenance_table
-from secl.reports.question_table import questions_context, questions_table, wrong_table
-from secl.reports.run_report import RunReport, domain_panels, panels
-from secl.reports.run_rows import domain_table, overview_table
-from secl.reports.side_by_side import alike, side_by_side
-from secl.reports.summary_table import ranking_table, summary_table
-from secl.reports.table import Table
-from secl.reports.trust_section import ANSWERS
-from secl.reports.words import words_table
+from secl.reports.question_table import questions_table, wrong_table
+from secl.reports.result import ANSWERS, bands_table, result_sentences
+from secl.reports.run_report import RunReport, panels
+from secl.reports.summary_table import domain_table, overview_table, ranking_table, summary_table
+from secl.reports.table import Table, plain_table, to_rich
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import Console
 
 MOST_ANSWERS = 40
-"""Questions of a run whose answers all stand in the terminal and in Markdown."""
-
-LONGEST = 120
-"""Characters of a question or an answer in a table."""
+"""Questions of a run whose answers all stand in the terminal."""
 
 COST_NOTE = (
     "Cost in forward passes per question. Paper: as the paper counts, whatever the length. Ours: tokens that went "
     "through the network per token of plain answering."
 )
+
+DIAGRAMS = (
+    "Bars that end on the dashed line are calibrated, bars below it overconfident. Whiskers are 95% intervals; a bar "
+    "is paler the fewer its answers, which the strips count."
+)
+
+WORDS = {
+    "Stated, frozen": "What the model says when it is asked how sure it is: the expected value of the ten digits that "
+    "it could say. The frozen model is the one that was loaded, without anything learned; the adapted one has the "
+    "small adapter (LoRA) that the run has trained.",
+    "P(True), normalised P(True)": "The probability of the word True where the frozen model is asked whether an answer "
+    "is correct. Normalised: the share of the answer among all candidates.",
+    "Posterior, candidates, best answer": "The probability of each candidate (an option, or an answer that the model "
+    "listed), by all that the frozen model says when it is asked in several ways, weighed without labels. The best "
+    "answer is the most probable candidate; the model's own answer may be another.",
+    "Gate, alarm, burst": "The gate watches how undecided the replies are (their entropy, in nats). Where that changes "
+    "it raises an alarm, and a burst begins: the questions from which the model may learn.",
+    "Signal, target, bin gate, trained": "Inside a burst the stated confidence is moved towards the signal by a "
+    "bounded step, to the target. Where both lie in the same tenth or in neighbouring ones, the bin gate lets nothing "
+    "be learned. Trained are the questions that changed the weights.",
+    "Brier score": "The mean of (confidence - grade) squared, where a right answer has the grade 1 and a wrong one 0. "
+    "Lower is better; saying 50% of everything gives 0.25.",
+    "ECE, floor": "Expected calibration error: how far confidence and share of right answers lie apart, over ten bins "
+    "of the confidence. Its floor is what chance alone gives a perfectly calibrated confidence.",
+    "AUROC": "The probability that a right answer has a higher confidence than a wrong one: 0.5 is chance, 1 a perfect "
+    "order.",
+    "Letter probability, likelihood": "The probability of the letter that was answered, under the order in which the "
+    "options were asked or averaged over several orders; and how probable the option is as a text, compared with the "
+    "others.",
+    "Self-consistency, DINCO": "How many of ten further answers agree; and the model's belief in an answer against "
+    "that in its rivals, which a search for probable answers finds.",
+    "Constant, temperature and Platt scaling": "What costs nothing beside the stated confidence: one number for all "
+    "questions, and maps of one or two numbers from confidence to confidence. With a star they are fitted to right "
+    "answers; label-free maps are fitted to normalised P(True) along the stream.",
+}
+"""The words of a page, which stands alone and can link to no glossary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +100,7 @@ class Section:
         command: for the shell; empty for none.
         warning: whether the first sentence is one.
         folded: whether the page shows the title alone until somebody opens it.
-        questions: makes what the page's table of questions shows in place of `tables`, from the prefix of its run.
+        answers: what the page lists in a table that can be searched, in place of `tables`; empty for none.
     """
 
     title: str
@@ -82,101 +110,123 @@ class Section:
     command: str = ""
     warning: bool = False
     folded: bool = False
-    questions: Callable[[str], dict[str, Any]] | None = None
+    answers: Sequence[AnswerRow] = ()
+
+
+def print_sections(sections: Sequence[Section], screen: Console, name: str = "") -> None:
+    """Print titles, sentences and tables of sections, below the `name` of their run; pictures are left out."""
+    if name:
+        screen.print(terminal_text(name), style="bold underline")
+    for section in sections:
+        if not (section.sentences or section.tables):
+            continue
+        if section.title:
+            screen.print(terminal_text(section.title), style="bold")
+        for sentence in section.sentences:
+            screen.print(terminal_text(sentence), highlight=False)
+        if section.command:
+            screen.print(f"  {terminal_text(section.command)}", soft_wrap=True, highlight=False)
+        for table in section.tables:
+            screen.print()
+            screen.print(to_rich(table))
+        screen.print()
 
 
 def sections_of(run: RunReport, *, several: bool = False) -> list[Section]:
-    """The sections about one run; what `several` runs share is left out."""
+    """The sections about one run, the result first; what `several` runs share is left out."""
     return list(_sections(run, several))
 
 
 def _sections(run: RunReport, several: bool) -> Iterator[Section]:
-    yield _trust(run)
-    if run.mostly_ungraded:
-        yield from _unlabelled(run)
-        yield _questions(run)
+    yield Section("Result", result_sentences(run), [bands_table(run.rows)], warning=not run.complete)
+    verdict = run.trust
+    reasons = [reason.sentence for reason in verdict.reasons]
+    answer = ANSWERS[verdict.level].format(source=verdict.source)
+    yield Section("May these confidences be acted on?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
-        summary = summary_table({run.name: run.summary})
-        yield Section("Summary", [COST_NOTE], [summary])
+        disputed = graders_line(run.summary.graders)
+        notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
+        yield Section("Summary", notes, [summary_table({run.name: run.summary})])
         yield from _reliability(run)
+    if rows := unlabelled.ungraded(run.rows):
+        title, notes = "Without right answers: what the confidences say", unlabelled.share_notes(run)
+        yield Section(title, notes, [unlabelled.domains_table(run)])
+        needy = questions_table(neediest(rows, unlabelled.NEEDY), "question", "answer", "confidence", "why")
+        yield Section("Answers that most need a person", tables=[needy])
     yield _acceptance(run)
     if run.posterior_notes:
-        yield _posterior(run)
+        yield Section("Posterior: how probable each candidate is", run.posterior_notes)
     if run.graded:
         if len(run.summary.domains) > 1:
             yield Section("By domain", tables=[domain_table(run)])
-        yield Section("Most confident wrong answers", *_wrong(run))
-        if (disputed := disputed_table(run)) is not None:
-            yield Section("Answers that graders dispute", [graders_line(run.summary.graders) or ""], [disputed])
-    if not run.mostly_ungraded:
-        if unlabelled.ungraded(run.rows):
-            yield from _unlabelled(run)
-        yield _questions(run)
+        wrong = wrong_table(run.rows)
+        note = "Worth reading: here the model was surest and wrong. Sometimes it is the reference that is wrong."
+        tables = [wrong] if wrong else []
+        yield Section("Most confident wrong answers", [note] if wrong else ["No graded answer was wrong."], tables)
+    few = len(run.rows) <= MOST_ANSWERS
+    yield Section(
+        "Every question",
+        [] if few else ["They stand on the page, and in what secl export writes."],
+        [questions_table(run.rows, "question", "answer", "confidence", "grade", "accepted")] if few else [],
+        answers=run.rows,
+    )
     yield _timeline(run)
     if run.graded:
-        ranking = ranking_table({run.name: run.summary})
-        yield Section("Ranking and selective prediction", tables=[ranking], pictures=_scores(run), folded=True)
+        yield Section("Ranking and selective prediction", tables=[ranking_table({run.name: run.summary})], folded=True)
     if run.graded and not several:
         yield _cost([run])
-    yield Section(
-        "How the run was made",
-        ["Repeat it with:"],
-        [provenance_table(run), ledger_table(run.records)],
-        command=run.command,
-        folded=True,
-    )
+    made = [provenance_table(run), ledger_table(run.records)]
+    yield Section("How the run was made", ["Repeat it with:"], made, command=run.command, folded=True)
 
 
 def shared_sections(runs: Sequence[RunReport]) -> list[Section]:
     """What a report of several runs says about all of them, before it comes to each."""
-    same = alike(runs)
-    notes = [] if same else ["The runs have not answered the same questions, so their numbers cannot be compared."]
-    return [
-        Section("All runs", [*notes, COST_NOTE], [overview_table(runs)]),
-        *pair_sections(runs),
-        _cost(runs, same),
+    asked = [{(record.question.id, record.question.text) for record in run.records} for run in runs]
+    same = all(each == asked[0] for each in asked)
+    notes = [
+        COST_NOTE,
+        "secl compare has the differences between two runs, with intervals, on the questions that both have answered."
+        if same
+        else "The runs have not answered the same questions, so their numbers cannot be compared; secl compare does "
+        "that for two runs, on the questions that they share.",
     ]
+    return [Section("All runs", notes, [overview_table(runs)]), _cost(runs, same)]
 
 
-def pair_sections(runs: Sequence[RunReport], *, changed: bool = True) -> list[Section]:
-    """Every run but the first beside the first, on the questions that both share; also the `changed` answers."""
-    tables = [(pair, (pair.differences, pair.changed if changed else None)) for pair in side_by_side(runs)]
-    return [Section(pair.heading, pair.notes, [table for table in both if table]) for pair, both in tables]
-
-
-def words_section(runs: Sequence[RunReport]) -> Section:
+def words_section() -> Section:
     """The words of a page."""
-    return Section("The words of this page", tables=[words_table(runs)], folded=True)
+    table = plain_table(("Word", "Meaning"), WORDS.items(), texts=2)
+    return Section("The words of this page", tables=[table], folded=True)
 
 
-def _trust(run: RunReport) -> Section:
-    verdict = run.trust
-    answer = ANSWERS[verdict.level].format(source=verdict.source)
-    return Section(
-        "May these confidences be acted on?",
-        [answer, *(reason.sentence for reason in verdict.reasons)],
-        warning=verdict.level != "fine",
+def graders_line(comparison: GraderComparison | None) -> str | None:
+    """What graders say of the answers, in a sentence; None where they agree but for a few.
+
+    >>> right = {"exact": 0.225, "contains": 0.5, "auto": 0.475}
+    >>> print(graders_line(GraderComparison(answers=40, used=("auto",), right=right, disputed=tuple(range(9)))))
+    3 graders disagree on 9 of 40 answers (right by exact 22%, contains 50%, auto 48%); used here: auto.
+    """
+    if comparison is None or not comparison.matters:
+        return None
+    shares = ", ".join(f"{name} {100 * share:.0f}%" for name, share in comparison.right.items())
+    return (
+        f"{len(comparison.right)} graders disagree on {len(comparison.disputed)} of "
+        f"{counted(comparison.answers, 'answer')} (right by {shares}); used here: {', '.join(comparison.used)}."
     )
 
 
 def _reliability(run: RunReport) -> Iterator[Section]:
     shown, rest = panels(run)
-    if not shown:
-        return
     description = "Reliability diagrams: accuracy against confidence, with bin counts"
-    pictures = [Picture("reliability", lambda: reliability_figure(shown), description, which_panels(run))]
-    if by_domain := domain_panels(run):
-        pictures.append(
-            Picture("domains", lambda: reliability_figure(by_domain), "Reliability diagrams by domain", "By domain.")
-        )
-    yield Section("Reliability: does 70% mean 70%?", pictures=pictures)
+    if shown:
+        first = Picture("reliability", lambda: reliability_figure(shown), description, DIAGRAMS)
+        yield Section("Reliability: does 70% mean 70%?", pictures=[first])
     if rest:
-        other = Picture("reliability-others", lambda: reliability_figure(rest), description, "Read as above.")
-        yield Section("Reliability of the other confidences", pictures=[other], folded=True)
+        others = Picture("reliability-others", lambda: reliability_figure(rest), description, DIAGRAMS)
+        yield Section("Reliability of the other confidences", pictures=[others], folded=True)
 
 
 def _acceptance(run: RunReport) -> Section:
-    accepted = accepted_sentence(run.records)
     picture = Picture(
         "risk",
         lambda: risk_coverage_figure(risk_panels(run.acceptance), RISKS),
@@ -184,43 +234,25 @@ def _acceptance(run: RunReport) -> Section:
         "Accepted from the most confident answer on. Dashed: the share of wrong ones that the confidences expect among "
         "them; solid: the share among those with a label. To the left of a place the confidence is higher.",
     )
-    sentences = [accepted] if accepted else []
-    return Section("Which answers may be accepted?", sentences, [risk_table(run.acceptance)], [picture])
-
-
-def _posterior(run: RunReport) -> Section:
-    groups = groups_of(run.records)
-    picture = Picture(
-        "posterior",
-        lambda: posterior_figure(groups),
-        "Accuracy of own and of best answers, with their mean confidences, by domain",
-        "A bar is the accuracy of the model's own answers, or of the most probable candidates, with its 95% interval. "
-        "A confidence is right on average where its marker stands at the end of its bar.",
-    )
-    title = "Posterior: how probable each candidate is"
-    return Section(title, run.posterior_notes, pictures=[picture] if groups else [])
-
-
-def _scores(run: RunReport) -> list[Picture]:
-    graded, _ = panels(run)
-    caption = (
-        "Right answers stand above the line, wrong ones hang below it. A confidence discriminates where the two lie "
-        "apart, whatever its numbers mean. All panels have one scale."
-    )
-    description = "Histograms of the confidence of right and of wrong answers"
-    return [Picture("scores", lambda: score_figure(graded), description, caption)] if graded else []
+    return Section("Which answers may be accepted?", (), [risk_table(run.acceptance)], [picture])
 
 
 def _timeline(run: RunReport) -> Section:
-    title = "The gate over the stream" if run.watched else "Along the stream"
     window = max(20, len(run.records) // 40)
-    statistic = "gate statistic, bursts, " if run.tested else ""
+    summary = run.summary
+    caption = "Every answer's entropy, and running means along the stream. "
+    if run.watched:
+        caption += (
+            f"{counted(summary.alarms, 'alarm')}, {counted(summary.burst, 'question')} inside bursts (shaded), "
+            f"{summary.trained} trained, {summary.agreed} stopped by the bin gate. "
+        )
     picture = Picture(
         "timeline",
         lambda: timeline_figure(run.records, window=window, adapted=run.learned),
-        f"Entropy, {statistic}confidence and accuracy over the stream",
-        timeline_caption(run),
+        "Entropy, gate, confidence and accuracy over the stream",
+        f"{caption}Domains end at dotted lines.",
     )
+    title = "The gate over the stream" if run.watched else "Along the stream"
     return Section(title, pictures=[picture], folded=not run.watched)
 
 
@@ -241,42 +273,3 @@ def _cost(runs: Sequence[RunReport], same: bool = True) -> Section:
     description = "Cost in forward passes per question against Brier score"
     picture = Picture("cost", lambda: cost_figure(points, names), description, caption)
     return Section(title, pictures=[picture], folded=len(runs) == 1)
-
-
-def _wrong(run: RunReport) -> tuple[Sequence[str], Sequence[Table]]:
-    table = wrong_table(run.rows)
-    if table is None:
-        return ["No graded answer was wrong."], []
-    note = "Worth reading: here the model was surest and wrong. Sometimes it is the reference that is wrong."
-    return [note], [table]
-
-
-def _unlabelled(run: RunReport) -> Iterator[Section]:
-    """What can be said about answers that nothing was compared with."""
-    rows = unlabelled.ungraded(run.rows)
-    domains, confidences = [row.question.domain for row in rows], [row.confidence for row in rows]
-    picture = Picture(
-        "confidences",
-        lambda: confidence_figure(confidence_groups(domains, confidences)),
-        "Histograms of the reported confidence by domain",
-        "Reported confidences, in shares of the answers of each domain, all to one scale. The line stands at the mean: "
-        "the estimated share of right answers.",
-    )
-    yield Section(
-        "Without right answers: what the confidences say",
-        [*([unlabelled.headline(run)] if run.mostly_ungraded else []), *unlabelled.share_notes(run)],
-        [unlabelled.domains_table(run), unlabelled.levels_table(run)],
-        [picture],
-    )
-    needy = neediest(rows, unlabelled.NEEDY)
-    yield Section("Answers that most need a person", tables=[questions_table(needy, signs=True, longest=LONGEST)])
-
-
-def _questions(run: RunReport) -> Section:
-    few = len(run.rows) <= MOST_ANSWERS
-    return Section(
-        "Every question",
-        [] if few else ["All of them stand on the page, and in what secl export writes."],
-        [questions_table(run.rows, longest=LONGEST)] if few else [],
-        questions=lambda prefix: questions_context(run.rows, prefix),
-    )

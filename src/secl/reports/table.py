@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secl.data.cells import harmless
-from secl.reports.formatting import RANGE, markdown_text, terminal_text
+from secl.reports.formatting import RANGE, markdown_text, terminal_lines, terminal_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -67,6 +67,20 @@ class Table:
     notes: Sequence[str] = ()
 
 
+def plain_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, texts: int = 0
+) -> Table:
+    """A table of cells without details; its first columns, so many, hold texts, which a narrow terminal may break."""
+    columns = [Column(heading, text=place < texts, wraps=place < texts) for place, heading in enumerate(headings)]
+    return Table(columns, {"": [[Cell(text) for text in row] for row in rows]}, notes)
+
+
+def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> RichTable:
+    """A table of texts for a terminal; its first columns, so many, hold names, which are never broken."""
+    columns = [Column(heading, text=True, wraps=place >= names) for place, heading in enumerate(headings)]
+    return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
+
+
 def to_rich(table: Table, title: str | None = None) -> RichTable:
     """The table for a terminal: details below their cells, words of a heading on lines of their own, notes below.
 
@@ -97,7 +111,7 @@ def to_rich(table: Table, title: str | None = None) -> RichTable:
 def _rich_cell(cell: Cell) -> Text:
     from rich.text import Text
 
-    text = Text(terminal_text(cell.text))
+    text = Text(terminal_lines(cell.text))
     return text.append(f"\n{terminal_text(cell.detail)}", style="dim") if cell.detail else text
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
 from secl.errors import RunError, StorageError
+from secl.labels import Label
 from secl.records import Record
 from secl.runs.encoding import from_plain
 
@@ -28,7 +30,25 @@ CREATE TABLE updates (
 CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, drift REAL,
     weights BLOB NOT NULL);
 CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), position INTEGER NOT NULL, snapshot BLOB NOT NULL);
+CREATE TABLE labels (
+    number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
+    confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
+    source TEXT NOT NULL, chance REAL);
 """
+"""A label is a row with the fields of `secl.labels.Label`; entries are added and never changed."""
+
+LABEL = tuple(field.name for field in fields(Label))
+
+
+def add_label(db: sqlite3.Connection, label: Label) -> None:
+    """Write an entry of the log of labels; its number must be the next one."""
+    db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
+
+
+def read_label(row: tuple[Any, ...]) -> Label:
+    """A label from its row."""
+    values = dict(zip(LABEL, row, strict=True))
+    return Label(**{**values, "correct": None if values["correct"] is None else bool(values["correct"])})
 
 
 def read_record(row: tuple[Any, ...]) -> Record:

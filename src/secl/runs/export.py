@@ -1,4 +1,4 @@
-"""A run's records as files for other tools."""
+"""A run's records as files and data frames for other tools, and its adapter versions as folders that PEFT loads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
-from secl.errors import ParameterError, StorageError
+from secl.errors import ParameterError, RunError, StorageError
+from secl.records import Record
 from secl.runs.encoding import to_export, to_row
 from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
@@ -30,6 +31,28 @@ PREFIX = "extra_"
 
 LONGEST_CELL = 32_767
 """Characters in a cell of a workbook."""
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+def to_frame(records: Iterable[Record]) -> Any:
+    """A data frame of pandas, else of polars: a row for each record, as in an exported CSV.
+
+    Raises:
+        ParameterError: neither is installed.
+    """
+    rows = [to_row(record) for record in records]
+    try:
+        import pandas
+
+        return pandas.DataFrame(rows)
+    except ImportError:
+        pass
+    try:
+        import polars  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as problem:
+        raise ParameterError("a data frame needs pandas or polars; run: pip install pandas.") from problem
+    return polars.DataFrame(rows, infer_schema_length=None)
 
 
 def write(store: Store, format: str, out: Path | None = None) -> Path | None:
@@ -164,3 +187,40 @@ def _write_workbook(path: Path, store: Store) -> None:
         for line in lines:
             sheet.append([cell(value) for value in line])
     book.save(path)
+
+
+def write_version(store: Store, version: int, out: Path | None = None) -> Path:
+    """Write a kept adapter version of a run.
+
+    Args:
+        store: an open run.
+        version: its number.
+        out: the folder; None for `adapter-VERSION` in the run folder.
+
+    Returns:
+        the folder, for `peft.PeftModel.from_pretrained`.
+
+    Raises:
+        RunError: that version was not kept, or the folder is a run's.
+        StorageError: the folder cannot be written.
+        ParameterError: standard output, which is no folder.
+    """
+    if out is not None and str(out) == "-":
+        raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
+    folder = out or store.folder / f"adapter-{version}"
+    check_outside(folder, store.folder)
+    try:
+        write_folder(folder, store, version)
+    except OSError as problem:
+        raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
+    return folder
+
+
+def write_folder(folder: Path, store: Store, version: int) -> None:
+    """The same, letting the errors of the disk through."""
+    weights, config = store.weights(version), store.manifest.get("adapter")
+    if config is None:
+        raise RunError(f"{store.folder} does not hold the configuration of its adapter.")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / WEIGHTS).write_bytes(weights)

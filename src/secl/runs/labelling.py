@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
+from secl.evaluation.acceptance import Answers, answers_of
 from secl.labels import Label, LabelRule, LabelSource, label_of, standing
 from secl.labels.draw import review_queue
 from secl.labels.rule import relabelled
@@ -61,3 +62,13 @@ def add_label(store: Store, record: Record, correct: bool | None, source: LabelS
         raise RunError(f"nobody has labelled the answer at position {record.position}; there is nothing to take back.")
     log = store.label_log()
     store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source=source))
+
+
+def stored_answers(store: Store, records: Sequence[Record] | None = None) -> Answers:
+    """The answers of a run or a server with their labels, and with the confidences that such answers get next.
+
+    Args:
+        store: an open run or server.
+        records: its records as another grader sees them; None for those that are stored.
+    """
+    return answers_of(store.records() if records is None else records, store.label_log(), LabelRule())

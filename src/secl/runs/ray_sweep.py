@@ -50,25 +50,12 @@ LOCAL_ENVIRONMENT = {
 """Environment of a Ray cluster that is started here; variables that the user has set win."""
 
 
-class ProgressBoard:
-    """Ray actor that holds, for every run that has begun, how many questions are answered and how many there are."""
-
-    def __init__(self) -> None:
-        self._progress: dict[str, tuple[int, int]] = {}
-
-    def report(self, name: str, answered: int, total: int) -> None:
-        self._progress[name] = answered, total
-
-    def read(self) -> dict[str, tuple[int, int]]:
-        return self._progress
-
-
-def run_remotely(name: str, settings: dict[str, Any], threads: int, board: Any) -> dict[str, bytes]:
+def run_remotely(name: str, settings: dict[str, Any], threads: int) -> dict[str, bytes]:
     """Ray task: do a run (name, settings as plain JSON) from its first question to its summary; return its files."""
     os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
     with tempfile.TemporaryDirectory() as parent:
         job = Job(name, RunSettings.of(settings), Path(parent) / name)
-        run_job(job, lambda answered, total, _record: board.report.remote(name, answered, total))
+        run_job(job)
         return read_files(job.folder)
 
 
@@ -82,17 +69,16 @@ def run_on_ray(
         address: "ray://HOST:PORT" of a cluster's client server. None takes the Ray that this process has started or
             connected to, and leaves it running; without one it starts a cluster on this machine, which ends with this
             call. That one listens on the loopback address only, unless Ray was imported before this call.
-        workers: number of runs at a time; None for 2 without an address, else for as many as the cluster has room for.
-        on_progress: called about twice a second for every run at work, and at its end.
+        workers: number of runs at a time of a cluster that is started here; None for 2.
+        on_progress: called at the end of every run.
 
     Raises:
         ParameterError: Ray is not installed, does not start, or cannot be reached at the address.
         RunError: a folder holds something else or is in use, or the connection is lost.
         SeclError: the first of the runs that failed, after the others have ended.
     """
-    workers = 2 if workers is None and address is None else workers
-    if workers is not None:
-        check_whole("number of workers", workers, 1)
+    workers = 2 if workers is None else workers
+    check_whole("number of workers", workers, 1)
     waiting = [job for job in grouped_by_model(jobs) if not is_finished(job)]
     for job in waiting:
         if progress_of(job) is not None:
@@ -101,7 +87,7 @@ def run_on_ray(
         return
     with _connected(address, workers) as ray:
         try:
-            failures = _run_tasks(ray, waiting, workers, on_progress or (lambda *_: None))
+            failures = _run_tasks(ray, waiting, None if address else workers, on_progress or (lambda *_: None))
         except ConnectionError as problem:
             raise RunError("the connection to Ray is lost; start the sweep again to go on.") from problem
     if failures:
@@ -109,30 +95,31 @@ def run_on_ray(
         raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
-def _run_tasks(ray: Any, waiting: list[Job], workers: int | None, on_progress: OnProgress) -> list[SeclError]:
-    """Do the runs and return why some of them failed."""
+def _run_tasks(ray: Any, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
+    """Do the runs, as many at a time as Ray has room for, and return why some of them failed.
+
+    Args:
+        ray: connected.
+        waiting: what to do.
+        here: runs that share this machine; None on a cluster, where each has a CPU for every thread and a GPU.
+        on_progress: called at the end of every run.
+    """
     threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
-    task = ray.remote(max_retries=RETRIES, **_resources(ray, threads, workers))(run_remotely)
-    board = ray.remote(num_cpus=0, max_restarts=-1)(ProgressBoard).remote()
-    at_once = workers or len(waiting)
-    running: dict[Any, Job] = {}
+    room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+    gpus = ray.cluster_resources().get("GPU", 0) / (here or 1)
+    cpus = 1 if here else max(1, min(threads, room))
+    gpu = min(1, int(10_000 * gpus) / 10_000)  # Ray counts in ten-thousandths
+    task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=gpu)(run_remotely)
+    running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
     failures: list[SeclError] = []
     with _interrupts() as interrupted:
         try:
-            while waiting or running:
+            while running:
                 if interrupted.is_set():
                     raise KeyboardInterrupt
-                while waiting and len(running) < at_once:
-                    job = waiting.pop(0)
-                    running[task.remote(job.name, job.settings.to_json(), threads, board)] = job
                 ended, _ = ray.wait(list(running), timeout=0.5)
                 for result in ended:
                     failures += _collect(ray, result, running.pop(result), on_progress)
-                with suppress(ray.exceptions.RayError):  # the board may be starting again
-                    progress = ray.get(board.read.remote())
-                    for job in running.values():
-                        if job.name in progress:
-                            on_progress(job, *progress[job.name])
         finally:
             for result in running:
                 with suppress(ConnectionError, ray.exceptions.RayError):
@@ -177,16 +164,8 @@ def _collect(ray: Any, result: Any, job: Job, on_progress: OnProgress) -> list[S
     return []
 
 
-def _resources(ray: Any, threads: int, workers: int | None) -> dict[str, float]:
-    """What Ray sets aside for a run: a CPU for every thread and a GPU, or less if so many runs share them."""
-    cpus = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
-    gpus = ray.cluster_resources().get("GPU", 0)
-    part = int(10_000 * gpus / (workers or 1)) / 10_000  # Ray counts in ten-thousandths
-    return {"num_cpus": max(1, min(threads, cpus // (workers or 1))), "num_gpus": min(1, part)}
-
-
 @contextmanager
-def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
+def _connected(address: str | None, workers: int) -> Iterator[Any]:
     """Ray, connected to the cluster at the address or to one on this machine; what is started here ends here."""
     options: dict[str, Any] = {"address": address}
     if address is None:

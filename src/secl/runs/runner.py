@@ -27,7 +27,7 @@ from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import Record
-from secl.runs.adapters import write_folder
+from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors
 from secl.runs.letters import remember
 from secl.runs.loading import Load, load_model, named, read_stream

@@ -4,7 +4,7 @@
     records    one row per question; decisions and updates are tables of their own, joined by position
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
-    labels     what people said of answers, a log (`secl.runs.label_log`)
+    labels     what people said of answers, a log (`secl.labels.Label`)
 
 A question's record, its decision, its update and the learner's state are written together or not at all, so a run
 that is killed at any moment goes on from its last finished question.
@@ -25,7 +25,7 @@ from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
 from secl.labels import Label, standing
 from secl.records import Record
-from secl.runs import database, label_log
+from secl.runs import database
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
@@ -89,7 +89,7 @@ class Store(Shown):
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
                     db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it has no effect
-                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {label_log.TABLE} {tables}")
+                    db.executescript(f"PRAGMA journal_mode = WAL; {database.SCHEMA} {tables}")
                     rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
                     db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
                 unfinished.rename(folder / FILE)
@@ -282,12 +282,13 @@ class Store(Shown):
             StorageError: the disk is full or refuses.
         """
         with storage_errors(self.folder), self.db:
-            label_log.add_label(self.db, label)
+            database.add_label(self.db, label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All entries behind this number in order, also those that were corrected or taken back later."""
         try:
-            return tuple(label_log.read_labels(self.db, after))
+            rows = self.db.execute("SELECT * FROM labels WHERE number > ? ORDER BY number", (after,))
+            return tuple(map(database.read_label, rows))
         except (sqlite3.DatabaseError, TypeError, ValueError) as problem:
             raise self.damaged(problem) from problem
 

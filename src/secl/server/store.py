@@ -28,7 +28,7 @@ from typing import Any, Self
 from secl.errors import ParameterError, RunError
 from secl.labels import Label, LabelSource, label_of
 from secl.records import Record
-from secl.runs import label_log
+from secl.runs import database
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, check_free, storage_errors, synchronise
 from secl.runs.store import Store, Version
@@ -245,7 +245,7 @@ class ServerStore:
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
             with self.writing():
-                label_log.add_label(self.db, label)
+                database.add_label(self.db, label)
             return label
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:

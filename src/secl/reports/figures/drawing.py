@@ -1,16 +1,18 @@
-"""What all pictures share: colours, an empty figure, and how it becomes PNG and SVG.
+"""What all pictures share: colours, a style, a grid of panels, and how a figure becomes PNG and SVG.
 
 Pictures are drawn without a screen and without global state; the same data give the same bytes.
 """
 
 from __future__ import annotations
 
+import functools
 import io
+import math
 import textwrap
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from secl.errors import StorageError
 from secl.reports.formatting import xml_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # The Okabe-Ito palette: colours that colour-blind readers can tell apart.
@@ -31,8 +34,35 @@ DOTS = 150
 POINTS = 1000
 """Most points of a line or a cloud: more than a page has room for, and a picture of many more takes megabytes."""
 
+ACROSS = 4
+"""Most panels beside each other."""
+
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a domain may hold dollar signs
+}
+
 Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
 """Title, n confidences, n grades."""
+
+Arguments = ParamSpec("Arguments")
+
+
+def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
+    """A function that draws in the style of all pictures, and leaves matplotlib's own settings alone."""
+
+    @functools.wraps(draw)
+    def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
+        import matplotlib
+
+        with matplotlib.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -43,6 +73,20 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def grid(count: int, height: float, x: str, y: str) -> tuple[Figure, list[Axes]]:
+    """A figure of so many panels of one height in inches, four to a row, to one scale, with names of both axes."""
+    columns, rows = min(ACROSS, count), math.ceil(count / ACROSS)
+    figure = new_figure(4.6 if columns == 1 else 0.5 + 2.4 * columns, 0.5 + height * rows)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for place, axes in enumerate(panels.flat):
+        axes.set_visible(place < count)
+        axes.set_ylabel("" if place % columns else y)
+        if place + columns >= count:
+            axes.set_xlabel(x)
+            axes.tick_params(labelbottom=True)
+    return figure, list(panels.flat[:count])
 
 
 def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
@@ -98,4 +142,4 @@ def wrapped(title: str, width: int = 26) -> str:
     >>> wrapped("Normalised P(True) + temperature*")
     'Normalised P(True) +\\ntemperature*'
     """
-    return textwrap.fill(title, width)
+    return textwrap.fill(xml_text(title), width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from secl.errors import ParameterError
 from secl.metrics.risk_control import RiskCoverage, risk_bound
-from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, new_figure, spread, wrapped
+from secl.reports.figures.drawing import BLUE, GREY, ORANGE, SKY, grid, spread, styled, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +25,7 @@ SHOWN = 0.05
 """Coverage from which the height of the plot is chosen: further to the left a few labels make any share."""
 
 
+@styled
 def risk_coverage_figure(panels: Mapping[str, RiskCoverage], risks: Sequence[float] = ()) -> Figure:
     """Risk over coverage, four panels to a row: what labels show with exact intervals, and what confidences expect.
 
@@ -38,23 +38,19 @@ def risk_coverage_figure(panels: Mapping[str, RiskCoverage], risks: Sequence[flo
     """
     if not panels:
         raise ParameterError("A figure of risk over coverage needs at least one panel.")
-    columns = min(4, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    figure = new_figure(4.6 if columns == 1 else 0.5 + 2.45 * columns, 0.5 + 2.75 * rows)
-    grid = figure.add_gridspec(rows, columns)
-    height = min(1.0, 1.2 * max(0.1, *map(_height, panels.values())))
-    for index, (title, curve) in enumerate(panels.items()):
-        row, column = divmod(index, columns)
-        axes = figure.add_subplot(grid[row, column])
+    from matplotlib.ticker import PercentFormatter
+
+    figure, every = grid(len(panels), 2.75, "accepted", "wrong of these")
+    for axes, (title, curve) in zip(every, panels.items(), strict=True):
         _panel(axes, title, curve, risks)
-        axes.set_ylim(0, height)  # one scale for all panels
-        if column == 0:
-            axes.set_ylabel("wrong among the accepted")
-    named = {
-        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    ncols = 1 if columns == 1 else 3
-    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=ncols, frameon=False, fontsize=9)
+    height = min(1.0, 1.2 * max(0.1, *map(_height, panels.values())))
+    every[0].set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.25), ylim=(0, height))
+    every[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    every[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    lines = [line for axes in every for line in zip(*axes.get_legend_handles_labels(), strict=True)]
+    named = {label: handle for handle, label in lines}
+    columns = 1 if len(every) == 1 else 3
+    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)
     return figure
 
 
@@ -66,8 +62,6 @@ def _height(curve: RiskCoverage) -> float:
 
 
 def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) -> None:
-    from matplotlib.ticker import PercentFormatter
-
     for risk in risks:
         axes.axhline(risk, color=GREY, linewidth=0.6, linestyle=":")
     drawn = np.flatnonzero(curve.labels >= FEWEST)
@@ -79,18 +73,7 @@ def _panel(axes: Axes, title: str, curve: RiskCoverage, risks: Sequence[float]) 
         axes.fill_between(coverage, low, high, color=SKY, alpha=0.35, linewidth=0, label="exact 90% interval")
         axes.plot(coverage, wrong / labels, color=BLUE, linewidth=1.6, label="labelled answers")
     shown = spread(len(curve.coverage))
-    axes.plot(
-        curve.coverage[shown],
-        curve.expected[shown],
-        color=ORANGE,
-        linewidth=1.6,
-        linestyle="--",
-        label="by the confidences",
-    )
+    coverage, expected = curve.coverage[shown], curve.expected[shown]
+    axes.plot(coverage, expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
     count = f"{curve.answers:,} answers, {curve.total:,} labelled" if curve.total else f"{curve.answers:,} answers"
-    axes.set_title(f"{wrapped(title, 30)}\n{count}", fontsize=10, parse_math=False)
-    axes.set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.25), xlabel="accepted")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1, decimals=0))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.set_title(f"{wrapped(title, 30)}\n{count}")

@@ -1,4 +1,4 @@
-"""A run in a few lines: how many answers are right, what the confidences expected, and what to do next."""
+"""The result of a run: how many answers are right, what the confidences expected, the verdict, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from secl.display import excerpt
 from secl.evaluation.reason import FEWEST
-from secl.evaluation.trust import ENOUGH, RESAMPLES
+from secl.evaluation.trust import ENOUGH, RESAMPLES, Level, Verdict
 from secl.metrics.bootstrap import intervals
 from secl.metrics.discrimination import auroc
 from secl.reports import unlabelled
-from secl.reports.acceptance_section import accepted_sentence
+from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import AnswerRow, neediest
-from secl.reports.formatting import amount, counted, number, terminal_text
+from secl.reports.formatting import amount, counted, number
 from secl.reports.run_report import RunReport, reported
-from secl.reports.table import Cell, Column, Table, to_rich
-from secl.reports.trust_section import trust_line
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from secl.reports.table import Table, plain_table
 
 BANDS = 5
 """Equal parts of [0, 1] that the table has a row for."""
@@ -31,50 +26,47 @@ BANDS = 5
 LONGEST = 100
 """Characters of the question to look at first."""
 
+ANSWERS: dict[Level, str] = {
+    "fine": "Yes, as far as these answers can tell, on the {source} confidence.",
+    "unproven": "That is not proven of the {source} confidence.",
+    "do not act on it": "No: do not act on the {source} confidence.",
+}
+"""Whether the confidences may be acted on, for each verdict."""
 
-def print_short(run: RunReport, screen: Console, name: str | None = None) -> None:
-    """Print the result of a run: the counts first, one table, the verdict.
 
-    Args:
-        run: the run.
-        screen: where to.
-        name: of the run among several; None if it is the only one.
+def trust_line(verdict: Verdict, name: str = "") -> str:
+    """The verdict in one line, of the run called `name` where there are several.
+
+    >>> from secl.evaluation.trust import assess
+    >>> trust_line(assess([]), "runs/a")
+    'verdict on the stated confidence, runs/a: unproven. Nothing has been answered yet.'
     """
-    if name is not None:
-        screen.print(terminal_text(name), style="bold")
-    for line in (answered_line(run), *result_lines(run)):
-        screen.print(terminal_text(line), highlight=False)
-    screen.print()
-    screen.print(to_rich(bands_table(run.rows)))
-    screen.print()
+    return f"verdict on the {verdict.source} confidence{f', {name}' if name else ''}: {verdict.line}"
+
+
+def result_sentences(run: RunReport) -> list[str]:
+    """The counts, right answers against what the confidences expected, and what else the numbers say."""
     accepted = accepted_sentence(run.records)
-    for sentence in (*score_lines(run), *([accepted] if accepted else []), trust_line(run.trust, name or "")):
-        screen.print(terminal_text(sentence), highlight=False)
-    first = look_first(run.rows)
-    if first is not None:
-        screen.print(first, highlight=False)
+    return [_counts(run), *_right(run), *_scores(run), *([accepted] if accepted else [])]
 
 
-def answered_line(run: RunReport) -> str:
+def _counts(run: RunReport) -> str:
     """How many questions were answered, and how many were left out or remain."""
-    parts = [f"{counted(len(run.records), 'question')} answered"]
+    text = f"{counted(len(run.records), 'question')} answered"
     if not run.complete:
-        parts = [f"{amount(len(run.records))} of {counted(run.total, 'question')} answered"]
+        text = f"{amount(len(run.records))} of {counted(run.total, 'question')} answered"
     skipped = len(run.manifest.get("skipped", ()))
-    if skipped:
-        parts.append(f"{amount(skipped)} left out")
-    return ", ".join(parts) + "."
+    return f"{text}, {amount(skipped)} left out." if skipped else f"{text}."
 
 
-def result_lines(run: RunReport) -> list[str]:
+def _right(run: RunReport) -> list[str]:
     """Right answers against what the confidences expected, and whether surer answers are right more often."""
     graded = [(row.confidence, row.correct) for row in run.rows if row.correct is not None]
     if run.mostly_ungraded or not graded:
         return [unlabelled.headline(run)]
     n, right = len(graded), sum(bool(grade) for _, grade in graded)
     mean = fmean(confidence for confidence, _ in graded)
-    others = len(run.rows) - n
-    which = f"{amount(n)} graded answers" if others else counted(n, "answer")
+    which = counted(n, "answer") if n == len(run.rows) else f"{amount(n)} graded answers"
     return [
         f"Right: {amount(right)} of {which} ({100 * right / n:.0f}%). The confidences expected {n * mean:.0f} "
         f"({100 * mean:.0f}%): {_level(run, mean - right / n)}.",
@@ -107,26 +99,7 @@ def _ranking(confidences: Sequence[float], grades: Sequence[bool]) -> str:
     return f"No, less often: {share}" if span.high < 0.5 else f"Not shown: {share}"
 
 
-def bands_table(rows: Sequence[AnswerRow]) -> Table:
-    """Answers by their confidence: how many, how many of them should be right, and how many are."""
-    graded = any(row.correct is not None for row in rows)
-    headings = ("answers", "graded", "expected", "right") if graded else ("answers",)
-    lines = []
-    for band in reversed(range(BANDS)):
-        low, high = band / BANDS, (band + 1) / BANDS
-        here = [row for row in rows if low <= row.confidence < high or (high == 1 and row.confidence == 1)]
-        if not here:
-            continue
-        known = [row for row in here if row.correct is not None]
-        texts = [f"{low:g} to {high:g}", amount(len(here))]
-        if graded:
-            expected = number(sum(row.confidence for row in known), 1)
-            texts += [amount(len(known)), expected, amount(sum(bool(row.correct) for row in known))]
-        lines.append([Cell(text) for text in texts])
-    return Table([Column("confidence", text=True), *map(Column, headings)], {"": lines})
-
-
-def score_lines(run: RunReport) -> list[str]:
+def _scores(run: RunReport) -> list[str]:
     """The Brier score beside that of the stated confidence alone, and what the most probable candidates would give."""
     rows, main = run.summary.estimators, reported(run.summary)
     lines = []
@@ -138,26 +111,43 @@ def score_lines(run: RunReport) -> list[str]:
         )
     own, best = rows.get("posterior"), rows.get("posterior_best")
     if own is not None and best is not None and own.n == best.n and best.accuracy != own.accuracy and own.n:
-        given = "the answers given here" if run.summary.answered_best else "--answer best gives them"
+        how = "the answers given here" if run.summary.answered_best else "--answer best gives them"
         lines.append(
             f"The most probable candidates are right in {100 * best.accuracy:.0f}%, the model's own answers in "
-            f"{100 * own.accuracy:.0f}% ({given})."
+            f"{100 * own.accuracy:.0f}% ({how})."
         )
     return lines
 
 
+def bands_table(rows: Sequence[AnswerRow]) -> Table:
+    """Answers by their confidence: how many, how many of them should be right, and how many are."""
+    graded = any(row.correct is not None for row in rows)
+    headings = ("answers", "graded", "expected", "right") if graded else ("answers",)
+    lines = []
+    for band in reversed(range(BANDS)):
+        low, high = band / BANDS, (band + 1) / BANDS
+        here = [row for row in rows if low <= row.confidence < high or (high == 1 and row.confidence == 1)]
+        known = [row for row in here if row.correct is not None]
+        texts = [f"{low:g} to {high:g}", amount(len(here))]
+        if graded:
+            expected = number(sum(row.confidence for row in known), 1)
+            texts += [amount(len(known)), expected, amount(sum(bool(row.correct) for row in known))]
+        lines += [texts] if here else []
+    return plain_table(("confidence", *headings), lines, texts=1)
+
+
 def look_first(rows: Sequence[AnswerRow]) -> str | None:
     """The surest of the wrong answers, or without any grade the one that most needs a person; None for neither."""
-    wrong = [row for row in rows if row.correct is False]
     if any(row.correct is not None for row in rows):
+        wrong = (row for row in rows if row.correct is False)
         first = max(wrong, key=lambda row: row.confidence, default=None)
     else:
         first = neediest(rows, 1)[0] if rows else None
     if first is None:
         return None
-    what = f"{terminal_text(excerpt(first.answer, LONGEST // 2)) or 'no readable answer'}, {first.confidence:.2f}"
-    question = terminal_text(excerpt(first.question.text, LONGEST))
-    return f'Look first at: "{question}" ({what}{", wrong" if first.correct is False else ""})'
+    answer = excerpt(first.answer, LONGEST // 2) or "no readable answer"
+    what = f"{answer}, {first.confidence:.2f}{', wrong' if first.correct is False else ''}"
+    return f'Look first at: "{excerpt(first.question.text, LONGEST)}" ({what})'
 
 
 def next_step(run: RunReport, folder: Path) -> str:

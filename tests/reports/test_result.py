@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from secl.evaluation.reason import Reason
 from secl.evaluation.summary import evaluate
+from secl.evaluation.trust import Verdict
 from secl.records import Record
+from secl.reports.result import bands_table, look_first, next_step, trust_line
 from secl.reports.run_report import RunReport
-from secl.reports.short_report import bands_table, look_first, next_step, print_short
+from secl.reports.sections import print_sections, sections_of
 from tests.answers import answered
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28
@@ -33,7 +36,7 @@ def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
 
 def shown(run: RunReport) -> list[str]:
     screen = Console(file=io.StringIO(), width=80)
-    print_short(run, screen)
+    print_sections(sections_of(run)[:1], screen)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
@@ -52,12 +55,11 @@ def test_the_counts_stand_first_in_words(
 ) -> None:
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
-    assert lines[0] == f"{len(correct)} questions answered, 1 left out."
-    assert lines[1].startswith(f"Right: {sum(correct)} of {len(correct)} answers (")
+    assert lines[1] == f"{len(correct)} questions answered, 1 left out."
+    assert lines[2].startswith(f"Right: {sum(correct)} of {len(correct)} answers (")
     assert level in text
     assert f"Are surer answers right more often? {ranking}" in text
-    assert "verdict on the stated confidence: " in text
-    assert len(lines) <= 25
+    assert len(lines) <= 20
     assert max(map(len, lines)) <= 80
 
 
@@ -71,7 +73,7 @@ def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
     assert "About 55% of 2 answers are right, if the confidences mean what they say" in text
-    assert 'Look first at: "Question 1?" (A. yes, 0.20)' in text
+    assert look_first(run.rows) == 'Look first at: "Question 1?" (A. yes, 0.20)'
     assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"
 
 
@@ -86,3 +88,9 @@ def test_what_to_type_next_follows_from_what_there_is() -> None:
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"
     assert next_step(report_of(all_graded[:9]), Path("r")) == "ask more questions, then secl threshold r --risk 0.1"
+
+
+def test_the_line_of_the_verdict_gives_the_worst_reasons_alone() -> None:
+    reasons = (Reason("constant", "stop", "All same."), Reason("tested", "note", "By the way."))
+    line = trust_line(Verdict("do not act on it", reasons, questions=9, graded=0))
+    assert line == "verdict on the reported confidence: do not act on it. All same."

@@ -160,7 +160,6 @@ CHANGED: dict[str, Any] = {
     "tau": 0.7,
     "formula": "exp",
     "p_true": "token",
-    "orders": 2,
     "extra_evidence": ("candidates", "dinco"),
     "views": ("letters", "p_true"),
     "answer": "best",
@@ -203,7 +202,7 @@ LABELS: dict[str, Any] = {
 ELSEWHERE: dict[str, Any] = {
     "benchmarks": ("capitals",),
     "engine": "openai",
-    "endpoint": ("http://127.0.0.1:1",),
+    "endpoint": "http://127.0.0.1:1",
     "model": "m",
     "method": "stated",
 }

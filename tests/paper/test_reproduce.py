@@ -439,7 +439,7 @@ def test_a_setup_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     for left_out, words in (
         ({"questions": "mine.jsonl"}, "tables are about benchmarks"),
         ({"method": "secl-paper"}, "leave the method 'secl-paper' out"),
-        ({"engine": "openai", "endpoint": ("http://localhost:1",)}, "leave engine and endpoint out"),
+        ({"engine": "openai", "endpoint": "http://localhost:1"}, "leave engine and endpoint out"),
     ):
         with pytest.raises(ParameterError, match=words):
             Setup.of(left_out)

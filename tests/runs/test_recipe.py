@@ -83,7 +83,6 @@ def test_a_recipe_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None
             "views is 'luck'; it must be one or more of letters, likelihood, samples, p_true",
         ),
         ({"views": []}, "views is .*; it must be one or more of letters"),
-        ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
         ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
         ({"extra_evidence": ["luck"]}, "extra_evidence is 'luck'; it must be a list of p_true, samples"),

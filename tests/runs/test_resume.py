@@ -83,28 +83,14 @@ KINDS: dict[str, tuple[object, ...]] = {
 }
 
 
-LARGE = ("spread", "4bit")
-"""A model that is spread over places (two of six layers are on the disk, also the adapted one), or quantised."""
-
-
-def large(kind: str, folder: Path) -> tuple[object, ...]:
-    """The settings of a kind of large model."""
-    if kind != "spread":
-        pytest.importorskip("bitsandbytes", reason="the extra secl[quantize] is not installed")
-        return "--quantize", kind
-    places = {f"model.layers.{number}": "disk" if number in (2, 5) else "cpu" for number in range(6)}
-    ends = dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
-    (folder / "places.json").write_text(json.dumps(ends | places))
-    return "--device-map", folder / "places.json"
-
-
-@pytest.fixture(scope="module", params=["stream", "question", *KINDS, *LARGE])
+@pytest.fixture(scope="module", params=["stream", "question", *KINDS, "4bit"])
 def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     open_too = request.param in ("question", "posterior")
     source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
     folder = tmp_path_factory.mktemp(request.param)
-    if request.param in LARGE:
-        kind = large(request.param, folder)
+    if request.param == "4bit":
+        pytest.importorskip("bitsandbytes", reason="the extra secl[quantize] is not installed")
+        kind: tuple[object, ...] = ("--quantize", "4bit")
     else:
         kind = KINDS.get(request.param, ("--set", f"loop.accumulate={request.param}"))
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)

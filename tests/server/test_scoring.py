@@ -15,8 +15,7 @@ from secl.calibrator import Calibrator
 from secl.cli.server_pages import explanation_page, history_page
 from secl.errors import QuestionError
 from secl.gates import Always
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.scoring import given_by
 from secl.server.explain import explain
 from secl.server.history import history

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from secl.errors import check_finite, check_whole
 from secl.gates.base import Gate, checked, in_burst, quiet
 from secl.records import Decision
-from secl.validation import check_finite, check_whole
 
 
 @dataclass(frozen=True, slots=True)

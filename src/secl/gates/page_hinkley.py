@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite, check_whole
 from secl.gates.base import Gate, checked, in_burst, quiet
 from secl.records import Decision
 from secl.settings import Restart
-from secl.validation import check_finite, check_whole
 
 
 @dataclass(frozen=True, slots=True)

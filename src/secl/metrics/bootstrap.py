@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_whole
 from secl.metrics.discrimination import members
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
 from secl.metrics.selective import rejection_ratios
-from secl.validation import check_whole
 
 Indices = npt.NDArray[np.int64]
 

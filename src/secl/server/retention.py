@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_whole
 from secl.runs.folder import storage_errors
 from secl.runs.manifest import Manifest
 from secl.server.history import version_now
 from secl.server.store import HINT, ServerStore
 from secl.server.stream import pack, resume
 from secl.server.tables import has_words
-from secl.validation import check_whole
 
 DAY = 86400.0
 

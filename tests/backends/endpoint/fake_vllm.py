@@ -1,4 +1,4 @@
-"""A vLLM server by rule: just the routes that a fleet uses, in threads of the test's own process."""
+"""A vLLM server by rule: just the routes that we use, in threads of the test's own process."""
 
 from __future__ import annotations
 

@@ -86,6 +86,14 @@ def test_trainable_counts_of_the_papers_models_are_the_published_ones(name: str)
     assert adapter.size == expected
 
 
+def test_a_model_with_the_width_and_layers_of_another_is_not_taken_for_it() -> None:
+    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
+    llama_2 = transformers.LlamaConfig(
+        **sizes, vocab_size=32000, num_key_value_heads=32, intermediate_size=11008, max_position_embeddings=4096
+    )
+    assert preset_of(llama_2) is None
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_unknown_model_gets_query_and_value_modules_of_its_last_layers(family: str) -> None:
     preset = rule_for(tiny_model(family))

@@ -36,7 +36,7 @@ def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("layers", [(2, 3), (0, 1), (1,), (0, 1, 2, 3)])
+@pytest.mark.parametrize("layers", [(2, 3), (1,)])
 def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers: tuple[int, ...]) -> None:
     model, adapter = shaken(family, layers)
     network = SharedNetwork(model, adapter, min(layers))

@@ -13,20 +13,16 @@ from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_mode
 from secl.backends.endpoint.client import SILENCE, Endpoint
 from secl.backends.endpoint.questions import Asking, Findings
 from secl.backends.endpoint.texts import Texts
-from secl.backends.generation import TOP_P
-from secl.backends.seeds import question_seed
-from secl.cost import Meter
+from secl.backends.generation import TOP_P, question_seed
 from secl.display import Shown
-from secl.errors import ModelError
+from secl.errors import ModelError, check_whole
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
-from secl.given import GivenAnswer
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Question
-from secl.records import Ledger, Reply
+from secl.question import GivenAnswer, Question
+from secl.records import Ledger, Meter, Reply
 from secl.settings import AnswerWeights, PTruePrompt
-from secl.validation import check_whole
 from secl.writing import Piece, Writing
 
 T = TypeVar("T")
@@ -46,7 +42,6 @@ class EndpointModel(Shown):
         name: of the model there; "" for the only one that the server has.
         key: sent as a bearer token.
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
-        orders: further orders of the options that letters are read under, 0 or more.
         seed: of sampled answers and distractors.
         workers: requests that are under way together.
         timeout: seconds that the server may be silent.
@@ -73,13 +68,11 @@ class EndpointModel(Shown):
         *,
         key: str | None = None,
         p_true_prompt: PTruePrompt = "plain",
-        orders: int = 1,
         seed: int = 42,
         workers: int = WORKERS,
         timeout: float = SILENCE,
     ) -> None:
         check_whole("number of requests at a time", workers, 1)
-        check_whole("number of further orders", orders, least=0)
         self.endpoint = Endpoint(url, key=key, timeout=timeout)
         try:
             self.name = name or only_model(self.endpoint)
@@ -93,7 +86,7 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities, workers)
-        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
+        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, seed=seed)
         self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}

@@ -11,15 +11,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from secl.backends.distractors import Distractors, choose_distractors
 from secl.backends.endpoint.chat import Pending, Requests
 from secl.backends.endpoint.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, said, within
-from secl.backends.generation import MAX_LIST_TOKENS, items_of
-from secl.backends.open_answers import FIRST, FREE_TOKENS, FURTHER, Drawn, compare, settled
-from secl.backends.seeds import question_seed
-from secl.cost import Purpose
+from secl.backends.generation import MAX_LIST_TOKENS, items_of, question_seed
+from secl.backends.open_answers import (
+    FIRST,
+    FREE_TOKENS,
+    FURTHER,
+    ORDERS,
+    Distractors,
+    Drawn,
+    choose_distractors,
+    compare,
+    settled,
+)
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.given import GivenAnswer
 from secl.prompts.distractors import distinct
 from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
@@ -32,8 +38,8 @@ from secl.prompts.templates import (
     order_prompt,
     p_true_prompt,
 )
-from secl.question import LETTERS, Question
-from secl.records import Reply
+from secl.question import LETTERS, GivenAnswer, Question
+from secl.records import Purpose, Reply
 from secl.settings import PTruePrompt
 from secl.writing import Token, Written
 
@@ -110,13 +116,12 @@ class Asking:
     Args:
         requests: to the server.
         p_true_prompt: the question that P(True) is asked by.
-        orders: further orders of the options.
         seed: of what is drawn.
     """
 
-    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, orders: int, seed: int) -> None:
+    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, seed: int) -> None:
         self._ask = requests.send
-        self.p_true_prompt, self.orders, self.seed = p_true_prompt, orders, seed
+        self.p_true_prompt, self.seed = p_true_prompt, seed
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
@@ -252,11 +257,11 @@ class Asking:
         """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
         letters = None
         if "candidates" in evidence and question.options:
-            orders = further_orders(len(texts), self.orders)
+            orders = further_orders(len(texts), ORDERS)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
-            orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
+            orders = orders_of_answers(len(texts), ORDERS, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
         verdicts = [self._ask(prompt) for prompt in judged]

@@ -81,7 +81,7 @@ def _token(text: str, log_p: float, top: Iterable[tuple[str, float]]) -> Token:
 
 def entropy(token: Token) -> float:
     """Entropy of the distribution that a token comes from, in nats; its tail is estimated (`secl.backends.entropy`)."""
-    return entropy_of((log_p for _, log_p in _seen(token)), VOCABULARY).value
+    return entropy_of((log_p for _, log_p in _seen(token)), VOCABULARY)
 
 
 def _seen(token: Token) -> Sequence[tuple[str, float]]:

@@ -42,7 +42,7 @@ class Versions:
 
     def __init__(self, folder: Path, config: Mapping[str, Any], name: str = "secl", *, kept: int = KEPT) -> None:
         if not NAME.fullmatch(name):
-            raise ParameterError(f"the name {name!r} of a fleet's adapters is not made of letters, digits, _ and dots.")
+            raise ParameterError(f"the name {name!r} of published versions is not made of letters, digits, _ and dots.")
         self.folder = folder.absolute()
         self.prefix = name
         self.kept = kept

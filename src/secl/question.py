@@ -104,8 +104,8 @@ class Question:
             raise QuestionError(f"{name} has the text {options[:40]!r} as its options; give a tuple of texts.")
         if not self.text.strip():
             raise QuestionError(f"{name} has no text; give it at least one word.")
-        said = (turn.text for turn in self.history)
-        texts = (self.text, self.context, self.system, *self.options, *said, *chain.from_iterable(self.extra))
+        spoken = (turn.text for turn in self.history)
+        texts = (self.text, self.context, self.system, *self.options, *spoken, *chain.from_iterable(self.extra))
         if any(map(has_half_character, texts)):
             raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:

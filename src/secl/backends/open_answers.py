@@ -77,13 +77,13 @@ def compare(
     different, numbers = group(question, [text for text, _ in drawn], known)
     counts = [numbers.count(number) for number in range(len(different))]
     others = sorted(range(len(known), len(different)), key=lambda number: -counts[number])[:LISTED]
-    kept = [*range(len(known)), *others]
+    numbers_kept = [*range(len(known)), *others]
     counted = {"given": len(rivals), "sampled": len(others)}
     source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)
     return Drawn(
-        candidates=tuple(different[number] for number in kept),
+        candidates=tuple(different[number] for number in numbers_kept),
         samples=tuple(
-            Sample(text=text, candidate=kept.index(number) if number in kept else None, log_p=log_p)
+            Sample(text=text, candidate=numbers_kept.index(number) if number in numbers_kept else None, log_p=log_p)
             for (text, log_p), number in zip(drawn, numbers, strict=True)
         ),
         tokens=tokens,

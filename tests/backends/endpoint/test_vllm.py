@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from secl.backends.endpoint import token_server
 from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
 from secl.backends.endpoint.versions import CONFIG, WEIGHTS, Versions
-from secl.backends.endpoint.vllm import VllmBackend, answer_by_vllm
+from secl.backends.endpoint.vllm import answer_by_vllm
+from secl.backends.endpoint.vllm_backend import VllmBackend
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, StorageError, UnavailableError
@@ -149,7 +150,7 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
 
 
 def test_versions_that_were_used_last_stay(tmp_path: Path) -> None:
-    versions = Versions(tmp_path, {}, kept=3)
+    versions = Versions(tmp_path, {}, most=3)
     others = Versions(tmp_path, {}, name="other").publish(1, b"")
     names = [versions.publish(number, b"w") for number in range(4)]
     versions.publish(1, b"w")

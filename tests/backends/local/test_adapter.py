@@ -30,33 +30,6 @@ PUBLISHED: dict[str, tuple[type[Any], dict[str, int], int]] = {
         },
         327_680,
     ),
-    "llama-3.1-8b": (
-        transformers.LlamaConfig,
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 14336,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "vocab_size": 128256,
-            "max_position_embeddings": 131072,
-        },
-        851_968,
-    ),
-    "gemma-2-2b": (
-        transformers.Gemma2Config,
-        {
-            "hidden_size": 2304,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 26,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "head_dim": 256,
-            "vocab_size": 256000,
-            "max_position_embeddings": 8192,
-        },
-        491_520,
-    ),
     "phi-3.5-mini": (
         transformers.Phi3Config,
         {

@@ -10,8 +10,9 @@ import torch
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.writer import Writer
-from secl.backends.text_stream import TextStream
+from secl.backends.text_stream import FreeText
 from secl.question import Question
+from secl.writing import Writing
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -79,6 +80,7 @@ def test_nothing_of_the_prompt_stays_in_a_text_whatever_its_decoder_makes_of_the
     prompt: list[int], written: list[int], text: str
 ) -> None:
     draft = Draft(prompt, "sentence", 9, written=written)
-    assert TextRules(Joining(), None).text(draft) == text
-    stream = TextStream(Joining(), prompt)
-    assert "".join([*map(stream.push, written), stream.close()]) == text
+    rules = TextRules(Joining(), None)
+    assert rules.text(draft) == text
+    free = FreeText(rules, prompt, Writing(max_tokens=len(written)), 0)
+    assert "".join(free.push(token).text for token in written) == text

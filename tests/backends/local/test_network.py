@@ -94,15 +94,6 @@ def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
     assert not model.model.layers[2]._forward_pre_hooks
 
 
-def test_the_plain_path_also_computes_the_rows_of_interest_in_float32() -> None:
-    model = tiny_model("gpt2").to(torch.bfloat16)
-    with pytest.warns(RuntimeWarning, match="plain path"):
-        network = connect(model, Adapter(model, (2, 3), ("c_attn",)), 2, Trial.of(model, range(2, 12)))
-    states = network.run([SEQUENCES[0]]).frozen(np.arange(5))
-    rows = torch.tensor([7, 9])
-    assert torch.equal(network.head.rows(states, rows), states.float() @ model.lm_head.weight[rows].float().T)
-
-
 def test_the_rows_of_interest_come_from_a_float32_head_also_for_a_bf16_body() -> None:
     model = tiny_model("llama").to(torch.bfloat16)
     network = SharedNetwork(model, Adapter(model, (3,), ("q_proj", "v_proj")), 3)

@@ -146,21 +146,21 @@ class Endpoint:
     def _refusal(self, route: str, answer: httpx.Response) -> Exception:
         try:
             answer.read()
-            said = said_in(answer)
+            reason = reason_in(answer)
         except self._trouble:
-            said = "no reason given"
+            reason = "no reason given"
         status = answer.status_code
         if status in BUSY:
-            return UnavailableError(f"{self.url}{route} answers with status {status}: {said}")
+            return UnavailableError(f"{self.url}{route} answers with status {status}: {reason}")
         if status in REFUSED:
-            too_long = "context" in said.lower()  # the only word that all servers have in common there
+            too_long = "context" in reason.lower()  # the only word that all servers have in common there
             return (TooLongError if too_long else QuestionError)(
-                f"{self.url}{route} refuses with status {status}: {said}"
+                f"{self.url}{route} refuses with status {status}: {reason}"
             )
         if status in LOCKED:
-            return ModelError(f"{self.url} wants a key that it knows (status {status}: {said}); set {KEY}.")
+            return ModelError(f"{self.url} wants a key that it knows (status {status}: {reason}); set {KEY}.")
         error = NotLoadedError if status == HTTPStatus.NOT_FOUND else ModelError
-        return error(f"{self.url}{route} refuses with status {status}: {said}")
+        return error(f"{self.url}{route} refuses with status {status}: {reason}")
 
     def _json(self, answer: httpx.Response) -> Any:
         try:
@@ -181,7 +181,7 @@ class Endpoint:
         return chunk
 
 
-def said_in(answer: httpx.Response) -> str:
+def reason_in(answer: httpx.Response) -> str:
     """What a server says about a refusal, in one line."""
     try:
         text = _message(answer.json())

@@ -130,11 +130,11 @@ class Answering:
             written: for each an answer that was written already; None, or nothing at all, to write one.
         """
         texts = written or [None] * len(questions)
-        asked = list(enumerate(zip(questions, evidence, texts, strict=True)))
+        turns = list(enumerate(zip(questions, evidence, texts, strict=True)))
         items: dict[int, Prefetched] = {}
-        if choices := {i: (question, kinds) for i, (question, kinds, _) in asked if question.options}:
+        if choices := {i: (question, kinds) for i, (question, kinds, _) in turns if question.options}:
             items |= zip(choices, self._choices([*choices.values()]), strict=True)
-        opened = {i: each for i, each in asked if not each[0].options}
+        opened = {i: each for i, each in turns if not each[0].options}
         if new := {i: (question, kinds) for i, (question, kinds, text) in opened.items() if text is None}:
             items |= zip(new, self._open([*new.values()], version), strict=True)
         if old := {i: (question, kinds, text) for i, (question, kinds, text) in opened.items() if text is not None}:
@@ -165,57 +165,57 @@ class Answering:
         self.asker.backend.together(self._begin_adapting([item], version))
         item.adapted_tokens = item.answer(version).tokens
 
-    def _choices(self, asked: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
+    def _choices(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
         """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
-        compared = [among_options(self.asker, each) if "candidates" in kinds else None for each, kinds in asked]
+        compared = [among_options(self.asker, each) if "candidates" in kinds else None for each, kinds in turns]
         bundles = [
             beside(self.asker.prompting.choices(question, judged="p_true" in kinds), comparison)
-            for (question, kinds), comparison in zip(asked, compared, strict=True)
+            for (question, kinds), comparison in zip(turns, compared, strict=True)
         ]
         readings = self.asker.backend.read(bundles)
         return [
             Prefetched(question, Answer(reading, [reading]), comparison)
-            for (question, _), reading, comparison in zip(asked, readings, compared, strict=True)
+            for (question, _), reading, comparison in zip(turns, readings, compared, strict=True)
         ]
 
-    def _open(self, asked: Sequence[tuple[Question, Collection[EvidenceKind]]], version: int) -> list[Prefetched]:
+    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]], version: int) -> list[Prefetched]:
         """Open questions: answers are written as one batch, then read again together."""
         asker = self.asker
-        drafts = [Draft.answer(asker.prompting.answer(question), question.form) for question, _ in asked]
+        drafts = [Draft.answer(asker.prompting.answer(question), question.form) for question, _ in turns]
         lists = {
             i: asker.list_of_answers(question)
-            for i, (question, kinds) in enumerate(asked)
+            for i, (question, kinds) in enumerate(turns)
             # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
             if not question.free and "p_true" in kinds
         }
         # Lists end later than answers, so they are a batch of their own.
         asker.backend.write([drafts, list(lists.values())], rewriting=version if self.rewrites else 0)
         texts = [asker.answer_in(draft) for draft in drafts]
-        return self._compared([(*each, text) for each, text in zip(asked, texts, strict=True)], drafts, lists)
+        return self._compared([(*each, text) for each, text in zip(turns, texts, strict=True)], drafts, lists)
 
-    def _written(self, asked: Sequence[tuple[Question, Collection[EvidenceKind], str]]) -> list[Prefetched]:
+    def _written(self, turns: Sequence[tuple[Question, Collection[EvidenceKind], str]]) -> list[Prefetched]:
         """Open questions whose answers are there already."""
         lists = {
             i: self.asker.list_of_answers(question)
-            for i, (question, kinds, text) in enumerate(asked)
+            for i, (question, kinds, text) in enumerate(turns)
             if "p_true" in kinds and is_brief(text, question.form)
         }
         self.asker.backend.write([list(lists.values())])
-        return self._compared(asked, [None] * len(asked), lists)
+        return self._compared(turns, [None] * len(turns), lists)
 
     def _compared(
         self,
-        asked: Sequence[tuple[Question, Collection[EvidenceKind], str]],
+        turns: Sequence[tuple[Question, Collection[EvidenceKind], str]],
         drafts: Sequence[Draft | None],
         lists: dict[int, Draft],
     ) -> list[Prefetched]:
         """Read open answers for their confidence, together with what they are compared with where that is wanted."""
-        answers = {i: read_answer(text, question.form) for i, (question, kinds, text) in enumerate(asked)
+        answers = {i: read_answer(text, question.form) for i, (question, kinds, text) in enumerate(turns)
                    if "candidates" in kinds}  # fmt: skip
         wanted = {i: answer for i, answer in answers.items() if answer is not None}
-        compared = among_answers(self.asker, [(asked[i][0], answer, ()) for i, answer in wanted.items()])
+        compared = among_answers(self.asker, [(turns[i][0], answer, ()) for i, answer in wanted.items()])
         comparisons = dict(zip(wanted, compared, strict=True))
-        texts = [(question, text, draft) for (question, _, text), draft in zip(asked, drafts, strict=True)]
+        texts = [(question, text, draft) for (question, _, text), draft in zip(turns, drafts, strict=True)]
         return [
             Prefetched(question, answer, comparisons.get(i), lists.get(i))
             for i, ((question, _, _), answer) in enumerate(

@@ -87,16 +87,16 @@ def among_options(asker: Asker, question: Question) -> Comparison:
     return Comparison(bundle, question.options, orders, "options")
 
 
-def among_answers(asker: Asker, asked: Sequence[OpenAnswer]) -> list[Comparison | None]:
+def among_answers(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Comparison | None]:
     """Draw further answers to open questions, which become choices between what they say and "None of these".
 
     Returns:
         for each what to read; None where the answer is too long to be compared with others, the model has too few
         letters, or the candidates together are longer than it can read.
     """
-    brief = [each for each in asked if is_brief(each[1], each[0].form)]
+    brief = [each for each in answers if is_brief(each[1], each[0].form)]
     drawn = iter(_draw(asker, brief))
-    return [_among(asker, each[0], next(drawn)) if is_brief(each[1], each[0].form) else None for each in asked]
+    return [_among(asker, each[0], next(drawn)) if is_brief(each[1], each[0].form) else None for each in answers]
 
 
 def _among(asker: Asker, question: Question, drawn: Drawn) -> Comparison | None:
@@ -110,17 +110,17 @@ def _among(asker: Asker, question: Question, drawn: Drawn) -> Comparison | None:
     return Comparison(bundle, choice.options, orders, drawn.source, drawn.samples, drawn.tokens)
 
 
-def _draw(asker: Asker, asked: Sequence[OpenAnswer]) -> list[Drawn]:
+def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:
     """Draw further answers of the frozen model to several questions together."""
-    if not asked:
+    if not answers:
         return []
-    drafts = [_drafts(asker, question, range(FIRST)) for question, _, _ in asked]
+    drafts = [_drafts(asker, question, range(FIRST)) for question, _, _ in answers]
     asker.backend.write([[draft for own in drafts for draft in own]])
     further = [
         []
         if settled(question, answer, [_text(asker, draft) for draft in own], rivals)
         else _drafts(asker, question, range(FIRST, FIRST + FURTHER))
-        for (question, answer, rivals), own in zip(asked, drafts, strict=True)
+        for (question, answer, rivals), own in zip(answers, drafts, strict=True)
     ]
     asker.backend.write([[draft for own in further for draft in own]])
     return [
@@ -132,7 +132,7 @@ def _draw(asker: Asker, asked: Sequence[OpenAnswer]) -> list[Drawn]:
             sum(draft.tokens for draft in (*own, *more)),
             rivals,
         )
-        for (question, answer, rivals), own, more in zip(asked, drafts, further, strict=True)
+        for (question, answer, rivals), own, more in zip(answers, drafts, further, strict=True)
     ]
 
 

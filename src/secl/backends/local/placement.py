@@ -45,8 +45,8 @@ def choose_device(device: str) -> torch.device:
 
 def compute_device(module: nn.Module) -> torch.device:
     """Where a module computes, wherever its weights lie; of a whole model its home."""
-    place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
-    return next(module.parameters()).device if place is None else torch.device(place)
+    device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+    return next(module.parameters()).device if device is None else torch.device(device)
 
 
 @contextmanager

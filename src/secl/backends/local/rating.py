@@ -94,8 +94,8 @@ def _choice(asker: Asker, given: GivenAnswer, evidence: Kinds) -> _Case:
     question = given.question
     others = [question.option(letter) for letter in question.letters if letter != given.answer]
     comparison = among_options(asker, question) if "candidates" in evidence else None
-    asked, rivals = asker.prompting.choices(question), Distractors(others, "options")
-    return _case(asker, given, question.option(given.answer), rivals, comparison, asked, evidence)
+    answered, rivals = asker.prompting.choices(question), Distractors(others, "options")
+    return _case(asker, given, question.option(given.answer), rivals, comparison, answered, evidence)
 
 
 def _open(
@@ -124,11 +124,11 @@ def _case(
     answer: str | None,
     rivals: Distractors,
     comparison: Comparison | None,
-    asked: Bundle,
+    answered: Bundle,
     evidence: Kinds,
 ) -> _Case:
     candidates = () if answer is None else (answer, *(rivals.answers if "p_true" in evidence else ()))
-    bundle = replace(beside(asked, comparison), verdicts=asker.prompting.verdicts(given.question, candidates))
+    bundle = replace(beside(answered, comparison), verdicts=asker.prompting.verdicts(given.question, candidates))
     source = rivals.source if len(candidates) > 1 else NOTHING.source
     return _Case(given, candidates, source, comparison, asker.meter.take(), bundle)
 

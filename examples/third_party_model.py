@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import secl
-from secl.cost import Meter
 from secl.errors import ModelError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, PTrue
 from secl.model import ModelAnswer, Rating
-from secl.records import Reply, Update
+from secl.records import Meter, Reply, Update
 from secl.server.online.factory import open_service, serving_settings
 from secl.writing import Piece, Writing
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from secl.errors import QuestionError
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 
 CAPITAL = Question("What is the capital of France?", options=("Rome", "Paris", "St. Denis."), id="q1")
 

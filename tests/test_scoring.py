@@ -13,12 +13,11 @@ from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.posterior import letter_probability, order_averaged
 from secl.gates import Always, EntropyShift
-from secl.given import GivenAnswer
 from secl.lookahead import WINDOW
 from secl.methods import METHODS
 from secl.metrics.probability import softmax
 from secl.posterior.rule import PosteriorRule
-from secl.question import LETTERS, Question
+from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Record
 from secl.testing import ScriptedModel, toy_stream
 

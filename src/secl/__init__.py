@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from secl.evaluation.trust import assess as assess
     from secl.gates import EntropyShift as EntropyShift
     from secl.gates import PageHinkley as PageHinkley
-    from secl.given import GivenAnswer as GivenAnswer
     from secl.model import Model as Model
+    from secl.question import GivenAnswer as GivenAnswer
     from secl.question import Question as Question
     from secl.question import References as References
     from secl.question import Turn as Turn
@@ -48,7 +48,7 @@ _HOMES = {
     "AdapterSettings": "secl.settings",
     "Calibrator": "secl.calibrator",
     "EntropyShift": "secl.gates",
-    "GivenAnswer": "secl.given",
+    "GivenAnswer": "secl.question",
     "LocalModel": "secl.backends.local.model",
     "LoopSettings": "secl.settings",
     "Model": "secl.model",

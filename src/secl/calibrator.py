@@ -14,13 +14,12 @@ from typing import Any
 from secl.display import Shown
 from secl.errors import ParameterError
 from secl.evidence import Evidence, EvidenceKind, Posterior
-from secl.evidence_plan import EvidencePlan, gather
-from secl.garbage import uncollected
 from secl.gates import Gate, named_gate
 from secl.grading import grade
 from secl.labels import Label, LabelRule, label_of
-from secl.lesson import teach
-from secl.lookahead import WINDOW, Lookahead, predict_bursts
+from secl.lesson import EvidencePlan, gather, teach
+from secl.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
+from secl.machine import uncollected
 from secl.methods import Method
 from secl.methods import method as named_method
 from secl.model import Model
@@ -28,9 +27,18 @@ from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply
 from secl.scoring import Scoring, as_question
-from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, GateName, LoopSettings, Quantize, SignalName
+from secl.settings import (
+    AdapterSettings,
+    AnswerWeights,
+    Device,
+    DeviceMap,
+    Dtype,
+    GateName,
+    LoopSettings,
+    Quantize,
+    SignalName,
+)
 from secl.signals import NormalisedPTrue, Signal, make_signal
-from secl.stream_state import StreamState
 
 
 class Calibrator(Shown, Scoring):
@@ -103,7 +111,7 @@ class Calibrator(Shown, Scoring):
         method: str = "secl",
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: DeviceMap | None = None,
         quantize: Quantize | None = None,
         max_batch_tokens: int | None = None,
         adapter: AdapterSettings | None = None,
@@ -121,7 +129,7 @@ class Calibrator(Shown, Scoring):
             method: as for the class.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-            device_map: "auto" spreads the model over this machine's devices; a JSON file says where each layer lies.
+            device_map: "auto" spreads the model over this machine's devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
             max_batch_tokens: most tokens in a pass that several questions share.
             adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
@@ -155,10 +163,6 @@ class Calibrator(Shown, Scoring):
         learning = {"version": self.model.version} if self.learns else {"learns": False}
         facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
-
-    def start(self) -> StreamState:
-        """The state before the first question of a stream."""
-        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=self.labels.start())
 
     def resume(self, entropies: Iterable[float], records: Iterable[Record] = ()) -> None:
         """Replay gate and posterior over all answers so far; restoring model and labels is up to the caller.

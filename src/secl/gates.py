@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, get_args
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import Decision
 from secl.settings import GateName, Restart
-from secl.validation import check_finite, check_whole
 
 
 class Gate(Protocol):

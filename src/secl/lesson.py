@@ -1,15 +1,70 @@
-"""What is learned from one answer: nothing, or one step of the stated confidence towards its target (Eq. target)."""
+"""What is asked about an answer, and what is learned from it: nothing, or one step towards the target (Eq. target)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from secl.errors import ParameterError
+from secl.evidence import Evidence, EvidenceKind
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
 from secl.question import Question
-from secl.records import LearningOutcome, Reply, Update
-from secl.settings import LoopSettings
+from secl.records import LearningOutcome, Record, Reply, Update
+from secl.settings import EvidenceOn, LoopSettings
+
+SAMPLES = 10
+"""Answers drawn where samples are gathered (N of self-consistency)."""
 
 BINS = 10
 """In which confidences are stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePlan:
+    """Which kinds of evidence a loop gathers.
+
+    Attributes:
+        kinds: all of them.
+        on: "always", or for questions in bursts.
+        weighs_p_true: whether the posterior reads P(True).
+
+    Raises:
+        ParameterError: an unknown kind.
+    """
+
+    kinds: frozenset[EvidenceKind]
+    on: EvidenceOn | None
+    weighs_p_true: bool
+
+    def __post_init__(self) -> None:
+        for kind in sorted(self.kinds):
+            if kind not in get_args(EvidenceKind):
+                raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
+
+    def wanted(self, in_burst: bool) -> frozenset[EvidenceKind]:
+        """What is gathered about the answer to a question in a burst, or outside of any."""
+        return self.kinds if in_burst or self.on == "always" else frozenset()
+
+    def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
+        """What of it is gathered with the answer, because the posterior is a part of it."""
+        wanted = self.wanted(in_burst)
+        if "candidates" not in wanted:
+            return frozenset()
+        return wanted & {"candidates", *(["p_true"] if self.weighs_p_true else [])}
+
+
+def gather(model: Model, record: Record, reply: Reply, wanted: Collection[EvidenceKind]) -> Evidence:
+    """Ask the frozen model for what is wanted about a reply and what the record does not have."""
+    question, evidence = record.question, record.evidence
+    if "p_true" in wanted and evidence.p_true is None:
+        evidence = replace(evidence, p_true=model.score_p_true(question, reply))
+    if "samples" in wanted or "dinco" in wanted:
+        evidence = replace(evidence, samples=model.sample(question, SAMPLES))
+    if "dinco" in wanted:
+        evidence = replace(evidence, dinco=model.dinco(question, reply, evidence.samples or ()))
+    return evidence
 
 
 def teach(

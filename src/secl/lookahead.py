@@ -1,4 +1,4 @@
-"""Looking ahead along a stream: windows of upcoming questions that share passes through the network.
+"""Where a stream stands, and looking ahead: windows of upcoming questions that share passes through the network.
 
 What the frozen model says about a question never goes stale, so it is computed for a whole window at once, and so is
 what the adapted model says as long as no update is expected. A pass of another shape rounds differently: records of a
@@ -9,18 +9,46 @@ resumed run uses the same windows and gives the same records to the last digit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secl.evidence_plan import EvidencePlan
 from secl.gates import Gate
+from secl.labels import LabelRule, LabelState
+from secl.lesson import EvidencePlan
 from secl.model import Model
+from secl.posterior.rule import PosteriorState
 from secl.question import Question
-from secl.records import Record
-from secl.stream_state import StreamState
+from secl.records import Decision, Record
 
 WINDOW = 16
 """Questions in a window. Windows begin at multiples of it, also after a resume, because a pass over other questions may
 round differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """Where a stream stands; everything that `Calibrator.answer` changes besides the model.
+
+    Attributes:
+        position: of the next question, from 0.
+        gate: the gate's state.
+        posterior: what the views of the candidates have taught so far.
+        labels: what people have taught.
+        decision: the latest one; None before the first question.
+        entropy: of the latest reply, in nats; 1 before the first.
+    """
+
+    position: int = 0
+    gate: Any
+    posterior: PosteriorState = field(default_factory=PosteriorState)
+    labels: LabelState = field(default_factory=lambda: LabelRule().start())
+    decision: Decision | None = None
+    entropy: float = 1.0
+
+    def step(self, gate: Gate, entropy: float) -> tuple[StreamState, Decision]:
+        """The state after a reply with this entropy (nats), and what the gate decides."""
+        state, decision = gate.step(self.gate, entropy)
+        return replace(self, position=self.position + 1, gate=state, decision=decision, entropy=entropy), decision
 
 
 def predict_bursts(gate: Gate, state: Any, entropy: float, count: int) -> list[bool]:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from secl.cost import Meter
 from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
-from secl.given import GivenAnswer
-from secl.question import Question
-from secl.records import Ledger, Reply, Update
+from secl.question import GivenAnswer, Question
+from secl.records import Ledger, Meter, Reply, Update
 from secl.settings import AnswerWeights
 from secl.writing import Piece, Writing
 

@@ -15,17 +15,16 @@ from typing import Protocol
 from secl.data.question_files import QuestionFile
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
-from secl.evidence_plan import EvidencePlan
-from secl.given import GivenAnswer
+from secl.gates import Gate
 from secl.grading import grade
 from secl.labels import LabelRule
-from secl.lookahead import WINDOW
+from secl.lesson import EvidencePlan
+from secl.lookahead import WINDOW, StreamState
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.records import Decision, Record
 from secl.settings import LoopSettings
-from secl.stream_state import StreamState
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
 """Of a given answer: no gate looks at it, because its entropy says nothing about what is asked of this model."""
@@ -72,6 +71,7 @@ class Scoring:
 
     Attributes:
         model: rates, frozen.
+        gate: decides when to learn; it looks at no given answer.
         posterior: combines evidence about all candidates.
         labels: moves confidences by what people say of answers.
         plan: "p_true" among its kinds asks P(True) of the rivals as well; candidates are always compared.
@@ -80,6 +80,7 @@ class Scoring:
     """
 
     model: Model
+    gate: Gate
     posterior: PosteriorRule
     labels: LabelRule
     plan: EvidencePlan
@@ -88,7 +89,7 @@ class Scoring:
 
     def start(self) -> StreamState:
         """The state before the first question of a stream."""
-        raise NotImplementedError
+        return StreamState(gate=self.gate.start(), posterior=self.posterior.start(), labels=self.labels.start())
 
     @property
     def rated_evidence(self) -> frozenset[EvidenceKind]:

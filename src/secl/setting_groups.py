@@ -29,7 +29,7 @@ from secl.settings import (
 from secl.settings_base import Settings
 
 MODEL, QUESTIONS, METHOD, OUTPUT = (
-    Group(name, sort_key=place) for place, name in enumerate(("Model", "Questions", "Method", "Output"))
+    Group(name, sort_key=order) for order, name in enumerate(("Model", "Questions", "Method", "Output"))
 )
 """Under which a help lists its flags."""
 
@@ -136,10 +136,10 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, A
     if not pairs:
         return groups
     for pair in pairs:
-        place, equals, value = pair.partition("=")
+        name, equals, value = pair.partition("=")
         if not equals:
             raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
-        path = tuple(place.strip().split("."))
+        path = tuple(name.strip().split("."))
         if path not in PLACES:
             (near,) = difflib.get_close_matches(path[-1], FLAT_NAMES, n=1, cutoff=0)
             raise ParameterError(f"--set {pair}: no such setting; the nearest is {place_of(near)} (docs/runs.md).")

@@ -43,6 +43,9 @@ def check_device(name: str) -> str:
 Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
+DeviceMap = Literal["auto"]
+"""Spreads a model over all GPUs, then the processor's memory, then the disk, as accelerate does."""
+
 PTrueKind = Literal["vocabulary", "token"]
 """P("True") over the full vocabulary in any spelling, or of the one token "True"."""
 
@@ -100,10 +103,10 @@ class ModelSettings(Settings):
         "smollm2", description="Preset, hub id, folder or GGUF file; smollm2."
     )
     engine: Engine | None = Field(None, description="local, openai (such a server), vllm (secl serve).")
-    endpoint: Names = Field((), description="Address of that server; several for vLLM.")
+    endpoint: str | None = Field(None, description="Address of that server.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(None, description="Spread a large model: auto, or a JSON file.")
+    device_map: DeviceMap | None = Field(None, description="auto: spread a large model over all devices.")
     quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     max_batch_tokens: Annotated[int | None, UNFLAGGED] = Field(
         None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."
@@ -122,12 +125,10 @@ class ModelSettings(Settings):
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
         if self.engine == "vllm" and not self.endpoint:
             raise ParameterError("--engine vllm needs the address of a server; give it with --endpoint URL.")
-        if self.engine == "openai" and len(self.endpoint) != 1:
-            raise ParameterError("--engine openai needs the address of one server; give it with --endpoint URL.")
+        if self.engine == "openai" and not self.endpoint:
+            raise ParameterError("--engine openai needs the address of a server; give it with --endpoint URL.")
         if self.device_map is not None and self.device != "auto":
-            raise ParameterError(
-                f"device_map says where each layer computes, and device is {self.device!r}; leave one of them out."
-            )
+            raise ParameterError(f"device_map spreads a model, and device is {self.device!r}; leave one of them out.")
         for name in ("dtype", "device", "device_map", "quantize", "max_batch_tokens"):
             if self.engine == "openai" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
@@ -220,9 +221,6 @@ class EvidenceSettings(Settings):
     )
     p_true: Annotated[PTrueKind, UNFLAGGED] = Field(
         "vocabulary", description="vocabulary: P(True), in any spelling; token: True alone."
-    )
-    orders: Annotated[int, UNFLAGGED] = Field(
-        1, ge=0, le=5, description="Candidates: further orders of the options to read letters under."
     )
     extra_evidence: Annotated[Names, UNFLAGGED] = Field(
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."

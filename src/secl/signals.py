@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.grading import answer_key
 from secl.metrics.dinco import COUNTED, consistency, normalised_verbalised_confidence
@@ -15,7 +15,6 @@ from secl.metrics.probability import normalised_p_true
 from secl.question import Question
 from secl.records import Reply
 from secl.settings import Formula, SignalName
-from secl.validation import check_finite
 
 
 class Signal(Protocol):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from secl.cost import Meter
 from secl.display import Shown
 from secl.evidence import (
     CandidateEvidence,
@@ -25,12 +24,11 @@ from secl.evidence import (
     PTrue,
     Sample,
 )
-from secl.given import GivenAnswer
 from secl.metrics.dinco import COUNTED
 from secl.model import ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
-from secl.question import LETTERS, Question
-from secl.records import Reply, Update
+from secl.question import LETTERS, GivenAnswer, Question
+from secl.records import Meter, Reply, Update
 from secl.settings import AnswerWeights
 from secl.writing import Piece, Token, Writing
 
@@ -164,16 +162,7 @@ class ScriptedModel(Shown):
         )
         return ModelAnswer(
             reply=reply,
-            frozen=Reply(
-                text=text,
-                answer=text,
-                bins=_bins(self.stated),
-                digit_mass=1.0,
-                entropy=entropy,
-                log_probability=-entropy,
-                option_log_p=option_log_p,
-                version=0,
-            ),
+            frozen=replace(reply, bins=_bins(self.stated), version=0),
             plain_tokens=10.0,
         )
 

@@ -17,7 +17,7 @@ from safetensors.torch import load
 
 from secl.backends.endpoint import client
 from secl.backends.endpoint.model import EndpointModel
-from secl.backends.endpoint.vllm_model import VllmModel
+from secl.backends.endpoint.vllm import answer_by_vllm
 from secl.backends.local.loading import wrap
 from secl.backends.local.model import LocalModel
 from secl.question import Question
@@ -27,8 +27,20 @@ from tests.backends.local.conftest import tiny_local
 from tests.tiny import tiny_model, tiny_tokenizer
 
 Fakes = Callable[..., FakeVllm]
+Say = Callable[[str], None]
 MakeLearner = Callable[..., LocalModel]
-MakeFleet = Callable[..., VllmModel]
+MakeRemote = Callable[..., LocalModel]
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    """Print a line while a test runs that takes minutes."""
+
+    def print_it(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n    {text}", end="", flush=True)  # noqa: T201
+
+    return print_it
 
 
 @pytest.fixture
@@ -113,15 +125,15 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
 
 @pytest.fixture
-def make_fleet(tmp_path: Path) -> Iterator[Callable[..., VllmModel]]:
-    """Fleet models over servers that find its versions; they are closed in the end."""
-    made: list[VllmModel] = []
+def make_remote(tmp_path: Path) -> Iterator[MakeRemote]:
+    """Models for which a server answers that finds their versions; they are closed in the end."""
+    made: list[LocalModel] = []
 
-    def make(learner: LocalModel, *servers: FakeVllm, **settings: Any) -> VllmModel:
-        for server in servers:
-            server.adapters = tmp_path / "versions"
-        made.append(VllmModel(learner, [server.url for server in servers], tmp_path / "versions", **settings))
-        return made[-1]
+    def make(learner: LocalModel, server: FakeVllm, **settings: Any) -> LocalModel:
+        server.adapters = tmp_path / "versions"
+        answer_by_vllm(learner, server.url, tmp_path / "versions", **settings)
+        made.append(learner)
+        return learner
 
     yield make
     for model in made:

@@ -1,7 +1,7 @@
 """What every engine does for `secl.model.Model`, whatever computes its answers: one suite, a row for each.
 
 What an engine computes is held to plain transformers in `local/`, and to the model in this process in
-`endpoint/test_vllm_model.py`.
+`endpoint/test_vllm.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import pytest
 
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
-from secl.given import GivenAnswer
-from secl.question import Question, Turn
+from secl.question import GivenAnswer, Question, Turn
 from secl.writing import Writing, Written
 
 pytestmark = pytest.mark.heavy
@@ -26,7 +25,7 @@ BOTH: tuple[EvidenceKind, ...] = ("p_true", "candidates")
 CHOICE = Question("Which is a metal?", options=("neon", "iron!", "argon"), reference="B", id="choice")
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="open")
 FREE = Question("And of Italy?", form="text", history=(Turn("user", "Of France?"), Turn("assistant", "Paris.")))
-LEARNERS = ("local", "plain", "fleet")
+LEARNERS = ("local", "plain", "vllm")
 
 Make = Callable[[], Any]
 
@@ -38,9 +37,9 @@ def make(request: pytest.FixtureRequest) -> Make:
         model = request.getfixturevalue("model")
         return lambda: model
     make_learner = request.getfixturevalue("make_learner")
-    if request.param == "fleet":
-        server, make_fleet = request.getfixturevalue("tiny_server")(), request.getfixturevalue("make_fleet")
-        return lambda: make_fleet(make_learner(), server)
+    if request.param == "vllm":
+        server, make_remote = request.getfixturevalue("tiny_server")(), request.getfixturevalue("make_remote")
+        return lambda: make_remote(make_learner(), server)
 
     def local() -> Any:
         with warnings.catch_warnings():

@@ -146,7 +146,7 @@ CHOICE: dict[str, Any] = {
     "learning_rate": 1e-07,
 }
 OPEN = {"method": "secl-paper", "restart": "sums", "questions": "it's.jsonl", "columns": ("question=q",)}
-ELSEWHERE = {"benchmarks": ("capitals",), "engine": "openai", "endpoint": ("http://127.0.0.1:1",), "method": "stated"}
+ELSEWHERE = {"benchmarks": ("capitals",), "engine": "openai", "endpoint": "http://127.0.0.1:1", "method": "stated"}
 
 
 @pytest.mark.parametrize("settings", [CHOICE, OPEN, {**ELSEWHERE, "model": "m"}])

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 from secl.errors import ParameterError
-from secl.recalibration import (
+from secl.metrics.recalibration import (
     EPSILON,
     T_MAX,
     T_MIN,

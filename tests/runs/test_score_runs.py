@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from secl.errors import DataError, QuestionError
-from secl.given import GivenAnswer
-from secl.question import LETTERS
+from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.given import score_settings
 from secl.runs.manifest import Manifest

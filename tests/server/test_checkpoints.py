@@ -9,12 +9,12 @@ import pytest
 
 from secl.errors import RunError
 from secl.gates import Always, EntropyShift, Gate, Never, PageHinkley
+from secl.lookahead import StreamState
 from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
 from secl.server import stream as checkpoint
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
-from secl.stream_state import StreamState
 from secl.testing import toy_stream
 from tests.server.conftest import MakeService
 from tests.server.test_posterior import Mixed, mixed_stream

@@ -12,8 +12,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.cli.server_pages import explanation_page, history_page
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.server.explain import explain
 from secl.server.history import history
 from secl.server.http.app import create_app

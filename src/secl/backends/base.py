@@ -1,22 +1,14 @@
-"""What a backend does for a chat model: it reads token sequences, writes texts and trains the adapter.
-
-`secl.backends.chat_model.ChatModel` decides what to ask, once for all backends. A new one is one class that satisfies
-`TokenBackend`; whatever it cannot do itself (search for beams, train) it leaves to a model in this process.
-"""
+"""What passes between the model and what reads and writes for it: bundles of token sequences, and what is read."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from secl.backends.generation import Draft, TextRules
-from secl.backends.token_ids import TokenIds
+from secl.backends.generation import Draft
 from secl.writing import Piece, Writing
-
-if TYPE_CHECKING:
-    from secl.backends.local.adapter import Adapter  # an endpoint does without torch
 
 TokenSequence = Sequence[int]
 
@@ -189,45 +181,19 @@ R = TypeVar("R", bound=Reading)
 
 
 class TokenBackend(Protocol[R]):
-    """Where a model computes.
+    """What reads and writes for a model: a network in this process, or servers of the same model.
 
     Version 0 is the frozen model; the adapted one has the number of the update that made its weights.
 
     Attributes:
-        name: what the user called the model.
-        tau: the temperature of normalised P(True) that suits it.
-        letters: what its letters are worth (`secl.model.Model`).
-        fingerprint: changes with the weights and the tokenizer.
-        token_ids: the tokenizer and the ids of the tokens that are read.
-        rules: when a text ends, and what it says.
         limit: most tokens that a prompt with its answer may have.
-        writes_apart: whether texts are written elsewhere (`secl.model.Model`).
-        adapter: the trained weights.
-        described: where the settings of the model come from, what is adapted and which path passes take, for people.
     """
 
-    name: str
-    tau: float
-    letters: float | None
-    fingerprint: str
     limit: int
-    writes_apart: bool
-
-    @property
-    def token_ids(self) -> TokenIds: ...
-
-    @property
-    def rules(self) -> TextRules: ...
-
-    @property
-    def adapter(self) -> Adapter: ...
-
-    @property
-    def described(self) -> str: ...
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how it computes: device, precision, threads."""
+        """Where and how it computes."""
         ...
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
@@ -259,18 +225,9 @@ class TokenBackend(Protocol[R]):
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
         """What an adapted version answers instead of drafts that the frozen model wrote.
 
-        Args:
-            drafts: by the frozen model.
-            readings: of each, by `version`.
-            version: of the adapter.
-
         Returns:
-            for each a new draft, or None if this version would write the same.
+            for each a new draft, or None if this version, whose `readings` of them are given, would write the same.
         """
-        ...
-
-    def beams(self, draft: Draft, count: int) -> list[Draft]:
-        """The `count` most probable answers of the frozen model, best first (`secl.backends.local.writer.Writer`)."""
         ...
 
     def release(self) -> None:
@@ -287,10 +244,6 @@ class TokenBackend(Protocol[R]):
 
     def publish(self) -> None:
         """Make the weights in the adapter the present version."""
-        ...
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Call `hook` before every layer of every pass in this process, so that other work can go first."""
         ...
 
     def close(self) -> None:

@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 NOTHING = 1e-6
 """Less mass than this is no tail: float32 log-probabilities do not sum to 1 more exactly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entropy:
-    """What the head of a distribution tells about its entropy, in nats.
+def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
+    """Entropy in nats from the log-probabilities of the most probable tokens.
 
-    Attributes:
-        low: the entropy is at least this: the tail is packed into as few tokens as the head's smallest one allows.
-        value: of a tail that joins the head and falls off as a power of the rank (Zipf).
-        high: the entropy is at most this: the tail is spread evenly over the rest of the vocabulary.
-    """
-
-    low: float
-    value: float
-    high: float
-
-
-def entropy_of(log_p: Iterable[float], vocabulary: int) -> Entropy:
-    """Entropy from the log-probabilities of the most probable tokens.
+    The tail joins the head and falls off as a power of the rank (Zipf). It is at least that of a tail packed into as
+    few tokens as the head's smallest one allows, and at most that of one spread evenly over the rest.
 
     Args:
         log_p: natural logarithms of the k largest probabilities; together they need not make 1.
         vocabulary: how many tokens there are.
 
-    >>> entropy = entropy_of([math.log(0.5), math.log(0.25)], 1000)
-    >>> round(entropy.low, 3), round(entropy.value, 3), round(entropy.high, 3)
-    (1.04, 1.415, 2.766)
-    >>> entropy = entropy_of([math.log(0.5), math.log(0.5)], 1000)
-    >>> round(entropy.low, 3), entropy.low == entropy.value == entropy.high
-    (0.693, True)
+    >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
+    (1.415, 0.693)
     """
     head = sorted((min(0.0, value) for value in log_p), reverse=True)
     partial = -sum(math.exp(value) * value for value in head)
     rest, others = 1.0 - sum(map(math.exp, head)), vocabulary - len(head)
     if not head or others <= 0 or rest < NOTHING or math.exp(head[-1]) == 0.0:
-        return Entropy(partial, partial, partial)
+        return partial
     low = partial - rest * min(head[-1], math.log(rest))
     high = max(low, partial + rest * math.log(others / rest))
-    return Entropy(low, min(max(partial + _tail(rest, head[-1], len(head), others), low), high), high)
+    return min(max(partial + _tail(rest, head[-1], len(head), others), low), high)
 
 
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:

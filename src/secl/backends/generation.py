@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -10,7 +11,7 @@ from typing import Any
 from secl.prompts.distractors import DISTRACTORS
 from secl.prompts.parsing import is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Form
+from secl.question import Form, Question
 
 MAX_LIST_TOKENS: dict[Form, int] = {
     "choice": 1,
@@ -28,6 +29,12 @@ TOP_P = 0.95
 
 CONTEXT = 4
 """Tokens of the prompt that are decoded together with what follows them."""
+
+
+def question_seed(seed: int, question: Question, purpose: object) -> int:
+    """A seed for one purpose of one question, so that a resumed run draws what an uninterrupted one drew."""
+    digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")
 
 
 def decode_behind(tokenizer: Any, context: Sequence[int], tokens: Sequence[int]) -> str:

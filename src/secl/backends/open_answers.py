@@ -7,19 +7,16 @@ that one of them is right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from secl.backends.base import TokenBackend
-from secl.backends.distractors import SeedFor
-from secl.backends.generation import Draft
-from secl.backends.prompting import Prompting
 from secl.evidence import Sample
 from secl.grading.same import group
-from secl.prompts.parsing import is_brief, read_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Question
+from secl.prompts.distractors import DISTRACTORS, distinct, near_numbers
+from secl.question import Form, Question
+
+ORDERS = 1
+"""Further orders of the options that letters are read under; a second one added nothing."""
 
 FIRST = 3
 """Answers that are drawn at first. Where all say what the answer says, no more are."""
@@ -80,13 +77,13 @@ def compare(
     different, numbers = group(question, [text for text, _ in drawn], known)
     counts = [numbers.count(number) for number in range(len(different))]
     others = sorted(range(len(known), len(different)), key=lambda number: -counts[number])[:LISTED]
-    kept = [*range(len(known)), *others]
+    numbers_kept = [*range(len(known)), *others]
     counted = {"given": len(rivals), "sampled": len(others)}
     source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)
     return Drawn(
-        candidates=tuple(different[number] for number in kept),
+        candidates=tuple(different[number] for number in numbers_kept),
         samples=tuple(
-            Sample(text=text, candidate=kept.index(number) if number in kept else None, log_p=log_p)
+            Sample(text=text, candidate=numbers_kept.index(number) if number in numbers_kept else None, log_p=log_p)
             for (text, log_p), number in zip(drawn, numbers, strict=True)
         ),
         tokens=tokens,
@@ -94,59 +91,46 @@ def compare(
     )
 
 
-class AnswerSampler:
-    """Draws further answers of the frozen model.
+SAMPLED_LISTS = 2
+"""Lists that are sampled where the greedy list names too few answers."""
 
-    Args:
-        backend: writes.
-        prompting: builds the token sequences.
-        seed_for: gives a seed that depends on a question and a purpose alone.
+
+@dataclass(frozen=True)
+class Distractors:
+    """Answers that differ from the one they are compared with, and from each other.
+
+    Attributes:
+        answers: `DISTRACTORS` of them, or fewer when a model has no more to say.
+        source: how many came from where, like "listed:2+sampled:1+numeric:1"; "none" without any.
     """
 
-    def __init__(self, backend: TokenBackend[Any], prompting: Prompting, seed_for: SeedFor) -> None:
-        self.backend = backend
-        self.prompting = prompting
-        self.seed_for = seed_for
+    answers: list[str]
+    source: str
 
-    def draw(self, asked: Sequence[tuple[Question, str, Sequence[str]]]) -> list[Drawn]:
-        """Draw for several questions together.
 
-        Args:
-            asked: questions without options, an answer to each, and rivals that were given to it.
-        """
-        if not asked:
-            return []
-        drafts = [self._drafts(question, range(FIRST)) for question, _, _ in asked]
-        self.backend.write([[draft for own in drafts for draft in own]])
-        further = [
-            []
-            if settled(question, answer, [self._text(draft) for draft in own], rivals)
-            else self._drafts(question, range(FIRST, FIRST + FURTHER))
-            for (question, answer, rivals), own in zip(asked, drafts, strict=True)
-        ]
-        self.backend.write([[draft for own in further for draft in own]])
-        return [
-            compare(
-                question,
-                answer,
-                [(self._text(draft), self._log_p(draft)) for draft in (*own, *more)],
-                sum(draft.tokens for draft in (*own, *more)),
-                rivals,
-            )
-            for (question, answer, rivals), own, more in zip(asked, drafts, further, strict=True)
-        ]
+def choose_distractors(
+    answer: str, form: Form, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
+) -> Distractors:
+    """Choose distractors from a greedy list; what it lacks comes from near misses, for numbers, or sampled lists.
 
-    def _drafts(self, question: Question, numbers: Sequence[int]) -> list[Draft]:
-        prompt = self.prompting.answer(question)
-        limit = FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form]
-        # The same seeds as self-consistency's, whose first samples these are.
-        return [Draft(prompt, question.form, limit, seed=self.seed_for(question, f"sample {i}")) for i in numbers]
+    Args:
+        answer: that they must differ from.
+        form: of the answer.
+        listed: answers from a greedy list.
+        sample_list: gives the answers of the i-th sampled list.
 
-    def _text(self, draft: Draft) -> str | None:
-        answer = read_answer(self.backend.rules.answer(draft), draft.form)
-        cut_off = len(draft.written) >= draft.limit
-        return answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
-
-    def _log_p(self, draft: Draft) -> float | None:
-        """Of the text without what ends it, like that of the answer."""
-        return sum(draft.log_p[:-1]) if draft.log_p else None
+    >>> choose_distractors("12", "number", ["12.0", "13", "40"], lambda i: []).source
+    'listed:2+numeric:2'
+    """
+    answers = distinct(answer, listed, form)
+    counts = {"listed": len(answers)}
+    if form == "number":
+        answers = distinct(answer, [*answers, *near_numbers(answer)], form)
+        counts["numeric"] = len(answers) - counts["listed"]
+    for attempt in range(SAMPLED_LISTS):
+        if len(answers) == DISTRACTORS:
+            break
+        answers = distinct(answer, [*answers, *sample_list(attempt)], form)
+    counts["sampled"] = len(answers) - sum(counts.values())
+    source = "+".join(f"{name}:{count}" for name, count in counts.items() if count)
+    return Distractors(answers, source or "none")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import jinja2
 
@@ -11,7 +10,6 @@ from secl.backends.base import Bundle, Span
 from secl.backends.generation import MAX_LIST_TOKENS, Draft
 from secl.backends.token_ids import TokenIds, common_length, render
 from secl.errors import QuestionError, TooLongError
-from secl.evidence import EvidenceKind
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -58,23 +56,16 @@ class Prompting:
             prompt = self._render(confidence_prompt(question, text, alongside=self.alongside))
         return self.token_ids.before(prompt, "0")
 
-    def choices(
-        self, question: Question, evidence: Collection[EvidenceKind] = (), orders: Sequence[Sequence[int]] = ()
-    ) -> Bundle:
-        """A branch for every option, so that letter and confidence are read in one go, and evidence with them.
+    def choices(self, question: Question, *, judged: bool = False) -> Bundle:
+        """A branch for every option, so that letter and confidence are read in one go, and if wanted each is `judged`.
 
         The positions are before the letter, and before the digit of each option in turn.
         """
         letter = len(self.token_ids.before(self._render(answer_prompt(question)), " A"))
         branches = [self.confidence(question, each) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
-        verdicts = self.verdicts(question, question.options) if "p_true" in evidence else []
-        extra = self.candidates(question, orders) if "candidates" in evidence else Bundle()
-        return replace(extra, answers=branches, positions=[(0, letter), *digits], verdicts=verdicts)
-
-    def candidates(self, question: Question, orders: Sequence[Sequence[int]]) -> Bundle:
-        """Letters under other orders of the options, and the options as texts, behind the question and behind none."""
-        return Bundle(orders=self.orders(question, orders), spans=self.spans(question, question.options))
+        verdicts = self.verdicts(question, question.options) if judged else []
+        return Bundle(branches, [(0, letter), *digits], verdicts)
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
         """Ids after which a letter comes, for the options in each order."""

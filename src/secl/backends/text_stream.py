@@ -1,9 +1,8 @@
-"""Text from tokens, as they come."""
+"""Texts that are written token by token, as they come."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from secl.backends.generation import CONTEXT, TextRules, decode_behind
 from secl.writing import Finish, Piece, Token, Writing
@@ -12,57 +11,10 @@ HALF = "\ufffd"
 """What a decoder makes of the first bytes of a character."""
 
 
-class TextStream:
-    """Turns the tokens of a text into pieces that never have to be taken back.
-
-    What may become a stop text, or the rest of a character, is kept until the next token tells.
-
-    Args:
-        tokenizer: of the model.
-        prompt: ids that the text continues.
-        stop: texts before which it ends.
-
-    Attributes:
-        stopped: whether a stop text has come.
-    """
-
-    def __init__(self, tokenizer: Any, prompt: Sequence[int], stop: Sequence[str] = ()) -> None:
-        self.tokenizer = tokenizer
-        self.stop = stop
-        self.stopped = False
-        self._context = list(prompt[-CONTEXT:])
-        self._new: list[int] = []
-        self._held = ""
-
-    def push(self, token: int) -> str:
-        """Add a token; returns what is certain now."""
-        self._new.append(token)
-        text = self._decoded()
-        if text.endswith(HALF):
-            return ""
-        self._context, self._new = [*self._context, *self._new][-CONTEXT:], []
-        return self._release(self._held + text)
-
-    def close(self) -> str:
-        """The end of the text; returns what was kept."""
-        text, self._held = self._held + (self._decoded() if self._new else ""), ""
-        return "" if self.stopped else text
-
-    def _decoded(self) -> str:
-        return decode_behind(self.tokenizer, self._context, self._new)
-
-    def _release(self, text: str) -> str:
-        ends = [text.find(stop) for stop in self.stop if stop in text]
-        if ends:
-            self.stopped, self._held = True, ""
-            return text[: min(ends)]
-        kept = max((_overlap(text, stop) for stop in self.stop), default=0)
-        self._held = text[len(text) - kept :]
-        return text[: len(text) - kept]
-
-
 class FreeText:
-    """One text as it is written: its tokens go in, its pieces come out.
+    """One text as it is written: its tokens go in, its pieces come out and never have to be taken back.
+
+    What may become a stop text, or the rest of a character, is held back until the next token tells.
 
     Args:
         rules: tell the tokens that end a text.
@@ -80,24 +32,38 @@ class FreeText:
         self.ended = False
         self.written = 0
         self._prompt = len(prompt)
-        self._stream = TextStream(rules.tokenizer, prompt, writing.stop)
+        self._context = list(prompt[-CONTEXT:])
+        self._new: list[int] = []
+        self._held = ""
 
     def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
         """Add a token, with what is reported of it."""
         self.written += 1
         if token in self.rules.end_ids:
             return self.end("stop")
-        text = self._stream.push(token)
-        if self._stream.stopped or self.written == self.writing.max_tokens:
-            return self.end("stop" if self._stream.stopped else "length", text, reported)
+        self._new.append(token)
+        new = decode_behind(self.rules.tokenizer, self._context, self._new)
+        text = ""
+        if not new.endswith(HALF):
+            self._context, self._new = [*self._context, *self._new][-CONTEXT:], []
+            text = self._held + new
+            ends = [text.find(stop) for stop in self.writing.stop if stop in text]
+            if ends:
+                self._held = ""
+                return self.end("stop", text[: min(ends)], reported)
+            held = max((_overlap(text, stop) for stop in self.writing.stop), default=0)
+            text, self._held = text[: len(text) - held], text[len(text) - held :]
+        if self.written == self.writing.max_tokens:
+            return self.end("length", text, reported)
         return Piece(choice=self.number, text=text, tokens=reported)
 
     def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """The last piece."""
+        """The last piece, with what was held back."""
         self.ended = True
+        rest = decode_behind(self.rules.tokenizer, self._context, self._new) if self._new else ""
         return Piece(
             choice=self.number,
-            text=text + self._stream.close(),
+            text=text + self._held + rest,
             tokens=reported,
             finish=finish,
             prompt_tokens=self._prompt,

@@ -123,7 +123,7 @@ def _conversation(tokenizer: Any, turns: list[dict[str, str]], system: str) -> s
     return _with_system(tokenizer, turns, system) if system else _chat(tokenizer, turns)
 
 
-def _as_answered(tokenizer: Any, text: str, asked: list[dict[str, str]], system: str) -> str:
+def _as_answered(tokenizer: Any, text: str, earlier: list[dict[str, str]], system: str) -> str:
     """A conversation in which the model's answer stands behind what it was written behind.
 
     A template that switches thinking off begins a reply with an empty thought, and leaves that out where the reply has
@@ -131,12 +131,12 @@ def _as_answered(tokenizer: Any, text: str, asked: list[dict[str, str]], system:
 
     Args:
         text: of the conversation.
-        asked: its turns up to the question.
+        earlier: its turns up to the question.
     """
-    begun = _conversation(tokenizer, asked, system)
+    begun = _conversation(tokenizer, earlier, system)
     if text.startswith(begun):
         return text
-    later = _conversation(tokenizer, [*asked, {"role": "assistant", "content": _ANY_ANSWER}, *asked[-1:]], system)
+    later = _conversation(tokenizer, [*earlier, {"role": "assistant", "content": _ANY_ANSWER}, *earlier[-1:]], system)
     before = later.partition(_ANY_ANSWER)[0]
     return begun + text[len(before) :] if begun.startswith(before) and text.startswith(before) else text
 
@@ -148,8 +148,8 @@ def _with_system(tokenizer: Any, turns: list[dict[str, str]], system: str) -> st
         if system.strip() in text:
             return text
     first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
-    asked = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
-    return _chat(tokenizer, [*turns[:first], asked, *turns[first + 1 :]])
+    question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
+    return _chat(tokenizer, [*turns[:first], question, *turns[first + 1 :]])
 
 
 def _chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:

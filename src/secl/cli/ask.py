@@ -38,13 +38,13 @@ def ask(
         adapter: A run whose learned adapter to use.
         accept: Lowest confidence of an answer that is accepted.
     """
+    from secl.errors import check_finite
     from secl.evaluation.symptoms import seen_in_one
     from secl.evidence import Evidence
     from secl.question import Question
     from secl.reports.acceptance_report import accepted_line
     from secl.reports.console import answer_json, answer_lines, answer_panel, choose
     from secl.runs.loading import load_for_asking
-    from secl.validation import check_finite
 
     if accept is not None:
         check_finite("lowest accepted confidence", accept, 0 <= accept <= 1, "lie in [0, 1]")

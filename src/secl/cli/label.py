@@ -40,9 +40,9 @@ def label(
     Args:
         seed: Of the order.
     """
+    from secl.errors import check_whole
     from secl.runs.labelling import add_label, current_records, queue
     from secl.runs.store import Store
-    from secl.validation import check_whole
 
     if count is not None:
         check_whole("number of answers of --count", count, 1)

@@ -90,7 +90,7 @@ def serve(
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
-    settings, fleet = apart_from_fleet(read_settings(recipe, with_set(flags, set_)))
+    settings, vllm = apart_from_vllm(read_settings(recipe, with_set(flags, set_)))
     if http is not None and http.refusal is not None and settings.loop.accept is None:
         raise ParameterError(
             "--refusal is for answers that are not accepted; say which with --accept, or leave it out."
@@ -109,7 +109,7 @@ def serve(
                 state,
                 settings,
                 keep_text=keep_text,  # type: ignore[arg-type]
-                endpoints=fleet,
+                endpoint=vllm,
                 versions=versions,
                 limits=limits,
                 bounds=bounds,
@@ -158,12 +158,12 @@ def read_settings(recipe: Path | None, flags: Mapping[str, Any]) -> RunSettings:
     return serving_settings(**settings)
 
 
-def apart_from_fleet(settings: RunSettings) -> tuple[RunSettings, tuple[str, ...]]:
-    """The settings of the model that learns in this process, and the addresses of the vLLM servers that answer for it.
+def apart_from_vllm(settings: RunSettings) -> tuple[RunSettings, str | None]:
+    """The settings of the model that learns in this process, and the address of a vLLM server that answers for it.
 
-    A fleet changes nothing about what is answered, so the state folder does not know of it.
+    It changes nothing about what is answered, so the state folder does not know of it.
     """
     if settings.model.answered_by != "vllm":
-        return settings, ()
-    model = settings.model.model_copy(update={"engine": None, "endpoint": ()})
+        return settings, None
+    model = settings.model.model_copy(update={"engine": None, "endpoint": None})
     return settings.model_copy(update={"model": model}), settings.model.endpoint

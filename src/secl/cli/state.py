@@ -65,9 +65,9 @@ def verify(
         record: The answer to compute again instead.
     """
     from secl.cli.server_pages import verification_page
+    from secl.errors import check_whole
     from secl.server import recompute
     from secl.server.store import ServerStore
-    from secl.validation import check_whole
 
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")

@@ -13,8 +13,7 @@ from typing import get_args
 
 from secl.data.benchmarks import BENCHMARKS, check_count, find_benchmark, load
 from secl.errors import ParameterError
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.settings import Order
 
 

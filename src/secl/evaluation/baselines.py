@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from secl.evaluation.series import Estimate, Estimator, Series
-from secl.recalibration import Kind, Recalibrated, cross_validated, label_free
+from secl.metrics.recalibration import Kind, Recalibrated, cross_validated, label_free
 from secl.records import Record
 from secl.signals import Signal
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_whole
 from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within, members
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
 from secl.metrics.selective import prr, rejection_ratios
-from secl.validation import check_whole
 
 Indices = npt.NDArray[np.int64]
 

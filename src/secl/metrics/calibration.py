@@ -14,9 +14,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from secl.errors import check_whole
 from secl.metrics.graded import graded
 from secl.metrics.probability import bin_edges, bin_index
-from secl.validation import check_whole
 
 
 @dataclass(frozen=True, slots=True)

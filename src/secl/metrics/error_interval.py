@@ -11,11 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_whole
 from secl.metrics.bootstrap import Interval
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
-from secl.validation import check_whole
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
 """True gaps as fractions of the observed ones, among the worlds that are tried."""

@@ -9,9 +9,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite, check_whole
 from secl.settings import Formula
-from secl.validation import check_finite, check_whole
 
 
 @overload

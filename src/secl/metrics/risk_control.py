@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite
 from secl.metrics.graded import Vector
-from secl.validation import check_finite
 
 STEP = 0.02
 """Coverage between two thresholds that are tested."""

@@ -13,8 +13,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from secl.errors import check_finite
 from secl.metrics.graded import Vector, graded
-from secl.validation import check_finite
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float = 1.0) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import DataError, ParameterError, QuestionError
-from secl.given import GivenAnswer
+from secl.question import GivenAnswer
 from secl.runs.settings import RunSettings
 from secl.setting_groups import merged
 

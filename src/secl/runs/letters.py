@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from secl.cache import cache_folder
 from secl.evaluation.view_check import check_views
+from secl.machine import cache_folder
 from secl.records import Record
 
 FEWEST = 40

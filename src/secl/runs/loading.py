@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
-from secl.garbage import uncollected
-from secl.given import GivenAnswer
+from secl.machine import uncollected
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.runs.given import answers_of
 from secl.runs.letters import remembered
 from secl.runs.manifest import Manifest, Mode
@@ -147,7 +146,7 @@ def load_model(settings: RunSettings) -> Model:
     """
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "vLLM servers answer behind secl serve, or behind a secl.backends.endpoint.vllm_model.VllmModel; leave "
+            "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.answer_by_vllm in Python; leave "
             "--engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
         )
     return load_endpoint(settings) if settings.model.engine == "openai" else load_local(settings)
@@ -164,7 +163,7 @@ def named(settings: RunSettings) -> RunSettings:
     from secl.backends.endpoint.chat import only_model
     from secl.backends.endpoint.client import KEY, Endpoint
 
-    with closing(Endpoint(settings.model.endpoint[0], key=os.environ.get(KEY))) as endpoint:
+    with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(KEY))) as endpoint:
         model = settings.model.model_copy(update={"name": only_model(endpoint)})
     return settings.model_copy(update={"model": model})
 
@@ -174,13 +173,11 @@ def load_endpoint(settings: RunSettings) -> EndpointModel:
     from secl.backends.endpoint.client import KEY
     from secl.backends.endpoint.model import EndpointModel
 
-    (url,) = settings.model.endpoint
     return EndpointModel(
-        url,
+        settings.model.endpoint or "",
         settings.model.name,
         key=os.environ.get(KEY),
         p_true_prompt=settings.prompts.p_true_prompt,
-        orders=settings.evidence.orders,
         seed=settings.seed,
     )
 
@@ -201,7 +198,6 @@ def load_local(settings: RunSettings) -> LocalModel:
             adapter=settings.adapter,
             p_true=settings.evidence.p_true,
             prompts=settings.prompts,
-            orders=settings.evidence.orders,
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
             seed=settings.seed,

@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
-from secl.given import GivenAnswer
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.settings import Dtype

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from secl.errors import ParameterError, RunError, SeclError
+from secl.errors import ParameterError, RunError, SeclError, check_whole
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.runs.sweep import (
@@ -35,7 +35,6 @@ from secl.runs.sweep import (
     run_job,
     write_files,
 )
-from secl.validation import check_whole
 
 RETRIES = 2
 """How often a run is started again after the death of its worker; then it is taken for the run's own fault."""

@@ -18,14 +18,13 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise, summary_json
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
-from secl.given import GivenAnswer
 from secl.grading import reported_correct
 from secl.labels import LabelRule, label_of
 from secl.labels.draw import draw_positions
 from secl.methods import Method
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.export import write_folder
 from secl.runs.folder import RESUME, check_free, storage_errors

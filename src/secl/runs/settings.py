@@ -228,7 +228,7 @@ def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups = nested(values)
     elsewhere = groups.get("model", {}).get("engine") == "openai"
-    for name in ("questions", "data", "device_map", "nli", *([] if elsewhere else ["model"])):
+    for name in ("questions", "data", "nli", *([] if elsewhere else ["model"])):
         group, key = FLAT_NAMES[name]
         value = groups.get(group, {}).get(key)
         if isinstance(value, str) and (path := _path(name, value)):
@@ -240,8 +240,6 @@ def _path(name: str, value: str) -> str | None:
     """The path that a setting means; None where it names something else."""
     if name in ("questions", "data"):
         return value
-    if name == "device_map":
-        return None if value == "auto" else value
     path = os.path.expanduser(value)
     if name == "nli":
         return path if os.path.isdir(path) else None

@@ -14,13 +14,13 @@ from dataclasses import asdict, replace
 from pydantic import TypeAdapter
 
 from secl.gates import Gate
+from secl.lookahead import StreamState
 from secl.posterior.letters import LetterSums
 from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.records import Decision, Record
 from secl.server.closeness import ARITHMETIC, furthest
 from secl.server.entries import Values
 from secl.server.store import ServerStore
-from secl.stream_state import StreamState
 
 EVERY = 1000
 """Records between two checkpoints; a start replays no more than these."""

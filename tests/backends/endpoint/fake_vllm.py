@@ -1,4 +1,4 @@
-"""A vLLM server by rule: just the routes that a fleet uses, in threads of the test's own process."""
+"""A vLLM server by rule: just the routes that we use, in threads of the test's own process."""
 
 from __future__ import annotations
 
@@ -28,24 +28,20 @@ def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
 
 
 class FakeVllm:
-    """A server that can be killed, started again on its port, slowed down and made to fail.
+    """A server that can be killed and started again on its port.
 
     Attributes:
         adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
         loaded: names of the adapters that it has found since its start.
         asked: bodies of all completion requests that it answered.
-        fail: gives the status that a route answers with instead of the right one, or None.
         spoil: how many of the next completions are spoiled as by another client's logprob_token_ids.
         before: called before every completion.
         breaks_off: whether it ends in the middle of texts that it writes piece by piece.
     """
 
-    def __init__(
-        self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str, key: str | None = None
-    ) -> None:
+    def __init__(self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str) -> None:
         self.rule = rule
         self.decode = decode
-        self.key = key
         self.base = "base"
         self.root = "somewhere"
         self.adapters: Path | None = None
@@ -53,7 +49,6 @@ class FakeVllm:
         self.most = 20
         self.loaded: list[str] = []
         self.asked: list[dict[str, Any]] = []
-        self.fail: Callable[[str], int | None] = lambda route: None
         self.spoil = 0
         self.before: Callable[[], object] = lambda: None
         self.breaks_off = False
@@ -93,13 +88,8 @@ class FakeVllm:
         """Which model or adapter each completion named."""
         return [body["model"] for body in self.asked]
 
-    def answer(self, method: str, route: str, body: dict[str, Any], key: str | None) -> tuple[int, Any]:
+    def answer(self, method: str, route: str, body: dict[str, Any]) -> tuple[int, Any]:
         """Status and JSON for a request."""
-        status = self.fail(route)
-        if status is not None:
-            return status, _error("out of order")
-        if self.key is not None and key != f"Bearer {self.key}":
-            return 401, {"error": "Unauthorized"}
         if (method, route) == ("GET", "/v1/models"):
             base = {"id": self.base, "root": self.root, "parent": None, "max_model_len": self.window}
             return 200, {"data": [base, *({"id": name, "parent": self.base} for name in self.loaded)]}
@@ -208,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
     def _reply(self, method: str, body: dict[str, Any]) -> None:
-        status, answer = self.server.fake.answer(method, self.path, body, self.headers.get("Authorization"))
+        status, answer = self.server.fake.answer(method, self.path, body)
         data = json.dumps(answer).encode()
         if status == 200 and body.get("stream"):
             data = _events(answer["choices"])

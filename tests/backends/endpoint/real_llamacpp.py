@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ import pytest
 
 from secl.backends.local.loading import locate
 from secl.data.quiz import quiz
+from tests.backends.conftest import Say
+from tests.backends.endpoint.real import free_port, wait_for
 
 READY_SECONDS = 120
-Say = Callable[[str], None]
 
 CONVERSATIONS: list[list[Any]] = [
     [{"role": "user", "content": "Write one sentence about the sea."}],
@@ -35,21 +34,10 @@ CONVERSATIONS: list[list[Any]] = [
 ]
 
 
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def print_it(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n    {text}", end="", flush=True)  # noqa: T201
-
-    return print_it
-
-
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of llama.cpp's server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = f"--host 127.0.0.1 --port {port} --n_ctx 2048 --logits_all true --model_alias smollm2 --verbose false "
     arguments += "--interrupt_requests false"  # else a request that comes meanwhile ends a stream
     command = [os.environ["SECL_LLAMA"], "-m", "llama_cpp.server", "--model", str(locate("smollm2"))]
@@ -57,7 +45,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen([*command, *arguments.split()], stdout=out, stderr=out)
     try:
-        _wait(f"http://127.0.0.1:{port}/v1/models", process, log)
+        wait_for(f"http://127.0.0.1:{port}/v1/models", process, log, READY_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
@@ -78,30 +66,17 @@ def serving(llama: str, state: Path) -> Iterator[str]:
         llama,
     ]
     log = state.with_suffix(".log")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "--state", str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
         )
     try:
-        _wait(f"http://127.0.0.1:{port}/readyz", process, log)
+        wait_for(f"http://127.0.0.1:{port}/readyz", process, log, READY_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + READY_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if httpx.get(url, timeout=2).status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    pytest.fail(f"no answer from {url}:\n{log.read_text(errors='replace')[-3000:]}")
 
 
 def written(client: openai.OpenAI, llama: str, messages: list[Any], **parameters: Any) -> tuple[str, str | None, Any]:

@@ -1,37 +1,32 @@
-"""The fleet against real vLLM servers of the embedded model: `make test-vllm VLLM=PYTHON`."""
+"""Answering by vLLM against real vLLM servers of the embedded model: `make test-vllm VLLM=PYTHON`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import socket
-import statistics
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 import torch
 
-from secl.backends.endpoint.vllm_model import VllmModel
+from secl.backends.endpoint.vllm import answer_by_vllm
 from secl.backends.local.conversion import convert_gguf
 from secl.backends.local.loading import locate
 from secl.backends.local.model import LocalModel
-from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
-from secl.gates import Always
 from secl.question import Question
-from secl.records import Record, Reply
-from secl.settings import AdapterSettings, LoopSettings
+from secl.records import Reply
+from secl.settings import AdapterSettings
 from secl.writing import Writing, Written
+from tests.backends.conftest import Say
+from tests.backends.endpoint.real import free_port, wait_for
 
 READY_SECONDS = 600
 TOP = 64
-Say = Callable[[str], None]
 
 
 class Server:
@@ -73,18 +68,9 @@ class Server:
 
     def wait(self) -> None:
         """Until it answers, and has warmed up."""
-        end = time.monotonic() + READY_SECONDS
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                break
-            try:
-                if httpx.get(f"{self.url}/health", timeout=2).status_code == httpx.codes.OK:
-                    body = {"model": "base", "prompt": [[1, 2, 3]], "max_tokens": 1}
-                    httpx.post(f"{self.url}/v1/completions", json=body, timeout=120).raise_for_status()
-                    return
-            except httpx.TransportError:
-                time.sleep(0.5)
-        pytest.fail(f"vLLM did not start:\n{self.log.read_text(errors='replace')[-3000:]}")
+        wait_for(f"{self.url}/health", self.process, self.log, READY_SECONDS)
+        body = {"model": "base", "prompt": [[1, 2, 3]], "max_tokens": 1}
+        httpx.post(f"{self.url}/v1/completions", json=body, timeout=120).raise_for_status()
 
     def kill(self) -> None:
         """End it and all its workers at once."""
@@ -93,43 +79,27 @@ class Server:
         self.process.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     source = locate("smollm2")
     assert isinstance(source, Path)
     folder = convert_gguf(source, torch.float32)
-    place, cores = tmp_path_factory.mktemp("vllm"), sorted(os.sched_getaffinity(0))
+    place = tmp_path_factory.mktemp("vllm")
     (place / "versions").mkdir()
-    started = [Server(folder, place / "versions", place / f"{i}.log", cores[i % len(cores)]) for i in range(2)]
+    started = Server(folder, place / "versions", place / "log", min(os.sched_getaffinity(0)))
     try:
-        for server in started:
-            server.wait()
+        started.wait()
         yield started
     finally:
-        for server in started:
-            server.kill()
+        started.kill()
 
 
 @pytest.fixture
-def fleet(servers: list[Server]) -> Iterator[VllmModel]:
-    model = VllmModel(learner(), [server.url for server in servers], servers[0].versions, top=TOP)
+def remote(server: Server) -> Iterator[LocalModel]:
+    model = learner()
+    answer_by_vllm(model, server.url, server.versions, top=TOP)
     yield model
     model.close()
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def print_it(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n    {text}", end="", flush=True)  # noqa: T201
-
-    return print_it
 
 
 def learner() -> LocalModel:
@@ -153,15 +123,15 @@ def apart(one: Reply, other: Reply) -> tuple[float, float]:
     return max(abs(a - b) for a, b in zip(one.bins, other.bins, strict=True)), abs(one.entropy - other.entropy)
 
 
-def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(remote: LocalModel, say: Say) -> None:
     local = learner()
     bins, entropies, p_true = [0.0], [0.0], [0.0]
     for question in [*choices(10), *OPEN]:
-        here, there = local.answer(question, evidence=["p_true"]), fleet.answer(question, evidence=["p_true"])
+        here, there = local.answer(question, evidence=["p_true"]), remote.answer(question, evidence=["p_true"])
         confidence, entropy = apart(there.reply, here.reply)
         bins.append(confidence)
         entropies.append(entropy)
-        one, other = local.score_p_true(question, here.reply), fleet.score_p_true(question, there.reply)
+        one, other = local.score_p_true(question, here.reply), remote.score_p_true(question, there.reply)
         assert one is not None
         assert other is not None
         # Servers draw with other random numbers, so candidates from sampled lists are others.
@@ -174,13 +144,13 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(fleet
     assert max(entropies) < 0.2
 
 
-def test_evidence_about_candidates_agrees_with_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+def test_evidence_about_candidates_agrees_with_the_model_in_this_process(remote: LocalModel, say: Say) -> None:
     local, worst, stream = learner(), 0.0, choices(6)
-    for each in (local, fleet):
+    for each in (local, remote):
         each.prefetch(stream, [["candidates"]] * len(stream), weights_fixed=True)
     for question in stream:
-        here, there = (each.answer(question, evidence=["candidates"]) for each in (local, fleet))
-        one, other = local.compare_candidates(question, here.reply), fleet.compare_candidates(question, there.reply)
+        here, there = (each.answer(question, evidence=["candidates"]) for each in (local, remote))
+        one, other = local.compare_candidates(question, here.reply), remote.compare_candidates(question, there.reply)
         assert one is not None
         assert other is not None
         assert [each.tokens for each in one.likelihoods if each] == [each.tokens for each in other.likelihoods if each]
@@ -193,74 +163,38 @@ def test_evidence_about_candidates_agrees_with_the_model_in_this_process(fleet: 
     assert worst < 1e-2
 
 
-def test_texts_are_those_of_the_model_in_this_process(fleet: VllmModel, say: Say) -> None:
+def test_texts_are_those_of_the_model_in_this_process(remote: LocalModel, say: Say) -> None:
     asked = Question("Tell me about Paris.", form="text", system="Be brief.")
     (whole,) = Written.of(learner().write(asked, Writing(max_tokens=40)))
-    pieces = list(fleet.write(asked, Writing(max_tokens=40, top_logprobs=3)))
+    pieces = list(remote.write(asked, Writing(max_tokens=40, top_logprobs=3)))
     (found,) = Written.of(pieces)
     assert (found.text, found.finish, found.completion_tokens) == (whole.text, whole.finish, whole.completion_tokens)
     assert len(pieces) > 20
     stop = whole.text[30:34]
-    (cut,) = Written.of(fleet.write(asked, Writing(max_tokens=40, stop=(stop,))))
+    (cut,) = Written.of(remote.write(asked, Writing(max_tokens=40, stop=(stop,))))
     assert cut.text == whole.text[: whole.text.index(stop)]
-    drawn = [Written.of(fleet.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
+    drawn = [Written.of(remote.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert len({each.text for each in drawn[0]}) == 3
     say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
 
 
-def test_a_version_is_answered_by_every_server_as_by_the_model_in_this_process(
-    fleet: VllmModel, servers: list[Server], say: Say
+def test_a_version_is_answered_as_by_the_model_in_this_process_also_by_a_server_that_starts_anew(
+    remote: LocalModel, server: Server, say: Say
 ) -> None:
-    local, seconds, worst = learner(), [], 0.0
+    local, worst = learner(), 0.0
     question, *others = choices(6)
     for version in (1, 2, 3):
         local.learn(question, local.answer(question).reply, 0.2)
-        fleet.learn(question, fleet.answer(question).reply, 0.2)
-        for server in servers:
-            body = {"model": fleet.backend.published, "prompt": [[1, 2, 3]], "max_tokens": 1}
-            began = time.perf_counter()
-            httpx.post(f"{server.url}/v1/completions", json=body, timeout=120).raise_for_status()
-            seconds.append(time.perf_counter() - began)
+        remote.learn(question, remote.answer(question).reply, 0.2)
+        if version == 3:
+            server.kill()
+            server.start()
+            server.wait()
         for other in others:
-            expected, found = local.answer(other), fleet.answer(other)
+            expected, found = local.answer(other), remote.answer(other)
             worst = max(worst, apart(found.reply, expected.reply)[0], apart(found.frozen, expected.frozen)[0])
             assert expected.reply.version == version
             assert expected.reply.confidence != expected.frozen.confidence
-    size = sum(file.stat().st_size for file in (fleet.backend.versions.folder / fleet.backend.published).iterdir())
-    say(
-        f"a version of {size} bytes: a server's first answer with it takes {statistics.median(seconds) * 1e3:.0f} ms "
-        f"(median of 6); bins of adapted and frozen replies differ by at most {worst:.1e}"
-    )
+    say(f"bins of adapted and frozen replies differ by at most {worst:.1e}")
     assert worst < 1e-3
-
-
-def test_a_server_killed_in_the_middle_loses_nothing(fleet: VllmModel, servers: list[Server], say: Say) -> None:
-    stream = choices(16)
-    killer = threading.Timer(4.0, servers[1].kill)
-    killer.start()
-    found = run(fleet, stream)
-    killer.join()
-    failures = fleet.backend.fleet.failures
-    say(f"{len(found)} records, {failures} requests sent again, bins differ by at most {apart_most(found, stream):.1e}")
-    assert failures > 0
-    servers[1].start()
-    servers[1].wait()
-    servers[0].kill()
-    fleet.answer(stream[0])  # by the server that has started anew, with a version that it has never seen
-    servers[0].start()
-    servers[0].wait()
-
-
-def apart_most(found: list[Record], stream: list[Question]) -> float:
-    expected = run(learner(), stream)
-    assert [record.outcome for record in found] == [record.outcome for record in expected]
-    pairs = [pair for one, other in zip(found, expected, strict=True)
-             for pair in ((one.reply, other.reply), (one.frozen, other.frozen))]  # fmt: skip
-    worst = max(apart(*pair)[0] for pair in pairs)
-    assert worst < 1e-3
-    return worst
-
-
-def run(model: LocalModel | VllmModel, stream: list[Question]) -> list[Record]:
-    return list(Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None)).run(stream))

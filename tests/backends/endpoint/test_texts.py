@@ -87,14 +87,6 @@ def test_a_written_text_is_answered_for_in_the_same_conversation(model: Endpoint
     assert math.isnan(again.log_probability)
 
 
-def test_a_free_answer_that_nobody_wrote_yet_is_written(model: EndpointModel, wordy: FakeServer) -> None:
-    reply = model.answer(FREE).reply
-    assert reply.answer == "Lima, of course."
-    assert reply.log_probability == pytest.approx(5 * math.log(0.5))
-    written, stated = wordy.asked
-    assert written["messages"] == stated["messages"][:-2]
-
-
 def test_a_server_that_does_not_count_the_tokens_of_a_stream_is_asked(model: EndpointModel, wordy: FakeServer) -> None:
     wordy.tells_usage = False
     (text,) = Written.of(model.write(FREE, Writing()))
@@ -114,10 +106,3 @@ def test_a_conversation_that_is_too_long_is_said_to_be(model: EndpointModel, wor
     wordy.hushed = hushed
     with pytest.raises(TooLongError, match="maximum context length is 1024 tokens, but 1500 are asked"):
         next(model.write(Question("long " * 2000, form="text"), Writing()))
-
-
-def test_a_writer_that_is_closed_early_stops(model: EndpointModel, wordy: FakeServer) -> None:
-    pieces = model.write(FREE, Writing(n=2))
-    next(pieces)
-    pieces.close()  # type: ignore[attr-defined]
-    assert list(pieces) == []

@@ -124,18 +124,6 @@ _LLAMA_3_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 512,
 }
-_MINISTRAL_ROPE = {
-    "rope_type": "yarn",
-    "rope_theta": 1_000_000.0,
-    "factor": 4.0,
-    "original_max_position_embeddings": 512,
-    "max_position_embeddings": 2048,
-    "beta_fast": 32.0,
-    "beta_slow": 1.0,
-    "mscale": 1.0,
-    "mscale_all_dim": 1.0,
-    "llama_4_scaling_beta": 0.1,
-}
 
 
 def _long_rope(pairs: int, **more: Any) -> dict[str, Any]:
@@ -187,14 +175,6 @@ ARCHITECTURES = (
         changes={"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": WINDOW, "attn_implementation": "eager"},
     ),
     Architecture(
-        "Gemma 3 text",
-        "Gemma 3 270M, 1B",
-        "gemma3_text",
-        sees="a window, one layer in six everything",
-        template="Gemma 3",
-        changes={"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": WINDOW, "layer_types": _LOCAL},
-    ),
-    Architecture(
         "Gemma 3",
         "Gemma 3 4B, 12B, 27B (the text model of a multimodal one)",
         "gemma3",
@@ -204,27 +184,6 @@ ARCHITECTURES = (
         images=_SIGLIP,
     ),
     Architecture("Qwen 2", "Qwen 2, Qwen 2.5, DeepSeek-R1-Distill-Qwen", "qwen2", template="DeepSeek-R1"),
-    Architecture(
-        "Qwen 2 MoE",
-        "Qwen1.5-MoE, Qwen2-57B-A14B",
-        "qwen2_moe",
-        changes={**_EXPERTS, "shared_expert_intermediate_size": 32},
-    ),
-    Architecture(
-        "Qwen 2.5 VL",
-        "Qwen 2.5 VL (the text model)",
-        "qwen2_5_vl",
-        changes={"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}},
-        images={
-            "depth": 4,
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_heads": 2,
-            "out_hidden_size": 32,
-            "fullatt_block_indexes": [1],
-        },
-    ),
-    Architecture("Qwen 3", "Qwen 3", "qwen3", template="Qwen 3", changes={"head_dim": 8}),
     Architecture("Qwen 3 MoE", "Qwen3-30B-A3B", "qwen3_moe", template="Qwen 3", changes={**_EXPERTS, "head_dim": 8}),
     Architecture(
         "Mistral",
@@ -233,30 +192,6 @@ ARCHITECTURES = (
         sees="a window",
         template="Mistral 3",
         changes={"sliding_window": WINDOW},
-    ),
-    Architecture(
-        "Ministral",
-        "Ministral 8B 2410",
-        "ministral",
-        sees="a window, one layer in four everything",
-        template="Mistral 3",
-        changes={"head_dim": 8, "sliding_window": WINDOW, "layer_types": _LOCAL},
-    ),
-    Architecture(
-        "Mistral 3",
-        "Mistral Small 3.1 and later, Ministral 3 (the text model)",
-        "mistral3",
-        template="Mistral 3",
-        changes={"model_type": "ministral3", "head_dim": 8, "rope_parameters": _MINISTRAL_ROPE},
-        images={**_SIGLIP, "model_type": "pixtral"},
-    ),
-    Architecture("Mixtral", "Mixtral", "mixtral", template="Mistral 3", changes={"num_local_experts": 4}),
-    Architecture(
-        "Phi 3",
-        "Phi-3, Phi-3.5-mini, Phi-4 (LongRoPE)",
-        "phi3",
-        template="Phi 4 mini",
-        changes={"original_max_position_embeddings": 512, "rope_parameters": _long_rope(4)},
     ),
     Architecture(
         "Phi 4 mini",
@@ -281,15 +216,6 @@ ARCHITECTURES = (
             "attention_multiplier": 0.3,
         },
     ),
-    Architecture("OLMo 2", "OLMo 2", "olmo2"),
-    Architecture(
-        "OLMo 3",
-        "OLMo 3",
-        "olmo3",
-        sees="a window, one layer in four everything",
-        changes={"sliding_window": WINDOW, "layer_types": _LOCAL},
-    ),
-    Architecture("Cohere", "Command R, Aya", "cohere", changes={"logit_scale": 0.25, "use_qk_norm": True}),
     Architecture(
         "Cohere 2",
         "Command R7B, Command A",
@@ -297,11 +223,6 @@ ARCHITECTURES = (
         sees="a window, one layer in four everything",
         changes={"logit_scale": 0.25, "sliding_window": WINDOW, "layer_types": _LOCAL},
     ),
-    Architecture("GPT-NeoX", "Pythia, Dolly", "gpt_neox"),
-    Architecture(
-        "StarCoder 2", "StarCoder2-instruct", "starcoder2", sees="a window", changes={"sliding_window": WINDOW}
-    ),
-    Architecture("SmolLM 3", "SmolLM 3 (one layer in four without rotation)", "smollm3", template="SmolLM 3"),
     Architecture(
         "gpt-oss",
         "gpt-oss 20B, 120B (attention sinks)",

@@ -30,33 +30,6 @@ PUBLISHED: dict[str, tuple[type[Any], dict[str, int], int]] = {
         },
         327_680,
     ),
-    "llama-3.1-8b": (
-        transformers.LlamaConfig,
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 14336,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "vocab_size": 128256,
-            "max_position_embeddings": 131072,
-        },
-        851_968,
-    ),
-    "gemma-2-2b": (
-        transformers.Gemma2Config,
-        {
-            "hidden_size": 2304,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 26,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "head_dim": 256,
-            "vocab_size": 256000,
-            "max_position_embeddings": 8192,
-        },
-        491_520,
-    ),
     "phi-3.5-mini": (
         transformers.Phi3Config,
         {
@@ -84,6 +57,14 @@ def test_trainable_counts_of_the_papers_models_are_the_published_ones(name: str)
         layers = parse_layers(preset.layers, model.config.num_hidden_layers)
         adapter = Adapter(model, layers, preset.modules)
     assert adapter.size == expected
+
+
+def test_a_model_with_the_width_and_layers_of_another_is_not_taken_for_it() -> None:
+    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
+    llama_2 = transformers.LlamaConfig(
+        **sizes, vocab_size=32000, num_key_value_heads=32, intermediate_size=11008, max_position_embeddings=4096
+    )
+    assert preset_of(llama_2) is None
 
 
 @pytest.mark.parametrize("family", FAMILIES)

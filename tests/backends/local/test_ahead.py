@@ -10,19 +10,17 @@ from secl.backends.generation import Draft
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
-from secl.gates import Always, EntropyShift, Never
+from secl.gates import Always, EntropyShift
 from secl.lookahead import WINDOW
 from secl.question import Question
 from secl.records import Record
 from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES
 
 pytestmark = pytest.mark.heavy
 
 GATES = {
     "always": Always(),
-    "never": Never(),
     "bursts": EntropyShift(warmup=3, threshold=1.5, burst=4),
     "late": EntropyShift(warmup=3, threshold=1.5, burst=5, opening=False),
 }
@@ -53,13 +51,7 @@ def agree(one: list[Record], other: list[Record]) -> None:
             assert a.signal == pytest.approx(b.signal, abs=1e-4)
 
 
-CASES = [
-    *(("llama", gate) for gate in GATES),
-    *(pytest.param(family, "bursts", marks=pytest.mark.slow) for family in FAMILIES if family != "llama"),
-]
-
-
-@pytest.mark.parametrize(("family", "gate"), CASES)
+@pytest.mark.parametrize(("family", "gate"), [("llama", "always"), ("gemma2", "bursts"), ("llama", "late")])
 def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
     family: str, gate: str, make_model: MakeModel
 ) -> None:
@@ -69,10 +61,9 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
     windows = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(questions))
     single = list(Calibrator(make_model(family, learning_rate=2e-3), **settings).run(iter(questions)))
     agree(windows, single)
-    if gate != "never":
-        assert {record.outcome for record in windows} >= {"trained"}
-        if gate == "bursts":
-            assert any(record.reply.version and not record.decision.in_burst for record in windows)
+    assert {record.outcome for record in windows} >= {"trained"}
+    if gate == "bursts":
+        assert any(record.reply.version and not record.decision.in_burst for record in windows)
 
 
 def kept(
@@ -101,20 +92,6 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
     (rewritten,) = model.backend.rewrite([short], [reading], 1)
     assert rewritten is not None
     assert model.backend.rules.answer(rewritten) == model.backend.rules.answer(whole) != text
-
-
-def test_an_answer_has_a_place_for_every_token_its_end_and_its_digit(make_model: MakeModel) -> None:
-    model = make_model()
-    (item,) = model.answering.prefetch([Question("How many legs has a spider?", form="number")], [()], 0)
-    bundle = item.frozen.reading.bundle
-    *inside, after, digit = bundle.positions
-    (sequence,) = bundle.answers
-    assert len(inside) > 0
-    assert digit == (0, len(sequence))
-    written = [sequence[length] for _, length in inside]
-    assert after[1] == inside[-1][1] + 1
-    assert item.frozen.reply is not None
-    assert model.backend.token_ids.tokenizer.decode(written).strip() == item.frozen.reply.text
 
 
 @pytest.mark.parametrize("accumulate", ["stream", "question"])

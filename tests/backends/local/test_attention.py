@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast import tree_attention as blocks
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
-from tests.tiny import tiny_model
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 10, 11, 12], [5, 6, 13], [14, 15, 16]]
 
@@ -80,18 +76,3 @@ def test_the_usual_attention_comes_back_also_after_an_error() -> None:
     with pytest.raises(KeyError):
         fail()
     assert config._attn_implementation == "sdpa"
-
-
-@pytest.mark.parametrize("family", ["llama", "gemma2", "phi3", "qwen2"])
-def test_models_give_the_same_states_with_and_without_it(family: str) -> None:
-    model = tiny_model(family)
-    adapter = Adapter(model, (2, 3), ("qkv_proj",) if family == "phi3" else ("q_proj", "v_proj"))
-    found = []
-    for sparse in (True, False):
-        network = SharedNetwork(model, adapter, 2, sparse=sparse)
-        result = network.run(SEQUENCES[:3])
-        ends = np.array([path[-1] for path in result.trie.paths])
-        found.append(torch.cat([result.frozen(ends), result.adapted(ends)().detach()]))
-        assert network.sparse is sparse
-        network.close()
-    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)

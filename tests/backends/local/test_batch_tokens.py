@@ -35,9 +35,3 @@ def test_no_pass_has_more_tokens_than_allowed(make_model: MakeModel) -> None:
     for one, other in zip(narrow, wide, strict=True):
         assert one.reply.answer == other.reply.answer
         assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
-
-
-def test_a_question_that_is_longer_goes_alone(make_model: MakeModel) -> None:
-    records, tokens = passes_of(make_model(max_batch_tokens=1))
-    assert len(records) == len(STREAM)
-    assert max(tokens) < 1000

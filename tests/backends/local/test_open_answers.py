@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from secl.backends.generation import Draft
+from secl.backends.local import candidates
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.evidence import EvidenceKind
 from secl.prompts.orders import further_orders
@@ -42,7 +43,7 @@ def test_log_probabilities_of_samples_are_those_of_transformers_alone(family: st
 
 @pytest.mark.parametrize("question", OPEN, ids=lambda question: question.form)
 def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question, make_model: MakeModel) -> None:
-    model = make_model(orders=2)
+    model = make_model()
     reply = replace(model.answer(question).reply, answer="42")
     found = model.compare_candidates(question, reply)
     assert found is not None
@@ -52,7 +53,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
     first = found.letters[0].order
     assert first[-1] == len(first) - 1
     assert [each.order for each in found.letters[1:]] == [
-        tuple(first[i] for i in shown) for shown in further_orders(len(first), 2)
+        tuple(first[i] for i in shown) for shown in further_orders(len(first), 1)
     ]
     if not question.free:
         choice = Question(question.text, found.candidates)
@@ -81,22 +82,20 @@ def test_a_window_gives_what_each_question_gives_alone_and_reads_no_prompt_twice
             assert order.order == expected.order
             assert order.log_p == pytest.approx(expected.log_p, abs=1e-3)
         # Samples cost the tokens that are written, and the last token of each never goes through the network.
-        drafts = model.candidate_probe.sampler._drafts(question, range(len(found.samples)))
+        drafts = candidates._drafts(model.asker, question, range(len(found.samples)))
         model.backend.write([drafts])
         assert cost.sampling == sum(len(draft.written) - 1 for draft in drafts)
         assert cost.reordering > 0
         model.meter.take()
 
 
-def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel) -> None:
+def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    sampler = model.candidate_probe.sampler
-    (drawn,) = sampler.draw([(OPEN[0], "42", ())])
-    assert len(drawn.samples) == FIRST + FURTHER
-    sampler._text = lambda draft: "Forty-two."  # type: ignore[method-assign]
-    (same,) = sampler.draw([(OPEN[0], "forty-two", ())])
+    monkeypatch.setattr(candidates, "_text", lambda asker, draft: "Forty-two.")
+    (same,) = candidates.among_answers(model.asker, [(OPEN[0], "forty-two", ())])
+    assert same is not None
     assert [each.candidate for each in same.samples] == [0] * FIRST
-    assert (same.candidates, same.source) == (("forty-two",), "none")
+    assert (same.candidates, same.source) == (("forty-two", NONE_OF_THESE), "none")
 
 
 def test_other_answers_are_those_drawn_most_often_and_an_echo_is_none() -> None:
@@ -116,11 +115,15 @@ def test_an_answer_too_long_to_compare_and_candidates_too_long_to_read_are_not_c
     make_model: MakeModel,
 ) -> None:
     model = make_model()
-    probe = model.candidate_probe
-    assert probe.of_open(OPEN[3], "A long answer.\nIn two lines.") is None
-    assert probe.of_open(OPEN[0], "Marlowe") is not None
+
+    def compared(question: Question, answer: str) -> candidates.Comparison | None:
+        (found,) = candidates.among_answers(model.asker, [(question, answer, ())])
+        return found
+
+    assert compared(OPEN[3], "A long answer.\nIn two lines.") is None
+    assert compared(OPEN[0], "Marlowe") is not None
     model.backend.limit = 20
-    assert probe.of_open(OPEN[0], "Marlowe") is None
+    assert compared(OPEN[0], "Marlowe") is None
     with_grader = replace(OPEN[0], grader="contains")
     model.backend.limit = 1000
-    assert probe.of_open(with_grader, "Marlowe") is not None
+    assert compared(with_grader, "Marlowe") is not None

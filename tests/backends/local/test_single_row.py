@@ -29,12 +29,6 @@ def test_the_setting_comes_back_when_the_last_one_leaves(setting: bool) -> None:
     assert ONEDNN.enabled == setting
 
 
-def test_the_setting_comes_back_after_an_error(setting: bool) -> None:
-    with pytest.raises(ValueError, match="on purpose"), fast_single_row:
-        raise ValueError("on purpose")
-    assert ONEDNN.enabled == setting
-
-
 @pytest.mark.parametrize("served", [False, True])
 def test_only_steps_of_a_text_that_is_written_alone_are_switched(make_model: MakeModel, served: bool) -> None:
     model = make_model()

@@ -12,13 +12,11 @@ from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import render
 from secl.calibrator import Calibrator
 from secl.errors import TooLongError
-from secl.gates import Always
 from secl.prompts.templates import answer_prompt
 from secl.question import Question, Turn
 from secl.settings import LoopSettings
 from secl.writing import Writing, Written
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import FAMILIES
 
 ASKED = Question(
     "And of Italy?",
@@ -45,7 +43,7 @@ def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written,
     return Written.of(model.write(question, Writing(**{"max_tokens": 30} | how)))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     (greedy,) = written(model, ASKED)
@@ -55,19 +53,7 @@ def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None
     assert len({each.text for each in drawn}) == 3
 
 
-def test_texts_stay_the_same_when_the_weights_have_learned(make_model: MakeModel) -> None:
-    model = make_model(learning_rate=0.5)
-    (before,) = written(model, ASKED)
-    answer = model.answer(ASKED, written=before.text)
-    model.learn(ASKED, answer.reply, 0.05)
-    again = model.answer(ASKED, written=before.text)
-    assert again.reply.version == 1
-    assert written(model, ASKED) == (before,)
-    assert again.frozen == answer.frozen
-    assert again.reply.confidence != answer.reply.confidence
-
-
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_what_is_said_of_a_text_does_not_depend_on_what_was_kept_of_its_prompt(
     family: str, make_model: MakeModel
 ) -> None:
@@ -150,28 +136,11 @@ def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) ->
     assert model.answer(ASKED, written=rest.text).reply.answer == rest.text.strip()
 
 
-def test_a_text_is_learned_from_as_it_was_written(make_model: MakeModel) -> None:
-    question = Question("The capital of Italy is", form="text")
-    model = make_model(learning_rate=0.1)
-    (text,) = written(model, question, temperature=1.0, seed=3, max_tokens=12)
-    calibrator = Calibrator(model, gate=Always(), loop=LoopSettings(bin_gate=None))
-    record = calibrator.answer(question, text.text)
-    calibrator.answer(Question("Something else?", options=("a", "b")))  # it is not the latest any more
-    learned = calibrator.learn(record)
-    assert record.reply.text == text.text.strip()
-    if "\n" in text.text.strip():
-        assert learned.outcome == "no_signal"  # no list of answers has its like
-    else:
-        assert learned.update is not None
-        assert learned.evidence.p_true is not None
-        assert learned.evidence.p_true.candidates[0] == text.text.strip()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_frozen_weights_write_the_same_answers_whatever_was_learned(
-    family: str, make_model: MakeModel, questions: list[Question]
+    make_model: MakeModel, questions: list[Question]
 ) -> None:
-    model = make_model(family, learning_rate=0.5, answer_weights="frozen")
+    model = make_model(learning_rate=0.5, answer_weights="frozen")
+    (text,) = written(model, ASKED)
     before = [model.answer(question) for question in questions]
     model.learn(questions[-1], before[-1].reply, 0.05)
     for question, earlier in zip(questions, before, strict=True):
@@ -180,7 +149,7 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
         assert (now.reply.text, now.reply.answer) == (earlier.reply.text, earlier.reply.answer)
         assert now.frozen == earlier.frozen
         assert now.reply.confidence != earlier.reply.confidence
-    assert model.answering.stale_tokens == 0
+    assert written(model, ASKED) == (text,)
 
 
 def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_model: MakeModel) -> None:

@@ -13,7 +13,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.local.thinking import ASKED
 from secl.backends.token_ids import TokenIds, render
 from secl.errors import ModelError
-from secl.prompts.templates import answer_prompt, confidence_prompt
+from secl.prompts.templates import answer_prompt
 from secl.question import FORMS, Question, Turn
 from secl.writing import Writing, Written
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
@@ -101,17 +101,6 @@ def test_an_answer_is_read_behind_what_it_was_written_behind(template: str, syst
         assert text.index("Romulus.") < text.index("Numa Pompilius") < text.index("How confident")
 
 
-def test_qwen_3_is_told_not_to_think_and_its_earlier_turns_are_left_alone() -> None:
-    tokenizer = tokenizer_with("Qwen 3")
-    question = Question("And after him?", history=(Turn("user", "First?"), Turn("assistant", "Romulus.")))
-    text = render(tokenizer, confidence_prompt(question, " Numa"))
-    assert (
-        text.count("<think>\n\n</think>\n\n") == 2
-    )  # before the answer that is asked about, and before the confidence
-    assert "assistant\nRomulus." in text
-    assert "assistant\n<think>\n\n</think>\n\nAnswer: Numa<|end|>" in text
-
-
 def test_a_thought_that_the_template_opens_is_closed(brief: None) -> None:
     tokenizer = tokenizer_with("DeepSeek-R1")
     before = tokenizer.chat_template
@@ -147,10 +136,3 @@ def test_a_thought_that_comes_all_the_same_is_neither_graded_nor_shown(brief: No
     model = with_habit(thinking_tokenizer(), says)
     (written,) = Written.of(model.write(Question("Why?", form="text"), Writing(max_tokens=20)))
     assert written.text.startswith("Because.")
-
-
-def test_a_model_without_marks_of_thoughts_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secl.backends.local.thinking.Writer", None)
-    for template in ("ChatML", "Llama 3", "Gemma 3"):
-        tokenizer = tokenizer_with(template)
-        assert wrap("plain", tiny_model(vocab_size=len(tokenizer)), tokenizer).tokenizer is tokenizer

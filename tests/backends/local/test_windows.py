@@ -11,16 +11,14 @@ import pytest
 import torch
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Trie, layer_kinds, seen_in, short_windows
+from secl.backends.local.fast.prefix_tree import Trie, seen_in
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.errors import ModelError
 from tests.backends.local.architectures import ARCHITECTURES
 
 SEQUENCES = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
 SHORT: dict[str, dict[str, Any]] = {
     "Gemma 2": {"sliding_window": 4},
-    "Gemma 3 text": {"sliding_window": 4},
     "Gemma 3": {"sliding_window": 4},
     "Mistral": {"sliding_window": 4},
     "gpt-oss": {"sliding_window": 4},
@@ -98,18 +96,3 @@ def test_what_tokens_see_counts_positions_and_not_rows() -> None:
     alike = seen_in("chunked_attention", chunks, visible, trie.depths)
     assert [np.flatnonzero(row).tolist() for row in alike] == [[0], [0, 1], [2], [2, 3], [0, 4]]
     assert (seen_in("sliding_attention", window, visible[3:], trie.depths) == near[3:]).all()
-
-
-def test_layers_are_of_the_kinds_that_transformers_infers() -> None:
-    one = SimpleNamespace(num_hidden_layers=2, sliding_window=None, layer_types=None)
-    assert layer_kinds(one) == ["full_attention"] * 2
-    one.sliding_window = 8
-    assert layer_kinds(one) == ["sliding_attention"] * 2
-    one.layer_types = ["full_attention", "sliding_attention"]
-    assert layer_kinds(one) == one.layer_types
-    with short_windows(one, 3):
-        assert one.sliding_window == 3
-    assert one.sliding_window == 8
-    one.layer_types = ["full_attention", "linear_attention"]
-    with pytest.raises(ModelError, match="linear_attention"):
-        layer_kinds(one)

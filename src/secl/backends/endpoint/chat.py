@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import DIGITS, Completion, bins_of, read_completion, said
+from secl.backends.endpoint.reading import DIGITS, Completion, bins_of, read_choice, read_completion
 from secl.backends.generation import TOP_P
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import Prompt, digit_prompt
@@ -81,8 +81,8 @@ class Abilities:
 def messages_of(prompt: Prompt) -> list[dict[str, str]]:
     """A prompt as the messages of a request. Its prefill is left out: few servers let us begin a reply."""
     before = [Turn("system", prompt.system)] if prompt.system else []
-    asked = [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
-    return [{"role": turn.role, "content": turn.text} for turn in (*before, *prompt.history, *asked)]
+    turns = [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
+    return [{"role": turn.role, "content": turn.text} for turn in (*before, *prompt.history, *turns)]
 
 
 def only_model(endpoint: Endpoint) -> str:
@@ -110,27 +110,29 @@ def find_out(endpoint: Endpoint, model: str) -> Abilities:
     refusals: dict[str, None] = {}
     for top in TOPS:
         for limit in LIMITS:
-            asked = Abilities(model, top, limit, 0.0)
+            abilities = Abilities(model, top, limit, 0.0)
             try:
-                completion = read_completion(endpoint.post("/chat/completions", asked.chat(SAMPLE)))
+                completion = read_completion(endpoint.post("/chat/completions", abilities.chat(SAMPLE)))
             except QuestionError as refusal:
                 refusals[str(refusal)] = None
                 continue
-            return _seen(endpoint, asked, completion)
+            return _seen(endpoint, abilities, completion)
     said_last = " ".join([*refusals][-len(LIMITS) :])
     raise ModelError(f"{model} cannot be asked with log-probabilities, which a confidence is read off: {said_last}")
 
 
-def _seen(endpoint: Endpoint, asked: Abilities, completion: Completion) -> Abilities:
+def _seen(endpoint: Endpoint, abilities: Abilities, completion: Completion) -> Abilities:
     reported = max((len(token.top) for token in completion.tokens), default=0)
     if reported < 2:
         raise ModelError(
             f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a confidence is "
             "read off; choose a server or a model that gives them."
         )
-    _, mass = bins_of(said(completion.tokens, DIGITS))
+    _, mass = bins_of(read_choice(completion.tokens, DIGITS))
     # Two tokens of the same text may be reported as one, so a few less than were asked for mean nothing.
-    return Abilities(asked.model, asked.top if reported >= FEW else min(reported, asked.top), asked.limit, mass)
+    return Abilities(
+        abilities.model, abilities.top if reported >= FEW else min(reported, abilities.top), abilities.limit, mass
+    )
 
 
 class Requests:

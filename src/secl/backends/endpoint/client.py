@@ -19,7 +19,7 @@ KEY = "SECL_ENDPOINT_KEY"
 """Environment variable with the server's key."""
 
 TRIES = 4
-"""Requests until one is given up, unless said otherwise."""
+"""Requests to a busy server, or one that is not there, until one is given up."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0
 """Seconds before the second try, twice as many before each further one; and most that a server may ask for."""
@@ -43,14 +43,13 @@ class Endpoint:
         url: its base address, such as "https://api.example.com/v1"; without a path, "/v1" is added.
         key: sent as a bearer token; None for none.
         timeout: seconds without a byte after which a request is given up.
-        tries: how often a request is sent that meets a busy server or one that is not there.
 
     Raises:
         ParameterError: the address is none.
         ModelError: the package httpx is missing.
     """
 
-    def __init__(self, url: str, *, key: str | None = None, timeout: float = SILENCE, tries: int = TRIES) -> None:
+    def __init__(self, url: str, *, key: str | None = None, timeout: float = SILENCE) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
             raise ParameterError(f"the endpoint {url!r} is not a web address; write http://HOST:PORT/v1.")
@@ -60,7 +59,6 @@ class Endpoint:
             raise ModelError('an endpoint needs httpx; run: pip install "secl[server]".') from missing
         path = parts.path.rstrip("/") or "/v1"
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
-        self._tries = tries
         self._lost = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
         self._trouble = (httpx.TransportError, httpx.DecodingError)
         self._http = httpx.Client(
@@ -118,8 +116,8 @@ class Endpoint:
     @contextmanager
     def _answer(self, method: str, route: str, body: Body | None = None) -> Iterator[httpx.Response]:
         """A response of status 200 whose body is still to be read; a busy server is asked again."""
-        for attempt in range(self._tries):
-            last = attempt == self._tries - 1
+        for attempt in range(TRIES):
+            last = attempt == TRIES - 1
             try:
                 request = self._http.build_request(method, f"{self.url}{route}", json=body)
                 answer = self._http.send(request, stream=True)
@@ -148,21 +146,21 @@ class Endpoint:
     def _refusal(self, route: str, answer: httpx.Response) -> Exception:
         try:
             answer.read()
-            said = said_in(answer)
+            reason = reason_in(answer)
         except self._trouble:
-            said = "no reason given"
+            reason = "no reason given"
         status = answer.status_code
         if status in BUSY:
-            return UnavailableError(f"{self.url}{route} answers with status {status}: {said}")
+            return UnavailableError(f"{self.url}{route} answers with status {status}: {reason}")
         if status in REFUSED:
-            too_long = "context" in said.lower()  # the only word that all servers have in common there
+            too_long = "context" in reason.lower()  # the only word that all servers have in common there
             return (TooLongError if too_long else QuestionError)(
-                f"{self.url}{route} refuses with status {status}: {said}"
+                f"{self.url}{route} refuses with status {status}: {reason}"
             )
         if status in LOCKED:
-            return ModelError(f"{self.url} wants a key that it knows (status {status}: {said}); set {KEY}.")
+            return ModelError(f"{self.url} wants a key that it knows (status {status}: {reason}); set {KEY}.")
         error = NotLoadedError if status == HTTPStatus.NOT_FOUND else ModelError
-        return error(f"{self.url}{route} refuses with status {status}: {said}")
+        return error(f"{self.url}{route} refuses with status {status}: {reason}")
 
     def _json(self, answer: httpx.Response) -> Any:
         try:
@@ -183,7 +181,7 @@ class Endpoint:
         return chunk
 
 
-def said_in(answer: httpx.Response) -> str:
+def reason_in(answer: httpx.Response) -> str:
     """What a server says about a refusal, in one line."""
     try:
         text = _message(answer.json())

@@ -13,20 +13,16 @@ from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_mode
 from secl.backends.endpoint.client import SILENCE, Endpoint
 from secl.backends.endpoint.questions import Asking, Findings
 from secl.backends.endpoint.texts import Texts
-from secl.backends.generation import TOP_P
-from secl.backends.seeds import question_seed
-from secl.cost import Meter
+from secl.backends.generation import TOP_P, question_seed
 from secl.display import Shown
-from secl.errors import ModelError
+from secl.errors import ModelError, check_whole
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
-from secl.given import GivenAnswer
 from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Question
-from secl.records import Ledger, Reply
+from secl.question import GivenAnswer, Question
+from secl.records import Ledger, Meter, Reply
 from secl.settings import AnswerWeights, PTruePrompt
-from secl.validation import check_whole
 from secl.writing import Piece, Writing
 
 T = TypeVar("T")
@@ -46,7 +42,6 @@ class EndpointModel(Shown):
         name: of the model there; "" for the only one that the server has.
         key: sent as a bearer token.
         p_true_prompt: the question that P(True) is asked by, "plain" or "paper".
-        orders: further orders of the options that letters are read under, 0 or more.
         seed: of sampled answers and distractors.
         workers: requests that are under way together.
         timeout: seconds that the server may be silent.
@@ -73,13 +68,11 @@ class EndpointModel(Shown):
         *,
         key: str | None = None,
         p_true_prompt: PTruePrompt = "plain",
-        orders: int = 1,
         seed: int = 42,
         workers: int = WORKERS,
         timeout: float = SILENCE,
     ) -> None:
         check_whole("number of requests at a time", workers, 1)
-        check_whole("number of further orders", orders, least=0)
         self.endpoint = Endpoint(url, key=key, timeout=timeout)
         try:
             self.name = name or only_model(self.endpoint)
@@ -93,7 +86,7 @@ class EndpointModel(Shown):
         self.seed = seed
         self.meter = Meter()
         self.requests = Requests(self.endpoint, self.abilities, workers)
-        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, orders=orders, seed=seed)
+        self.asking = Asking(self.requests, p_true_prompt=p_true_prompt, seed=seed)
         self._questions = ThreadPoolExecutor(workers, thread_name_prefix="secl-questions")
         self.texts = Texts(self.endpoint, self.abilities)
         self._window: dict[tuple[Question, str | None], Findings] = {}
@@ -130,13 +123,13 @@ class EndpointModel(Shown):
         wanted: dict[tuple[Question, str | None], set[EvidenceKind]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             wanted.setdefault((question, text), set()).update(kinds)
-        found = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
-        self._window = dict(zip(wanted, found, strict=True))
+        findings = self._together(lambda turn: self._find(turn[0], turn[1], wanted[turn]), [*wanted])
+        self._window = dict(zip(wanted, findings, strict=True))
 
-    def _together(self, ask: Callable[[T], Findings], asked: Sequence[T]) -> list[Findings]:
+    def _together(self, ask: Callable[[T], Findings], items: Sequence[T]) -> list[Findings]:
         """Ask at the same time; what goes wrong once, or Ctrl-C, ends the others."""
         try:
-            return list(self._questions.map(ask, asked))
+            return list(self._questions.map(ask, items))
         except BaseException:
             self.requests.abandon()
             raise
@@ -161,10 +154,10 @@ class EndpointModel(Shown):
             QuestionError: the server refuses the question; it is too long, say.
             UnavailableError: the server does not answer now.
         """
-        found = self._window.get((question, written)) or self._find(question, written, {*evidence})
-        self._latest = found
-        self._pay(found)
-        return ModelAnswer(reply=found.reply, frozen=found.reply, plain_tokens=found.plain_tokens)
+        findings = self._window.get((question, written)) or self._find(question, written, {*evidence})
+        self._latest = findings
+        self._pay(findings)
+        return ModelAnswer(reply=findings.reply, frozen=findings.reply, plain_tokens=findings.plain_tokens)
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
@@ -179,18 +172,18 @@ class EndpointModel(Shown):
         return self._gathered(question, reply, "candidates").candidates
 
     def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
-        found = self._latest
-        if found is None or found.question != question or found.reply != reply:
-            found = self._latest = Findings(question)
-            found.reply = reply
-        self.asking.gather(found, {kind})
-        self._pay(found)
-        return found
+        findings = self._latest
+        if findings is None or findings.question != question or findings.reply != reply:
+            findings = self._latest = Findings(question)
+            findings.reply = reply
+        self.asking.gather(findings, {kind})
+        self._pay(findings)
+        return findings
 
-    def _pay(self, found: Findings) -> None:
-        for purpose, tokens in found.spent.items():
+    def _pay(self, findings: Findings) -> None:
+        for purpose, tokens in findings.spent.items():
             self.meter.spend(purpose, tokens)
-        found.spent.clear()
+        findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers at temperature 1 with top-p 0.95; option letters come from the answer that there is."""
@@ -198,11 +191,11 @@ class EndpointModel(Shown):
             drawn = self.asking.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
             return tuple(read_answer(trim_answer(each.text, question.form), question.form) for each in drawn)
-        found = self._latest
-        if found is None or found.question != question:
-            found = self.asking.answer(question, frozenset())
-            self._pay(found)
-        nucleus = _nucleus(dict(zip(question.letters, found.reply.option_log_p, strict=False)))
+        findings = self._latest
+        if findings is None or findings.question != question:
+            findings = self.asking.answer(question, frozenset())
+            self._pay(findings)
+        nucleus = _nucleus(dict(zip(question.letters, findings.reply.option_log_p, strict=False)))
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 
@@ -251,12 +244,12 @@ class EndpointModel(Shown):
         self.endpoint.close()
 
 
-def _rating(found: Findings) -> Rating:
+def _rating(findings: Findings) -> Rating:
     return Rating(
-        reply=found.reply,
-        evidence=Evidence(p_true=found.p_true, candidates=found.candidates),
-        ledger=Ledger(**found.spent),
-        plain_tokens=found.plain_tokens,
+        reply=findings.reply,
+        evidence=Evidence(p_true=findings.p_true, candidates=findings.candidates),
+        ledger=Ledger(**findings.spent),
+        plain_tokens=findings.plain_tokens,
     )
 
 
@@ -264,9 +257,9 @@ def _nucleus(log_p: Mapping[str, float]) -> dict[str, float]:
     """The most probable letters that together have a share of `TOP_P`, with their probabilities."""
     p = {letter: math.exp(value) for letter, value in log_p.items()}
     total, before = sum(p.values()), 0.0
-    kept = {}
+    nucleus = {}
     for letter in sorted(p, key=lambda each: -p[each]):
         if before < TOP_P * total:
-            kept[letter] = p[letter]
+            nucleus[letter] = p[letter]
         before += p[letter]
-    return kept
+    return nucleus

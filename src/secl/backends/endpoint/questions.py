@@ -11,15 +11,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from secl.backends.distractors import Distractors, choose_distractors
 from secl.backends.endpoint.chat import Pending, Requests
-from secl.backends.endpoint.reading import DIGITS, VERDICTS, Completion, Said, bins_of, entropy, said, within
-from secl.backends.generation import MAX_LIST_TOKENS, items_of
-from secl.backends.open_answers import FIRST, FREE_TOKENS, FURTHER, Drawn, compare, settled
-from secl.backends.seeds import question_seed
-from secl.cost import Purpose
+from secl.backends.endpoint.reading import DIGITS, VERDICTS, Choice, Completion, bins_of, entropy, read_choice, within
+from secl.backends.generation import MAX_LIST_TOKENS, items_of, question_seed
+from secl.backends.open_answers import (
+    FIRST,
+    FREE_TOKENS,
+    FURTHER,
+    ORDERS,
+    Distractors,
+    Drawn,
+    choose_distractors,
+    compare,
+    settled,
+)
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
-from secl.given import GivenAnswer
 from secl.prompts.distractors import distinct
 from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
@@ -32,8 +38,8 @@ from secl.prompts.templates import (
     order_prompt,
     p_true_prompt,
 )
-from secl.question import LETTERS, Question
-from secl.records import Reply
+from secl.question import LETTERS, GivenAnswer, Question
+from secl.records import Purpose, Reply
 from secl.settings import PTruePrompt
 from secl.writing import Token, Written
 
@@ -51,7 +57,7 @@ class Findings:
         question: as asked.
         spent: tokens by purpose.
         plain_tokens: those of the answer and its confidence.
-        asked: kinds of evidence that were asked for, whatever came of it.
+        requested: kinds of evidence that were asked for, whatever came of it.
         reply: the model's answer, or the answer that was given.
         rivals: that were given to it.
         distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
@@ -63,7 +69,7 @@ class Findings:
     question: Question
     spent: dict[Purpose, float] = field(default_factory=dict)
     plain_tokens: float = 0.0
-    asked: set[EvidenceKind] = field(default_factory=set)
+    requested: set[EvidenceKind] = field(default_factory=set)
     reply: Reply = field(init=False)
     rivals: Sequence[str] = ()
     distractors: Distractors | None = None
@@ -110,69 +116,66 @@ class Asking:
     Args:
         requests: to the server.
         p_true_prompt: the question that P(True) is asked by.
-        orders: further orders of the options.
         seed: of what is drawn.
     """
 
-    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, orders: int, seed: int) -> None:
+    def __init__(self, requests: Requests, *, p_true_prompt: PTruePrompt, seed: int) -> None:
         self._ask = requests.send
-        self.p_true_prompt, self.orders, self.seed = p_true_prompt, orders, seed
+        self.p_true_prompt, self.seed = p_true_prompt, seed
 
     def answer(self, question: Question, evidence: Kinds, written: Written | None = None) -> Findings:
         """Answer a question, unless it has been answered already, and gather evidence."""
-        found = Findings(question)
+        findings = Findings(question)
         if question.options:
-            self._choose(found, None, evidence)
-            return found
+            self._choose(findings, None, evidence)
+            return findings
         listing = self._list(question) if evidence & COMPARING == {"p_true"} and not question.free else None
         if written is None:
-            drawn = found.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
+            drawn = findings.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
         else:
             text, tokens = written.text, written.tokens
-            found.pay("answering", written.prompt_tokens + written.completion_tokens)
-        self._state(found, text, within(tokens, text.strip()))
-        if listing is not None and found.reply.answer is not None:
-            found.distractors = self._distractors(found, found.reply.answer, listing)
-        self.gather(found, evidence)
-        return found
+            findings.pay("answering", written.prompt_tokens + written.completion_tokens)
+        self._state(findings, text, within(tokens, text.strip()))
+        if listing is not None and findings.reply.answer is not None:
+            findings.distractors = self._distractors(findings, findings.reply.answer, listing)
+        self.gather(findings, evidence)
+        return findings
 
     def rate(self, given: GivenAnswer, evidence: Kinds) -> Findings:
         """Rate an answer from elsewhere; of its rivals, P(True) is asked only where that is wanted."""
-        question, found = given.question, Findings(given.question)
+        question, findings = given.question, Findings(given.question)
         if question.options:
-            self._choose(found, given.answer, evidence)
+            self._choose(findings, given.answer, evidence)
         else:
-            self._state(found, as_written(given.answer, question.form), ())
-            answer = found.reply.answer
+            self._state(findings, as_written(given.answer, question.form), ())
+            answer = findings.reply.answer
             rivals = [] if answer is None else distinct(answer, given.rivals, question.form, count=len(given.rivals))
-            found.rivals = rivals
-            found.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
-            self.gather(found, evidence)
-        if "p_true" not in evidence and found.reply.answer is not None:
-            self._read(found, self._probe(question, [_own(found)], {"p_true"}, "none"))
-        return found
+            findings.rivals = rivals
+            findings.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
+            self.gather(findings, evidence)
+        if "p_true" not in evidence and findings.reply.answer is not None:
+            self._read(findings, self._probe(question, [_own(findings)], {"p_true"}, "none"))
+        return findings
 
-    def gather(self, found: Findings, evidence: Kinds) -> None:
+    def gather(self, findings: Findings, evidence: Kinds) -> None:
         """Add the evidence that is wanted and not there yet; nothing without a readable answer."""
-        missing = (evidence & COMPARING) - found.asked
-        if found.reply.answer is None or not missing:
+        missing = (evidence & COMPARING) - findings.requested
+        if findings.reply.answer is None or not missing:
             return
-        found.asked |= missing
-        if found.question.options:
-            texts, source = found.question.options, "options"
-        elif found.drawn is not None or "candidates" in missing:
-            found.drawn = found.drawn or self._draw(found, found.reply.answer)
-            if found.drawn is None:
+        findings.requested |= missing
+        if findings.question.options:
+            texts, source = findings.question.options, "options"
+        elif findings.drawn is not None or "candidates" in missing:
+            drawn = findings.drawn = findings.drawn or self._draw(findings, findings.reply.answer)
+            if drawn is None:
                 missing -= {"candidates"}
-            texts, source = (
-                ((found.reply.answer,), "none") if found.drawn is None else (found.drawn.candidates, found.drawn.source)
-            )
+            texts, source = ((findings.reply.answer,), "none") if drawn is None else (drawn.candidates, drawn.source)
         else:
-            if found.distractors is None:
-                found.distractors = self._distractors(found, found.reply.answer)
-            texts, source = (found.reply.answer, *found.distractors.answers), found.distractors.source
-        self._read(found, self._probe(found.question, texts, missing, source))
+            if findings.distractors is None:
+                findings.distractors = self._distractors(findings, findings.reply.answer)
+            texts, source = (findings.reply.answer, *findings.distractors.answers), findings.distractors.source
+        self._read(findings, self._probe(findings.question, texts, missing, source))
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Completion]:
         """Further answers to an open question, drawn at temperature 1: those of some numbers."""
@@ -181,9 +184,9 @@ class Asking:
         drawn = [self._ask(answer_prompt(question), limit, seed=seed) for seed in seeds]
         return [pending.result() for pending in drawn]
 
-    def _draw(self, found: Findings, answer: str) -> Drawn | None:
+    def _draw(self, findings: Findings, answer: str) -> Drawn | None:
         """Further answers to an open question, and what they say; None where the answer is too long for that."""
-        question, rivals = found.question, found.rivals
+        question, rivals = findings.question, findings.rivals
         if not is_brief(answer, question.form):
             return None
         limit = FREE_TOKENS if question.free else None
@@ -192,39 +195,39 @@ class Asking:
             if drawn and settled(question, answer, [text for text, _ in drawn], rivals):
                 break
             for completion in self.sample(question, numbers, limit):
-                found.pay("sampling", completion.length)
+                findings.pay("sampling", completion.length)
                 drawn.append(_read_sample(completion, question))
         return compare(question, answer, drawn, rivals=rivals)
 
-    def _choose(self, found: Findings, given: str | None, evidence: Kinds) -> None:
+    def _choose(self, findings: Findings, given: str | None, evidence: Kinds) -> None:
         """The likeliest letter, or the given one, with its confidence; what else is wanted is asked meanwhile."""
-        question = found.question
-        found.asked |= evidence & COMPARING
-        asked = order_prompt(question, range(len(question.options)))
-        pending, probe = self._ask(asked), self._probe(question, question.options, evidence, "options")
-        answered = found.take("answering", pending)
-        letters = said(answered.tokens, question.letters)
+        question = findings.question
+        findings.requested |= evidence & COMPARING
+        prompt = order_prompt(question, range(len(question.options)))
+        pending, probe = self._ask(prompt), self._probe(question, question.options, evidence, "options")
+        answered = findings.take("answering", pending)
+        letters = read_choice(answered.tokens, question.letters)
         letter = given or letters.best
-        stated = said(found.take("answering", self._ask(digit_prompt(asked, letter or answered.text))).tokens, DIGITS)
-        found.reply = _reply(
+        stated = findings.take("answering", self._ask(digit_prompt(prompt, letter or answered.text)))
+        findings.reply = _reply(
             letter or answered.text.strip(),
             letter,
-            stated,
+            read_choice(stated.tokens, DIGITS),
             entropies=[letters.entropy],
             log_probability=letters.of(letter) if letter else math.nan,
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
         )
         if letter is not None:
-            self._read(found, probe)
+            self._read(findings, probe)
 
-    def _state(self, found: Findings, text: str, tokens: Sequence[Token]) -> None:
+    def _state(self, findings: Findings, text: str, tokens: Sequence[Token]) -> None:
         """An open answer with its confidence; its tokens, if they are known, say how probable it is."""
-        question = found.question
-        asked = digit_prompt(answer_prompt(question), text if question.free else text.strip())
-        found.reply = _reply(
+        question = findings.question
+        prompt = digit_prompt(answer_prompt(question), text if question.free else text.strip())
+        findings.reply = _reply(
             text.strip(),
             read_answer(text, question.form),
-            said(found.take("answering", self._ask(asked)).tokens, DIGITS),
+            read_choice(findings.take("answering", self._ask(prompt)).tokens, DIGITS),
             entropies=[entropy(token) for token in tokens],
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
         )
@@ -233,15 +236,15 @@ class Asking:
         """A list of answers to compare an open answer with."""
         return self._ask(distractor_prompt(question), MAX_LIST_TOKENS[question.form], seed=seed)
 
-    def _distractors(self, found: Findings, answer: str, listing: Pending | None = None) -> Distractors:
+    def _distractors(self, findings: Findings, answer: str, listing: Pending | None = None) -> Distractors:
         """Answers to compare an open answer with, from a list that is under way already or a new one."""
-        question = found.question
+        question = findings.question
         if not is_brief(answer, question.form):
             return Distractors([], "none")
         listing = listing or self._list(question)
 
         def items(pending: Pending) -> list[str]:
-            return items_of(found.take("scoring", pending).text, question.form)
+            return items_of(findings.take("scoring", pending).text, question.form)
 
         def sample_list(attempt: int) -> list[str]:
             return items(self._list(question, question_seed(self.seed, question, attempt)))
@@ -252,46 +255,46 @@ class Asking:
         """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
         letters = None
         if "candidates" in evidence and question.options:
-            orders = further_orders(len(texts), self.orders)
+            orders = further_orders(len(texts), ORDERS)
             letters = {order: self._ask(order_prompt(question, order)) for order in orders}
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
-            orders = orders_of_answers(len(texts), self.orders, question_seed(self.seed, question, "candidates"))
+            orders = orders_of_answers(len(texts), ORDERS, question_seed(self.seed, question, "candidates"))
             letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
         judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
         verdicts = [self._ask(prompt) for prompt in judged]
         return Probe(texts, letters, verdicts, source)
 
-    def _read(self, found: Findings, probe: Probe) -> None:
+    def _read(self, findings: Findings, probe: Probe) -> None:
         """Wait for what is under way, and read it."""
-        options = probe.texts if found.question.options else (*probe.texts, NONE_OF_THESE)
+        options = probe.texts if findings.question.options else (*probe.texts, NONE_OF_THESE)
         orders = []
         for order, pending in (probe.letters or {}).items():
-            letters = said(found.take("reordering", pending).tokens, LETTERS[: len(options)])
+            letters = read_choice(findings.take("reordering", pending).tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
                 orders.append(LetterOrder(order=order, log_p=log_p))
         if probe.letters is not None:
             nothing = (None,) * len(options)  # no chat API tells how likely a text is
-            found.candidates = CandidateEvidence(
+            findings.candidates = CandidateEvidence(
                 candidates=tuple(options),
                 letters=tuple(orders),
                 likelihoods=nothing,
-                samples=() if found.drawn is None else found.drawn.samples,
+                samples=() if findings.drawn is None else findings.drawn.samples,
                 source=probe.source,
             )
         if probe.verdicts:
-            found.p_true = self._read_verdicts(found, probe)
+            findings.p_true = self._read_verdicts(findings, probe)
 
-    def _read_verdicts(self, found: Findings, probe: Probe) -> PTrue | None:
+    def _read_verdicts(self, findings: Findings, probe: Probe) -> PTrue | None:
         """P(True) of the candidates with a verdict that can be read, the answer first; None without one on that."""
         read: dict[str, tuple[float, float]] = {}
         for text, pending in zip(probe.texts, probe.verdicts, strict=True):
-            verdict = said(found.take("scoring", pending).tokens, VERDICTS)
+            verdict = read_choice(findings.take("scoring", pending).tokens, VERDICTS)
             if verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
                 read[text] = true, false
-        own = _own(found)
+        own = _own(findings)
         if own not in read:
             return None
         texts = [own, *(text for text in read if text != own)]
@@ -312,16 +315,16 @@ def _read_sample(completion: Completion, question: Question) -> tuple[str | None
     return (answer if answer is not None and is_brief(answer, question.form) else None), log_p
 
 
-def _own(found: Findings) -> str:
+def _own(findings: Findings) -> str:
     """The text of the answer."""
-    answer = str(found.reply.answer)
-    return found.question.option(answer) if found.question.options else answer
+    answer = str(findings.reply.answer)
+    return findings.question.option(answer) if findings.question.options else answer
 
 
 def _reply(
     text: str,
     answer: str | None,
-    stated: Said,
+    stated: Choice,
     *,
     entropies: Sequence[float],
     log_probability: float,

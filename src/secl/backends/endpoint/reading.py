@@ -81,7 +81,7 @@ def _token(text: str, log_p: float, top: Iterable[tuple[str, float]]) -> Token:
 
 def entropy(token: Token) -> float:
     """Entropy of the distribution that a token comes from, in nats; its tail is estimated (`secl.backends.entropy`)."""
-    return entropy_of((log_p for _, log_p in _seen(token)), VOCABULARY).value
+    return entropy_of((log_p for _, log_p in _seen(token)), VOCABULARY)
 
 
 def _seen(token: Token) -> Sequence[tuple[str, float]]:
@@ -91,7 +91,7 @@ def _seen(token: Token) -> Sequence[tuple[str, float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Choice:
     """The names that a model was asked to choose from, where it chose.
 
     Attributes:
@@ -114,16 +114,16 @@ class Said:
         return max(self.log_p, key=self.log_p.__getitem__) if self.log_p else None
 
 
-def said(tokens: Sequence[Token], names: Collection[str]) -> Said:
+def read_choice(tokens: Sequence[Token], names: Collection[str]) -> Choice:
     """Which of some names a model says, and how probable each of them is there.
 
     >>> tokens = [Token("**", -0.1), Token("B", -0.7, (("B", -0.7), ("A", -1.6), (" B", -2.3)))]
-    >>> chosen = said(tokens, "AB")
+    >>> chosen = read_choice(tokens, "AB")
     >>> chosen.best, round(chosen.of("B"), 2), round(chosen.of("A"), 2)
     ('B', -0.52, -1.6)
     """
     if not tokens:
-        return Said({}, 0.0, 0.0)
+        return Choice({}, 0.0, 0.0)
     spoken = (i for i, token in enumerate(tokens) if name_of(token.text, names) and not _goes_on(tokens, i))
     token = tokens[next(spoken, 0)]
     p: dict[str, float] = {}
@@ -133,8 +133,8 @@ def said(tokens: Sequence[Token], names: Collection[str]) -> Said:
             p[name] = p.get(name, 0.0) + math.exp(log_p)
     reported = [log_p for _, log_p in _seen(token)]
     rest = max(1.0 - math.fsum(map(math.exp, reported)), 1e-9)
-    found = {name: math.log(p[name]) for name in names if name in p and p[name] > 0}
-    return Said(found, min(*reported, math.log(rest)) if len(reported) > 1 else math.log(rest), entropy(token))
+    log_p_of = {name: math.log(p[name]) for name in names if name in p and p[name] > 0}
+    return Choice(log_p_of, min(*reported, math.log(rest)) if len(reported) > 1 else math.log(rest), entropy(token))
 
 
 def name_of(text: str, names: Collection[str]) -> str | None:
@@ -154,10 +154,10 @@ def _goes_on(tokens: Sequence[Token], number: int) -> bool:
     return tokens[number].text.strip() in WORDS and after[:1] == " " and after[1:2].islower()
 
 
-def bins_of(chosen: Said) -> tuple[tuple[float, ...], float]:
+def bins_of(chosen: Choice) -> tuple[tuple[float, ...], float]:
     """Probabilities of the ten digits renormalised to sum to 1, and their mass before; equal ones for no digit at all.
 
-    >>> bins, mass = bins_of(Said({"7": math.log(0.3), "9": math.log(0.1)}, -5.0, 1.0))
+    >>> bins, mass = bins_of(Choice({"7": math.log(0.3), "9": math.log(0.1)}, -5.0, 1.0))
     >>> round(bins[7], 2), round(mass, 2)
     (0.75, 0.4)
     """

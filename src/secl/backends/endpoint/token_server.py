@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from secl.backends.endpoint.client import Endpoint
-from secl.errors import ModelError, UnavailableError
+from secl.errors import ModelError, NotLoadedError, UnavailableError
 
 TOKEN = "token_id:"
 """How vLLM spells a token where it is asked for numbers instead of texts."""
@@ -17,6 +18,9 @@ ROUTE = "/completions"
 
 TRIES = 8
 """How often a spoiled answer is asked for."""
+
+LATE, WAIT = 2, 0.5
+"""Further requests, and seconds before each, for an adapter that a file system shows late, or a server that starts."""
 
 # A server adds the defaults of its model's generation_config.json to what a request leaves out.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
@@ -102,7 +106,7 @@ class TokenServer:
     """
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 120.0) -> None:
-        self.endpoint = Endpoint(url, key=key, timeout=timeout, tries=1)  # a `Fleet` tries again, elsewhere first
+        self.endpoint = Endpoint(url, key=key, timeout=timeout)
         self.url = self.endpoint.url
         self.base = self.root = ""
         self.window = 0
@@ -127,13 +131,13 @@ class TokenServer:
         """Generate behind each prompt (token ids) with an adapter, or with the base model, whose name is empty here.
 
         Raises:
-            UnavailableError: no answer; another server may give one.
+            UnavailableError: no answer now.
             NotLoadedError: the server does not find the adapter.
             QuestionError, ModelError: the server refuses the request.
         """
         body = {"model": model or self.base, "prompt": [list(prompt) for prompt in prompts], **request.body()}
         for _ in range(TRIES):
-            choices = self._choices(self.endpoint.post(ROUTE, body))
+            choices = self._choices(self._post(body))
             try:
                 completions = [_steps(choice["logprobs"]) for choice in choices]
             except (AttributeError, KeyError, TypeError, ValueError) as problem:
@@ -152,7 +156,7 @@ class TokenServer:
             UnavailableError, QuestionError, ModelError: as for `complete`.
         """
         body = {"model": self.base, "prompt": [list(text) for text in texts], "max_tokens": 1, "prompt_logprobs": 0}
-        choices = self._choices(self.endpoint.post(ROUTE, body))
+        choices = self._choices(self._post(body))
         try:
             return [
                 [
@@ -174,23 +178,25 @@ class TokenServer:
             QuestionError, ModelError: the server refuses the request.
         """
         chunks = self.endpoint.stream(ROUTE, {"model": self.base, "prompt": list(prompt), **request.body(), "n": n})
-        first = next(chunks, None)  # now, so that what goes wrong at once can be asked of another server
-        return self._events(chunks, [] if first is None else [first], request.top)
-
-    def _events(
-        self, chunks: Generator[Any, None, None], begun: list[Any], top: int
-    ) -> Iterator[tuple[int, tuple[Step, ...], str | None]]:
         try:
-            for chunk in chain(begun, chunks):
+            for chunk in chunks:
                 for choice in chunk["choices"]:
                     steps = _steps(choice["logprobs"]) if choice["logprobs"] else ()
-                    if any(len(step.log_p) < top for step in steps):
+                    if any(len(step.log_p) < request.top for step in steps):
                         raise self._spoiled(1)
                     yield int(choice["index"]), steps, choice["finish_reason"]
         except (KeyError, TypeError, ValueError) as problem:
             raise self._no_log_p() from problem
         finally:
             chunks.close()
+
+    def _post(self, body: Mapping[str, Any]) -> Any:
+        """The answer to a request; an adapter that is not there yet is waited for a moment."""
+        for _ in range(LATE):
+            with suppress(NotLoadedError):
+                return self.endpoint.post(ROUTE, body)
+            time.sleep(WAIT)
+        return self.endpoint.post(ROUTE, body)
 
     def _choices(self, answer: Any) -> list[Any]:
         """The choices of an answer in the order of the prompts."""

@@ -34,18 +34,18 @@ class Versions:
         config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the name of the base model that the
             servers were started with.
         name: what the versions' names begin with. Learners that share a folder need different ones.
-        kept: how many versions stay.
+        most: how many versions stay.
 
     Raises:
         ParameterError: a name that would not fit into a web address or a path.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], name: str = "secl", *, kept: int = KEPT) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any], name: str = "secl", *, most: int = KEPT) -> None:
         if not NAME.fullmatch(name):
-            raise ParameterError(f"the name {name!r} of a fleet's adapters is not made of letters, digits, _ and dots.")
+            raise ParameterError(f"the name {name!r} of published versions is not made of letters, digits, _ and dots.")
         self.folder = folder.absolute()
         self.prefix = name
-        self.kept = kept
+        self.most = most
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
@@ -92,5 +92,5 @@ class Versions:
         ours = re.compile(re.escape(self.prefix) + r"-\d+-[0-9a-f]{12}")
         with suppress(FileNotFoundError):  # another learner process is removing them, too
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
-            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self.kept]:
+            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[: -self.most]:
                 shutil.rmtree(folder, ignore_errors=True)

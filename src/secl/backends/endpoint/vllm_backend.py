@@ -1,24 +1,47 @@
-"""vLLM servers that read and write, and a backend in this process that trains for all of them."""
+"""A vLLM server as what reads and writes token ids for a model that learns in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
-from secl.backends.endpoint.fleet import Distribution, Fleet, write_texts
-from secl.backends.endpoint.token_server import CompletionRequest
+from secl.backends.endpoint.token_server import CompletionRequest, Step, TokenServer
 from secl.backends.endpoint.versions import Versions
-from secl.backends.generation import TOP_P, Draft, TextRules
-from secl.backends.local.adapter import Adapter
+from secl.backends.entropy import entropy_of
+from secl.backends.generation import TOP_P, Draft
 from secl.backends.local.backend import LocalBackend
-from secl.backends.token_ids import TokenIds, distinct_tokens
-from secl.writing import Piece, Writing
+from secl.backends.text_stream import FreeText
+from secl.backends.token_ids import distinct_tokens
+from secl.errors import UnavailableError
+from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
 """An answer can only be complete behind one of these (`secl.prompts.parsing.is_complete`), so it is written piece by
 piece up to the next one."""
+
+NEGLIGIBLE = math.log(1e-7)
+"""Where the last of the most probable tokens has less, nobody needs to know exactly how much the others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What may come next at one position of a text.
+
+    Attributes:
+        log_p: natural logarithms of probabilities by token id, of some tokens.
+        entropy: over the whole vocabulary, in nats; see `secl.backends.entropy`.
+    """
+
+    log_p: Mapping[int, float]
+    entropy: float
+
+    @classmethod
+    def of(cls, step: Step, vocabulary: int) -> Distribution:
+        """What a server reports at one position, with the entropy that follows from it."""
+        return cls(step.log_p, entropy_of(step.log_p.values(), vocabulary))
 
 
 class VllmReading:
@@ -57,10 +80,10 @@ class VllmReading:
         # What was asked at the ends of verdicts and orders was not asked for the answers.
         groups = [self.bundle.verdicts, self.bundle.orders]
         ends = {tuple(sequence) for group in groups for sequence in group}
-        asked = [[prefix for prefix in self._asked if prefix not in ends]]
+        prefixes = [[prefix for prefix in self._asked if prefix not in ends]]
         for group in groups:
-            asked.append([*asked[-1], *(tuple(sequence) for sequence in group if tuple(sequence) in self._asked)])
-        answers, verdicts, orders = map(distinct_tokens, asked)
+            prefixes.append([*prefixes[-1], *(tuple(sequence) for sequence in group if tuple(sequence) in self._asked)])
+        answers, verdicts, orders = map(distinct_tokens, prefixes)
         return EvidenceTokens(verdicts - answers, orders - verdicts, self._span_tokens)
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
@@ -75,7 +98,7 @@ class VllmReading:
         if not spans:
             return []
         texts = [span.tokens for span in spans]
-        rows = self.backend.fleet.ask(lambda server: server.read(texts))
+        rows = self.backend.server.read(texts)
         self._span_tokens = float(sum(map(len, texts)))  # servers take nothing of such a request from their cache
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
@@ -104,56 +127,37 @@ class VllmReading:
 
 
 class VllmBackend:
-    """Satisfies `secl.backends.base.TokenBackend` with vLLM servers.
+    """Satisfies `secl.backends.base.TokenBackend` with a vLLM server, or several behind a load balancer.
 
     Args:
         learner: trains on its own device; nothing else may use it.
-        fleet: of servers that answer.
-        versions: where they find the adapted weights.
-        top: most probable tokens to ask for where an entropy is wanted; at most the servers' --max-logprobs.
+        server: answers.
+        versions: where it finds the adapted weights.
+        top: most probable tokens to ask for where an entropy is wanted; at most the server's --max-logprobs.
         workers: requests that are under way together.
 
     Attributes:
-        published: what the servers call the learner's version.
+        published: what the server calls the learner's version.
     """
 
-    def __init__(self, learner: LocalBackend, fleet: Fleet, versions: Versions, *, top: int, workers: int) -> None:
+    def __init__(
+        self, learner: LocalBackend, server: TokenServer, versions: Versions, *, top: int, workers: int
+    ) -> None:
         self.learner = learner
-        self.fleet = fleet
+        self.server = server
         self.versions = versions
         self.published = ""
         self.top = top
-        self.name = learner.name
-        self.tau = learner.tau
-        self.letters = learner.letters
-        self.fingerprint = learner.fingerprint
-        # A question that no server reads to its end is refused like one that the learner cannot read.
-        self.limit = min([learner.limit, *(server.window for server in fleet.servers if server.window)])
-        self.writes_apart = True
+        # A question that the server cannot read to its end is refused like one that the learner cannot read.
+        self.limit = min(learner.limit, server.window or learner.limit)
         self.vocabulary = len(learner.token_ids.tokenizer)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
         self._rewriting: dict[tuple[int, int], Future[Draft]] = {}
 
     @property
-    def token_ids(self) -> TokenIds:
-        return self.learner.token_ids
-
-    @property
-    def rules(self) -> TextRules:
-        return self.learner.rules
-
-    @property
-    def adapter(self) -> Adapter:
-        return self.learner.adapter
-
-    @property
-    def described(self) -> str:
-        return self.learner.described
-
-    @property
     def environment(self) -> dict[str, str | int]:
-        """Where and how the learner computes; what the servers do is set there."""
-        return {**self.learner.environment, "engine": "vllm"}
+        """What the server computes with is set there."""
+        return {"engine": "vllm"}
 
     def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
@@ -177,7 +181,28 @@ class VllmBackend:
             _share_prompts(batch)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing) -> Iterator[Piece]:
-        return write_texts(self.fleet, self.rules, prompt, writing)
+        """What is drawn depends on the seed and on the server's own random numbers, which are not this machine's."""
+        rules, drawn = self.learner.rules, writing.temperature > 0
+        request = CompletionRequest(
+            tokens=writing.max_tokens or 1,
+            top=writing.top_logprobs or 0,
+            stop=writing.stop,
+            ends=tuple(sorted(rules.end_ids)),
+            temperature=writing.temperature,
+            top_p=writing.top_p,
+            seed=writing.seed if drawn else None,
+        )
+        texts = [FreeText(rules, prompt, writing, number) for number in range(writing.n)]
+        # Where nothing is drawn all texts are the same, and are written once.
+        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
+            for text in [texts[number]] if drawn else texts:
+                for step in steps:
+                    if not text.ended:
+                        yield text.push(step.token, _report(text, step, writing.top_logprobs))
+                if finish is not None and not text.ended:
+                    yield text.end("length" if finish == "length" else "stop")
+        if not all(text.ended for text in texts):
+            raise UnavailableError("a vLLM server broke off in the middle of a text; ask again.")
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
         """Servers write the adapted answers from the start."""
@@ -189,10 +214,6 @@ class VllmBackend:
         _share_prompts(rewritten)
         return [*rewritten]
 
-    def beams(self, draft: Draft, count: int) -> list[Draft]:
-        """The learner searches: servers do not search for beams that end as ours do."""
-        return self.learner.beams(draft, count)
-
     def release(self) -> None:
         self._rewriting = {}
 
@@ -200,19 +221,20 @@ class VllmBackend:
         """Finish a draft; it ends exactly where the learner would end it."""
         sampled = draft.seed is not None
         pieces = 0
-        while not self.rules.ended(draft):
+        rules = self.learner.rules
+        while not rules.ended(draft):
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
                 # An answer states its entropy; lists and samples do not.
                 top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
-                ends=tuple(sorted(self.rules.end_ids)),
+                ends=tuple(sorted(rules.end_ids)),
                 temperature=1.0 if sampled else 0.0,
                 top_p=TOP_P if sampled else 1.0,
                 # A server starts its random numbers anew with every request.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
-            (steps,) = self.fleet.complete(self._name_of(draft.version), [[*draft.prompt, *draft.written]], request)
+            (steps,) = self.server.complete(self._name_of(draft.version), [[*draft.prompt, *draft.written]], request)
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
             if sampled:
@@ -229,8 +251,25 @@ class VllmBackend:
     def distributions(
         self, version: int, prompts: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]
     ) -> list[Distribution]:
-        """What comes behind each prompt; see `Fleet.distributions`."""
-        return self.fleet.distributions(self._name_of(version), prompts, ids, self.top, self.vocabulary)
+        """What comes behind each prompt: the entropy, and the probabilities of at least `ids[i]` behind prompt i."""
+        model = self._name_of(version)
+        steps = [step for (step,) in self.server.complete(model, prompts, CompletionRequest(top=self.top))]
+        log_p = [dict(step.log_p) for step in steps]
+        smallest = [min(step.log_p.values()) for step in steps]
+        for token in dict.fromkeys(token for wanted in ids for token in wanted):
+            lacking = [row for row, wanted in enumerate(ids) if token in wanted and token not in log_p[row]]
+            for row in lacking:
+                log_p[row][token] = smallest[row]  # it has at most this
+            unsure = [row for row in lacking if smallest[row] > NEGLIGIBLE]
+            if unsure:
+                request = CompletionRequest(top=0, only=token)
+                answers = self.server.complete(model, [prompts[row] for row in unsure], request)
+                for row, (step,) in zip(unsure, answers, strict=True):
+                    log_p[row][token] = step.log_p[token]
+        return [
+            Distribution(values, Distribution.of(step, self.vocabulary).entropy)
+            for values, step in zip(log_p, steps, strict=True)
+        ]
 
     def train(self, reading: VllmReading, position: Position, target: float) -> Training:
         """Train on the very answer that a server gave, and publish the new version."""
@@ -246,15 +285,12 @@ class VllmBackend:
         Raises:
             StorageError: the folder cannot be written.
         """
-        self.published = self.versions.publish(self.adapter.version, self.adapter.weights())
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        self.learner.set_pause_hook(hook)
+        self.published = self.versions.publish(self.learner.adapter.version, self.learner.adapter.weights())
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections, and the threads."""
         self._pool.shutdown()
-        self.fleet.close()
+        self.server.endpoint.close()
 
 
 def _anew(draft: Draft, version: int) -> Draft:
@@ -269,3 +305,11 @@ def _share_prompts(batch: Sequence[Draft]) -> None:
         prompt = tuple(draft.prompt)
         draft.tokens = float(len(draft.written) + (0 if prompt in prompts else len(prompt)))
         prompts.add(prompt)
+
+
+def _report(text: FreeText, step: Step, count: int | None) -> tuple[Token, ...]:
+    if count is None:
+        return ()
+    best = sorted(step.log_p.items(), key=lambda item: -item[1])[:count]
+    top = tuple((text.word(token), min(0.0, log_p)) for token, log_p in best)
+    return (Token(text.word(step.token), min(0.0, step.log_p[step.token]), top),)

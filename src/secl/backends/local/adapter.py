@@ -27,6 +27,7 @@ ALPHA = 16
 """LoRA scaling."""
 
 FIRST_MOMENT, SECOND_MOMENT, STEP = "exp_avg", "exp_avg_sq", "step"
+NUMBERS = "version and updates"
 
 
 def parse_layers(text: str, count: int) -> tuple[int, ...]:
@@ -192,13 +193,12 @@ class Adapter:
 
     def snapshot(self) -> bytes:
         """Weights, optimizer state and version as safetensors bytes; `restore` brings back exactly this."""
-        # One metadata key alone: safetensors writes several in no fixed order.
-        tensors: dict[str, Tensor] = {}
+        tensors = {NUMBERS: torch.tensor([self.version, self.updates])}
         for name, parameter in self.parameters.items():
             tensors[name] = parameter.detach().cpu().contiguous()
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"{key}/{name}"] = value.detach().cpu().contiguous()
-        return bytes(save(tensors, metadata={"state": json.dumps([self.version, self.updates])}))
+        return bytes(save(tensors))
 
     def restore(self, snapshot: bytes) -> None:
         """Return to the state that `snapshot` holds, bit for bit.
@@ -218,7 +218,7 @@ class Adapter:
                         FIRST_MOMENT: tensors[f"{FIRST_MOMENT}/{name}"].to(parameter.device),
                         SECOND_MOMENT: tensors[f"{SECOND_MOMENT}/{name}"].to(parameter.device),
                     }
-        self.version, self.updates = _numbers(snapshot)
+        self.version, self.updates = tensors[NUMBERS].tolist()
 
     def _check_fit(self, tensors: Mapping[str, Tensor | None]) -> None:
         for name, parameter in self.parameters.items():
@@ -251,13 +251,6 @@ def _read(stored: bytes) -> dict[str, Tensor]:
 
 def _peft_name(name: str) -> str:
     return name.replace(".default.", ".")
-
-
-def _numbers(snapshot: bytes) -> tuple[int, int]:
-    """Version and updates from the metadata of safetensors bytes, whose header is JSON behind its 8-byte length."""
-    size = int.from_bytes(snapshot[:8], "little")
-    version, updates = json.loads(json.loads(snapshot[8 : 8 + size])["__metadata__"]["state"])
-    return version, updates
 
 
 def plain_config(config: dict[str, Any]) -> dict[str, Any]:

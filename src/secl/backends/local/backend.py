@@ -141,16 +141,10 @@ class LocalBackend:
         distiller: trains the adapter.
     """
 
-    writes_apart = False
-
     def __init__(
         self, loaded: Loaded, settings: AdapterSettings, *, seed: int, max_batch_tokens: int | None = None
     ) -> None:
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
-        self.name = loaded.name
-        self.tau = preset.tau
-        self.letters = preset.letters
-        self.fingerprint = loaded.fingerprint
         self.model = model
         self.device = compute_device(model)
         self.max_batch_tokens = max_batch_tokens
@@ -181,7 +175,7 @@ class LocalBackend:
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
         origin, path = name_of(preset), "fast" if isinstance(network, SharedNetwork) else "plain"
         self.described = (
-            f"{origin}: LoRA on {', '.join(modules)} of layers {which}, tau {self.tau:g} by default; {path} path"
+            f"{origin}: LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default; {path} path"
         )
         special = torch.tensor(self.token_ids.special, device=self.device)
         self._digits = torch.tensor(self.token_ids.digits, device=self.device)

@@ -20,8 +20,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from secl.backends.local.guard import as_model_error, quiet
-from secl.cache import cache_folder
 from secl.errors import ModelError, StorageError
+from secl.machine import cache_folder
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 

@@ -15,12 +15,12 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Auto
 from secl.backends.local.conversion import convert_gguf, sampled_digest
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.model_parts import text_config
-from secl.backends.local.placement import Placement, check_tied, twin
+from secl.backends.local.placement import AUTO, choose_device, twin
 from secl.backends.local.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.quantisation import check_quantisable, quantisation
 from secl.backends.local.thinking import answering_at_once
 from secl.errors import ModelError, ParameterError
-from secl.settings import Device, Dtype, Quantize
+from secl.settings import Device, DeviceMap, Dtype, Quantize
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -61,7 +61,7 @@ class ModelCache:
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: DeviceMap | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
         """Like `secl.backends.local.loading.load`."""
@@ -78,7 +78,7 @@ def load(
     *,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    device_map: str | None = None,
+    device_map: DeviceMap | None = None,
     quantize: Quantize | None = None,
 ) -> Loaded:
     """Load a model for asking and adapting.
@@ -87,18 +87,20 @@ def load(
         name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
         dtype: precision of the body; "auto" takes bf16 where the device computes it well, else fp32.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is.
-        device_map: "auto" spreads the model over the devices of this machine; a JSON file says where each layer lies.
+        device_map: "auto" spreads the model over the devices of this machine.
         quantize: "8bit" or "4bit" quantises the linear layers of the body while they are loaded.
 
     Raises:
         ModelError: it cannot be found, read or used.
         ParameterError: unknown dtype or device, or what cannot be had together.
     """
-    place = Placement.of(device, device_map)
-    precision = choose_dtype(dtype, place.device)
+    if device_map is not None and device != AUTO:
+        raise ParameterError(f"device_map spreads a model, and device is {device!r}; leave one of them out.")
+    home = choose_device(device)
+    precision = choose_dtype(dtype, home)
     source = locate(name)
     if quantize is not None:
-        check_quantisable(quantize, place, source)
+        check_quantisable(quantize, home, source)
     if isinstance(source, Path) and source.suffix == ".gguf":
         source = convert_gguf(source, precision)
     with as_model_error(name), quiet():
@@ -109,7 +111,7 @@ def load(
         how = quantisation(quantize, precision, config)
         # Weights in few bits are made where they compute, and stay there.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
-        places = place.layers or ({"": str(place.device)} if in_bits else None)
+        places = device_map or ({"": str(home)} if in_bits else None)
         model, report = text_class(name, config).from_pretrained(
             str(source),
             dtype=precision,
@@ -122,9 +124,8 @@ def load(
         # transformers fills what is missing with random numbers and goes on.
         missing = sorted(report["missing_keys"])
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
-    check_tied(model)
     with as_model_error(name):
-        model = (model.to(place.device) if places is None else model).eval()
+        model = (model.to(home) if places is None else model).eval()
     fingerprint = fingerprint_of(name, source, config, tokenizer)
     if quantize is not None:
         fingerprint = hashlib.sha256(f"{fingerprint} {quantize}".encode()).hexdigest()

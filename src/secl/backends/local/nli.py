@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from secl.backends.entailment import Pair
 from secl.backends.local.guard import as_model_error, quiet
 from secl.backends.local.loading import fingerprint_of
 from secl.errors import ModelError
 from secl.question import Question
+
+Pair = tuple[str, str]
+"""Premise and hypothesis, both answers to the same question."""
 
 
 class NliModel:
@@ -48,6 +50,7 @@ class NliModel:
 
     @torch.no_grad()
     def classify(self, question: Question, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
+        """P(entails) and P(contradicts) for each pair."""
         premises = [f"Question: {question.text}\nAnswer: {premise}" for premise, _ in pairs]
         hypotheses = [f"Answer: {hypothesis}" for _, hypothesis in pairs]
         batch = self.tokenizer(premises, hypotheses, padding=True, truncation=True, return_tensors="pt")

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,85 +18,10 @@ from accelerate.utils import align_module_device
 from torch import nn
 
 from secl.backends.local.model_parts import layers_of
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError
 from secl.settings import check_device
 
 AUTO = "auto"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where to load a model.
-
-    Attributes:
-        device: its home.
-        layers: where its modules lie, as transformers takes it: "auto", or a place for each name; None for all at home.
-    """
-
-    device: torch.device
-    layers: str | dict[str, int | str] | None = None
-
-    @classmethod
-    def of(cls, device: str, device_map: str | None) -> Placement:
-        """The placement for the settings of a model.
-
-        Raises:
-            ParameterError: an unknown device, both settings, or a file that holds no map.
-            ModelError: a device that this machine does not have.
-        """
-        if device_map is None:
-            return cls(choose_device(device))
-        if device != AUTO:
-            raise ParameterError(
-                f"device_map says where each layer computes, and device is {device!r}; leave one of them out."
-            )
-        if device_map == AUTO:
-            return cls(choose_device(AUTO), AUTO)
-        places = read_map(Path(device_map).expanduser())
-        gpus = sorted({place for place in places.values() if isinstance(place, int)})
-        for gpu in gpus:
-            choose_device(f"cuda:{gpu}")
-        return cls(torch.device("cuda", gpus[0]) if gpus else torch.device("cpu"), places)
-
-    @property
-    def elsewhere(self) -> str | None:
-        """Where weights lie that are brought to a device for each pass: "cpu" or "disk", None for nowhere."""
-        places = set(self.layers.values()) if isinstance(self.layers, dict) else set()
-        away = places & ({"disk"} if self.device.type == "cpu" else {"disk", "cpu"})
-        return min(map(str, away), default=None)
-
-
-def read_map(path: Path) -> dict[str, int | str]:
-    """The places of modules from a JSON file: {"model.embed_tokens": "cuda:0", "model.layers.0": "disk", ...}.
-
-    Returns:
-        by the names of the modules, the number of a GPU, "cpu" or "disk".
-
-    Raises:
-        ParameterError: it cannot be read, or is no such table.
-    """
-    try:
-        places = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise ParameterError(f"the device map {path} cannot be read: {problem.strerror}.") from problem
-    except ValueError as problem:
-        raise ParameterError(f"the device map {path} is not JSON: {problem}.") from problem
-    if not isinstance(places, dict) or not places:
-        raise ParameterError(
-            f'the device map {path} is not a table of modules and places, such as {{"model.layers.0": "cuda:0", ...}}.'
-        )
-    return {name: _place(path, name, place) for name, place in places.items()}
-
-
-def _place(path: Path, name: str, place: object) -> int | str:
-    if place in ("cpu", "disk"):
-        return str(place)
-    number = re.fullmatch(r"(?:cuda:)?(\d+)", str(place))
-    if number is None:
-        raise ParameterError(
-            f"the device map {path} puts {name} on {place!r}; a place is cpu, disk, or a GPU such as cuda:0."
-        )
-    return int(number[1])
 
 
 def choose_device(device: str) -> torch.device:
@@ -122,28 +43,10 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-def check_tied(model: Any) -> None:
-    """Check that weights which are the same, such as those of embeddings and head, lie in one place.
-
-    Raises:
-        ParameterError: the map of a loaded model puts them in two.
-    """
-    places = getattr(model, "hf_device_map", {})
-    for name, same in getattr(model, "all_tied_weights_keys", {}).items():
-        one, other = (
-            next((places[key] for key in places if f"{each}.".startswith(f"{key}.")), None) for each in (name, same)
-        )
-        if one != other:
-            raise ParameterError(
-                f"the device map puts {name} on {one} and {same} on {other}, but they are the same weights; put both "
-                "in one place."
-            )
-
-
 def compute_device(module: nn.Module) -> torch.device:
     """Where a module computes, wherever its weights lie; of a whole model its home."""
-    place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
-    return next(module.parameters()).device if place is None else torch.device(place)
+    device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+    return next(module.parameters()).device if device is None else torch.device(device)
 
 
 @contextmanager

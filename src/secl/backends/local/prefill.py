@@ -63,8 +63,8 @@ class Prefill:
         if not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
         if any(draft.seed is not None for draft in drafts):
-            kept = [each for draft in drafts if (each := self._kept(draft)) is not None]
-            return self._behind(kept) if len(kept) == len(drafts) else self.batch(drafts)[0]
+            prompts = [each for draft in drafts if (each := self._kept(draft)) is not None]
+            return self._behind(prompts) if len(prompts) == len(drafts) else self.batch(drafts)[0]
         self.release()
         batch, self._begun = self.batch(drafts)
         return batch

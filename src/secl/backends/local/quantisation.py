@@ -14,19 +14,18 @@ from typing import Any
 import torch
 from transformers import BitsAndBytesConfig
 
-from secl.backends.local.placement import Placement
 from secl.errors import ParameterError
 from secl.settings import Quantize
 
 LIBRARY = "bitsandbytes"
 
 
-def check_quantisable(quantize: Quantize, place: Placement, source: Path | str) -> None:
+def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str) -> None:
     """Check that a model can be quantised while it is loaded.
 
     Args:
         quantize: in how many bits.
-        place: where it goes.
+        home: the device that it goes to.
         source: its folder or file, or a hub id.
 
     Raises:
@@ -38,12 +37,7 @@ def check_quantisable(quantize: Quantize, place: Placement, source: Path | str) 
         raise ParameterError(
             f"{source.name} is quantised already; leave --quantize out, or name the folder or hub id of the original."
         )
-    if place.elsewhere is not None:
-        raise ParameterError(
-            f"--quantize {quantize} needs all weights where they compute, but the device map leaves some on the "
-            f"{place.elsewhere}; put those layers on a device, or leave --quantize out."
-        )
-    if place.device.type == "mps":
+    if home.type == "mps":
         raise ParameterError(f"{LIBRARY} does not compute on mps; leave --quantize out, or take --device cpu.")
 
 

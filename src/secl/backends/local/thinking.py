@@ -46,7 +46,7 @@ def answering_at_once(name: str, model: Any, tokenizer: Any) -> Any:
     if not getattr(tokenizer, "chat_template", None):
         return tokenizer  # `TokenIds` refuses it
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
-    known = [each for each in THOUGHTS if any(_mark(each) in place for place in (template, vocabulary))]
+    known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
         return tokenizer  # nearly all models: nothing has to be tried
     try:
@@ -98,5 +98,5 @@ def _thinks(model: Any, tokenizer: Any, known: list[Thought]) -> Thought | None:
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     draft = Draft(prompt, ASKED.form, FIRST_TOKENS)
     Writer(model, TextRules(tokenizer, model.generation_config.eos_token_id)).write([draft])
-    said = str(tokenizer.decode(draft.written, skip_special_tokens=False)).lstrip()
-    return next((each for each in known if said.startswith(each.opening)), None)
+    reply = str(tokenizer.decode(draft.written, skip_special_tokens=False)).lstrip()
+    return next((each for each in known if reply.startswith(each.opening)), None)

@@ -37,7 +37,7 @@ log = logging.getLogger("secl.server")
 
 
 class Usage(BaseModel):
-    """Tokens of the prompt, once, and of all texts; those for the confidence are in `secl.cost`."""
+    """Tokens of the prompt, once, and of all texts; those for the confidence are in `secl.records`."""
 
     prompt_tokens: int
     completion_tokens: int

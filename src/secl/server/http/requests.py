@@ -12,9 +12,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from secl.errors import RequestError
-from secl.given import GivenAnswer
 from secl.prompts.parsing import MAX_WORDS
-from secl.question import Form, Question, Role, Turn
+from secl.question import Form, GivenAnswer, Question, Role, Turn
 from secl.server.entries import Text
 from secl.server.settings import MAX_PROMPT_CHARS
 

@@ -10,8 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 
 from secl.errors import QuestionError, RequestError, SeclError, UnavailableError
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.server.entries import promised_name
 from secl.server.http.errors import RETRY_SOON, describe_failure, to_request_error
 from secl.server.online.queue import Answer

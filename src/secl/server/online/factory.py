@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +42,7 @@ def open_service(
     settings: RunSettings,
     *,
     keep_text: Keep = "full",
-    endpoints: Sequence[str] = (),
+    endpoint: str | None = None,
     versions: Path | None = None,
     limits: Limits | None = None,
     bounds: Bounds | None = None,
@@ -56,7 +55,7 @@ def open_service(
         folder: a new one, or the state of a server that has stopped.
         settings: from `serving_settings`.
         keep_text: what is stored of texts.
-        endpoints: addresses of vLLM servers that answer in place of this process, which then only learns.
+        endpoint: address of a vLLM server that answers in place of this process, which then only learns.
         versions: folder in which those servers find what was learned.
         limits: of load.
         bounds: of learning.
@@ -70,16 +69,16 @@ def open_service(
     """
     if keep_text not in KEEPS:
         raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(KEEPS)}.")
-    if versions is not None and not endpoints:
-        raise ParameterError("--versions is for vLLM servers; name them with --engine vllm --endpoint URL.")
+    if versions is not None and endpoint is None:
+        raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
     settings = named(settings)
     with ExitStack() as failure:
         state = reopened(folder, settings, keep_text)  # before a large model is loaded for nothing
         if state is not None:
             failure.callback(state.close)
         to_load = settings if state is None else Manifest.of(state.store).to_load(settings)
-        if endpoints:
-            model, twin = fleet(to_load, endpoints, versions, folder)
+        if endpoint:
+            model, twin = behind_vllm(to_load, endpoint, versions, folder)
         else:  # nothing learns behind an endpoint with OpenAI's API
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
@@ -147,8 +146,8 @@ def begun(folder: Path, settings: RunSettings, keep_text: Keep, model: Model) ->
     return ServerStore.create(folder, manifest)
 
 
-def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """A model that answers, and its twin that learns, where vLLM servers answer for both.
+def behind_vllm(settings: RunSettings, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
+    """A model that answers, and its twin that learns, where a vLLM server answers for both.
 
     Raises:
         ParameterError: there is no folder for the versions, or a package is missing.
@@ -160,7 +159,7 @@ def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None
         )
     try:
         from secl.backends.endpoint.client import KEY
-        from secl.backends.endpoint.vllm_model import VllmModel
+        from secl.backends.endpoint.vllm import answer_by_vllm
     except ModuleNotFoundError as problem:
         raise ParameterError(
             f"vLLM endpoints need {problem.name}; install it with: pip install 'secl[server,local]'."
@@ -168,7 +167,9 @@ def fleet(settings: RunSettings, endpoints: Sequence[str], versions: Path | None
     # Servers may answer for several learners, so versions are named after the state folder that they come from.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
     key = os.environ.get(KEY)
-    model, twin = (VllmModel(load_local(settings), endpoints, versions, name=name, key=key) for _ in range(2))
+    model, twin = load_local(settings), load_local(settings)
+    for each in (model, twin):
+        answer_by_vllm(each, endpoint, versions, name=name, key=key)
     return model, twin
 
 

@@ -14,9 +14,8 @@ from secl.calibrator import Calibrator
 from secl.errors import BusyError
 from secl.evaluation.trust import Verdict
 from secl.evidence import Evidence
-from secl.given import GivenAnswer
 from secl.model import Model
-from secl.question import Question
+from secl.question import GivenAnswer, Question
 from secl.records import Ledger, Record, Reply
 from secl.scoring import UNDECIDED
 from secl.writing import Written

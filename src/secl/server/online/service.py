@@ -21,8 +21,8 @@ from itertools import zip_longest
 from secl.calibrator import Calibrator
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
-from secl.given import GivenAnswer
-from secl.question import Question
+from secl.lookahead import StreamState
+from secl.question import GivenAnswer, Question
 from secl.records import Decision, Record
 from secl.runs.store import Version
 from secl.server import stream
@@ -35,7 +35,6 @@ from secl.server.online.texts import OnPiece, TextWriters
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
 from secl.server.store import ServerStore
-from secl.stream_state import StreamState
 from secl.writing import Writing, Written
 
 log = logging.getLogger("secl.server")

@@ -83,7 +83,7 @@ def grown(
     for _, same in itertools.groupby(range(len(bundles)), lambda number: id(begun[number].forward)):
         numbers = list(same)
         for places in groups([sizes[number] for number in numbers], GROUP_TOKENS):
-            group = [numbers[place] for place in places]
+            group = [numbers[index] for index in places]
             own = [bundles[number] for number in group]
             paths = [begun[number].paths[0] for number in group]
             forward = begun[group[0]].forward.grow(paths, [sequence for bundle in own for sequence in bundle])

@@ -110,20 +110,20 @@ class SharedNetwork:
         Returns:
             a pass that can grow, and its keys and values for the writer to go on from.
         """
-        trie, kept = Trie.of([tokens]), DynamicCache()
+        trie, cached = Trie.of([tokens]), DynamicCache()
         row = torch.from_numpy(trie.tokens)[None].to(self.device)
         with self._capturing() as captured:
             out = self.layout.decoder(
                 input_ids=row,
                 attention_mask=torch.ones_like(row),
                 position_ids=torch.arange(len(tokens), device=self.device)[None],
-                past_key_values=kept,
+                past_key_values=cached,
                 use_cache=True,
             )
         # Going on makes new tensors, so those that are kept stay what they are.
-        cache = DynamicCache([(layer.keys, layer.values) for layer in kept.layers], config=self.config)
+        cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         states = out.last_hidden_state[0].to(self.device)
-        return SharedPass(self, trie, trie.visible(), states, captured, kept), cache
+        return SharedPass(self, trie, trie.visible(), states, captured, cached), cache
 
     @torch.no_grad()
     def forward(self, trie: Trie, known: int, cache: Cache | None) -> tuple[NDArray[np.bool_], Tensor, Captured]:
@@ -166,12 +166,12 @@ class SharedNetwork:
         return {"attention_mask": one if all(each is one for each in dense.values()) else dense}
 
     def block_masks(
-        self, visible: NDArray[np.bool_], depths: NDArray[np.int64], asked: Nodes | None = None
+        self, visible: NDArray[np.bool_], depths: NDArray[np.int64], queries: Nodes | None = None
     ) -> list[BlockMask]:
         """The mask of each layer; in the last one only the tokens `asked` have queries."""
         of_kind = self._masks(BlockMask, visible, depths)
         masks = [of_kind[kind] for kind in self.kinds]
-        return masks if asked is None else [*masks[:-1], BlockMask(masks[-1].visible, asked)]
+        return masks if queries is None else [*masks[:-1], BlockMask(masks[-1].visible, queries)]
 
     def _masks(
         self, make: Callable[[NDArray[np.bool_]], M], visible: NDArray[np.bool_], depths: NDArray[np.int64]

@@ -12,6 +12,7 @@ from torch import Tensor
 from secl.backends.base import Position, Reading, Scores
 from secl.backends.token_ids import TokenIds
 from secl.errors import ModelError, ParameterError
+from secl.evidence import PTrue
 from secl.prompts.parsing import read_answer
 from secl.question import Question
 from secl.records import Reply
@@ -94,6 +95,16 @@ class Readout:
         return (
             tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count])) if positions else ()
         )
+
+
+def p_true_of(candidates: Sequence[str], verdicts: Verdicts, source: str) -> PTrue:
+    """What verdicts on candidates say, both in the same order; `source` says where the distractors come from."""
+    return PTrue(
+        candidates=tuple(candidates),
+        probabilities=verdicts.true,
+        false_probabilities=verdicts.false,
+        distractor_source=source,
+    )
 
 
 def _reply(text: str, answer: str | None, scores: Scores, version: int) -> Reply:

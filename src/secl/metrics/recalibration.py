@@ -14,9 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
+from secl.errors import ParameterError, check_finite, check_whole
 from secl.metrics.graded import Vector, graded
-from secl.validation import check_finite, check_whole
 
 Kind = Literal["temperature", "platt"]
 """Which map to fit."""

@@ -1,0 +1,280 @@
+"""Answers of the frozen and the adapted model to a window of questions.
+
+The frozen model never changes, so its answers and its P(True) can be computed for a whole window of questions at once
+and never go stale. The adapted model reads the same token sequences: while its weights stand still for a whole window
+too, else one question at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from secl.backends.base import Position, Reading
+from secl.backends.generation import Draft
+from secl.backends.local.asker import Asker
+from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
+from secl.backends.local.readout import Verdicts
+from secl.evidence import CandidateEvidence, EvidenceKind
+from secl.prompts.parsing import is_brief, read_answer
+from secl.question import Question
+from secl.records import Purpose, Reply
+
+Job = Callable[[], None]
+
+
+@dataclass
+class Answer:
+    """The answer of one version of the model.
+
+    Attributes:
+        reading: the model as a reader of the answer.
+        costs: everything whose tokens were spent on it.
+        text: the answer as written; None for multiple choice.
+        draft: how it was written; None for multiple choice, and for a text that was there already.
+        reply: what is read off, once the jobs are done that `Answering` leaves to its backend.
+    """
+
+    reading: Reading
+    costs: Sequence[Reading | Draft]
+    text: str | None = None
+    draft: Draft | None = None
+    reply: Reply = field(init=False)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens through the network."""
+        return sum(cost.tokens for cost in self.costs)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Tokens of the prompt, and of the answer: a letter is one, a text was written or stands in the reading."""
+        positions = self.reading.bundle.positions
+        if self.draft is not None:
+            return len(self.draft.prompt), len(self.draft.written)
+        return positions[0][1], 1 if self.text is None else len(positions) - 2
+
+
+@dataclass
+class Prefetched:
+    """A question with what is known about it before its turn.
+
+    Attributes:
+        question: as asked.
+        frozen: answer of the frozen model.
+        comparison: of all candidates; None where none was asked for, or there is nothing to read.
+        listing: a list of answers, for distractors; None where none was written.
+        tokens: what the frozen model spent on its answer, its share of a common pass.
+        evidence_tokens: what it spent on evidence in the same passes, by purpose.
+        verdicts: on each option; None where none were asked for.
+        candidates: what `comparison` says.
+        version: of the adapted answer; 0 while there is none.
+        adapted: answer of the adapted model.
+        adapted_tokens: what it took.
+    """
+
+    question: Question
+    frozen: Answer
+    comparison: Comparison | None
+    listing: Draft | None = None
+    tokens: float = 0.0
+    evidence_tokens: dict[Purpose, float] = field(default_factory=dict)
+    verdicts: Verdicts | None = None
+    candidates: CandidateEvidence | None = None
+    version: int = 0
+    adapted: Answer | None = None
+    adapted_tokens: float = 0.0
+
+    def answer(self, version: int) -> Answer:
+        """The answer of the adapted model, or the frozen one's for version 0."""
+        return self.adapted if version and self.adapted is not None else self.frozen
+
+    def digit_position(self, reading: Reading, reply: Reply) -> Position:
+        """Where the confidence of a reply is stated."""
+        positions = reading.bundle.positions
+        return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
+
+    def split(self, times: int) -> None:
+        """Share the tokens among several turns of the same question."""
+        self.tokens /= times
+        self.evidence_tokens = {purpose: tokens / times for purpose, tokens in self.evidence_tokens.items()}
+        self.adapted_tokens /= times
+
+
+class Answering:
+    """Answers windows of questions.
+
+    Args:
+        asker: reads and writes.
+        rewrites: whether the adapted model answers anew; if not, it reads the frozen model's answer, and what it adds
+            is its confidence.
+    """
+
+    def __init__(self, asker: Asker, *, rewrites: bool) -> None:
+        self.asker, self.rewrites = asker, rewrites
+
+    def prefetch(
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        version: int,
+        written: Sequence[str | None] = (),
+    ) -> list[Prefetched]:
+        """Answer questions.
+
+        Args:
+            questions: to be answered.
+            evidence: what is wanted beside each answer: about the options, or a list of answers to an open question.
+            version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
+            written: for each an answer that was written already; None, or nothing at all, to write one.
+        """
+        texts = written or [None] * len(questions)
+        turns = list(enumerate(zip(questions, evidence, texts, strict=True)))
+        items: dict[int, Prefetched] = {}
+        if choices := {i: (question, kinds) for i, (question, kinds, _) in turns if question.options}:
+            items |= zip(choices, self._choices([*choices.values()]), strict=True)
+        opened = {i: each for i, each in turns if not each[0].options}
+        if new := {i: (question, kinds) for i, (question, kinds, text) in opened.items() if text is None}:
+            items |= zip(new, self._open([*new.values()], version), strict=True)
+        if old := {i: (question, kinds, text) for i, (question, kinds, text) in opened.items() if text is not None}:
+            items |= zip(old, self._written([*old.values()]), strict=True)
+        window = [items[i] for i in range(len(questions))]
+        jobs = [partial(self._read, item, item.frozen, 0) for item in window]
+        jobs += [partial(self._read_evidence, item) for item in window]
+        adapting = self._begin_adapting(window, version) if version else []
+        self.asker.backend.release()
+        self.asker.backend.together([*jobs, *adapting])
+        for item in window:
+            spent = item.frozen.reading.evidence_tokens
+            item.tokens = item.frozen.tokens - spent.verdicts - spent.orders - spent.spans
+            item.evidence_tokens = {
+                "scoring": spent.verdicts + (0.0 if item.listing is None else item.listing.tokens),
+                "sampling": 0.0 if item.comparison is None else item.comparison.sampling,
+                "reordering": spent.orders,
+                "likelihood": spent.spans,
+            }
+            item.adapted_tokens = item.adapted.tokens if item.adapted is not None else 0.0
+        return window
+
+    def adapt(self, item: Prefetched, version: int) -> None:
+        """Add the answer of an adapted version in the place of an older one's.
+
+        No record pays for what an update made stale, because a resumed run does not repeat it.
+        """
+        self.asker.backend.together(self._begin_adapting([item], version))
+        item.adapted_tokens = item.answer(version).tokens
+
+    def _choices(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
+        """Multiple choice: a branch for every letter, so that letter and confidence come in one pass."""
+        compared = [among_options(self.asker, each) if "candidates" in kinds else None for each, kinds in turns]
+        bundles = [
+            beside(self.asker.prompting.choices(question, judged="p_true" in kinds), comparison)
+            for (question, kinds), comparison in zip(turns, compared, strict=True)
+        ]
+        readings = self.asker.backend.read(bundles)
+        return [
+            Prefetched(question, Answer(reading, [reading]), comparison)
+            for (question, _), reading, comparison in zip(turns, readings, compared, strict=True)
+        ]
+
+    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]], version: int) -> list[Prefetched]:
+        """Open questions: answers are written as one batch, then read again together."""
+        asker = self.asker
+        drafts = [Draft.answer(asker.prompting.answer(question), question.form) for question, _ in turns]
+        lists = {
+            i: asker.list_of_answers(question)
+            for i, (question, kinds) in enumerate(turns)
+            # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
+            if not question.free and "p_true" in kinds
+        }
+        # Lists end later than answers, so they are a batch of their own.
+        asker.backend.write([drafts, list(lists.values())], rewriting=version if self.rewrites else 0)
+        texts = [asker.answer_in(draft) for draft in drafts]
+        return self._compared([(*each, text) for each, text in zip(turns, texts, strict=True)], drafts, lists)
+
+    def _written(self, turns: Sequence[tuple[Question, Collection[EvidenceKind], str]]) -> list[Prefetched]:
+        """Open questions whose answers are there already."""
+        lists = {
+            i: self.asker.list_of_answers(question)
+            for i, (question, kinds, text) in enumerate(turns)
+            if "p_true" in kinds and is_brief(text, question.form)
+        }
+        self.asker.backend.write([list(lists.values())])
+        return self._compared(turns, [None] * len(turns), lists)
+
+    def _compared(
+        self,
+        turns: Sequence[tuple[Question, Collection[EvidenceKind], str]],
+        drafts: Sequence[Draft | None],
+        lists: dict[int, Draft],
+    ) -> list[Prefetched]:
+        """Read open answers for their confidence, together with what they are compared with where that is wanted."""
+        answers = {i: read_answer(text, question.form) for i, (question, kinds, text) in enumerate(turns)
+                   if "candidates" in kinds}  # fmt: skip
+        wanted = {i: answer for i, answer in answers.items() if answer is not None}
+        compared = among_answers(self.asker, [(turns[i][0], answer, ()) for i, answer in wanted.items()])
+        comparisons = dict(zip(wanted, compared, strict=True))
+        texts = [(question, text, draft) for (question, _, text), draft in zip(turns, drafts, strict=True)]
+        return [
+            Prefetched(question, answer, comparisons.get(i), lists.get(i))
+            for i, ((question, _, _), answer) in enumerate(
+                zip(texts, self._read_texts(texts, comparisons), strict=True)
+            )
+        ]
+
+    def _read_texts(
+        self, texts: Sequence[tuple[Question, str, Draft | None]], comparisons: dict[int, Comparison | None]
+    ) -> list[Answer]:
+        """Written answers with the question for their confidence, as the frozen model reads them."""
+        bundles = []
+        for i, (question, text, draft) in enumerate(texts):
+            bundle = self.asker.prompting.written(question, text, draft)
+            if draft is None and question.free:  # most likely this model wrote it behind its prompt a moment ago
+                bundle = replace(bundle, begun=self.asker.prompting.answer(question))
+            bundles.append(beside(bundle, comparisons.get(i)))
+        return [
+            Answer(reading, [reading] if draft is None else [draft, reading], text, draft)
+            for (_, text, draft), reading in zip(texts, self.asker.backend.read(bundles), strict=True)
+        ]
+
+    def _begin_adapting(self, items: Sequence[Prefetched], version: int) -> list[Job]:
+        """Write and read what is needed of the adapted answers; the jobs that are left read the replies off."""
+        readings = self.asker.backend.adapt([item.frozen.reading for item in items], version)
+        for item, reading in zip(items, readings, strict=True):
+            item.version = version
+            item.adapted = Answer(reading, [reading], item.frozen.text, item.frozen.draft)
+        if self.rewrites:
+            self._rewrite([item for item in items if item.frozen.draft is not None], version)
+        return [partial(self._read, item, item.answer(version), version) for item in items]
+
+    def _rewrite(self, items: Sequence[Prefetched], version: int) -> None:
+        """Replace the open answers where the adapted model writes another one: that is what it has confidence in."""
+        backend, same = self.asker.backend, [item.answer(version) for item in items]
+        drafts = [answer.draft for answer in same if answer.draft is not None]
+        rewritten = backend.rewrite(drafts, [answer.reading for answer in same], version)
+        changed = [(item, draft) for item, draft in zip(items, rewritten, strict=True) if draft is not None]
+        answers = self._read_texts([(item.question, self.asker.answer_in(draft), draft) for item, draft in changed], {})
+        readings = backend.adapt([answer.reading for answer in answers], version)
+        for (item, draft), answer, reading in zip(changed, answers, readings, strict=True):
+            costs = [item.answer(version).reading, *answer.costs, reading]
+            item.adapted = Answer(reading, costs, answer.text, draft)
+
+    def _read(self, item: Prefetched, answer: Answer, version: int) -> None:
+        readout = self.asker.readout
+        if answer.text is not None:
+            reply = readout.open(item.question, answer.text, answer.reading, version)
+        elif self.rewrites or not version:
+            reply = readout.choice(item.question, answer.reading, version)
+        else:
+            frozen = readout.choice(item.question, item.frozen.reading, 0)
+            reply = readout.choice(item.question, answer.reading, version, frozen.answer)
+        prompt, written = answer.counts
+        answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written)
+
+    def _read_evidence(self, item: Prefetched) -> None:
+        reading = item.frozen.reading
+        if reading.bundle.verdicts:
+            item.verdicts = self.asker.readout.verdicts(reading)
+        if item.comparison is not None:
+            item.candidates = item.comparison.read(reading, self.asker.readout)

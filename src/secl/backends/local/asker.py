@@ -1,0 +1,76 @@
+"""What asks a model in this process, or servers of the same model: prompts, read-out, meter and seed together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from secl.backends.base import Bundle, TokenBackend
+from secl.backends.generation import Draft, question_seed
+from secl.backends.local.backend import LocalBackend
+from secl.backends.local.readout import Readout, Verdicts
+from secl.backends.open_answers import Distractors, choose_distractors
+from secl.backends.prompting import Prompting
+from secl.question import Question
+from secl.records import Meter
+
+
+@dataclass
+class Asker:
+    """Asks about questions and answers.
+
+    Attributes:
+        learner: the weights in this process; trains, and searches for beams.
+        backend: reads and writes: the learner itself, or servers of the same model.
+        prompting: builds the token sequences.
+        readout: reads the replies.
+        meter: counts the tokens by purpose.
+        seed: of all that is drawn.
+    """
+
+    learner: LocalBackend
+    backend: TokenBackend[Any]
+    prompting: Prompting
+    readout: Readout
+    meter: Meter
+    seed: int
+
+    def seed_for(self, question: Question, purpose: object) -> int:
+        """A seed for one purpose of one question."""
+        return question_seed(self.seed, question, purpose)
+
+    def answer_in(self, draft: Draft) -> str:
+        """The answer in a draft."""
+        return self.learner.rules.answer(draft)
+
+    def judge(self, question: Question, candidates: Sequence[str]) -> Verdicts:
+        """P(True) and P(False) of candidates, each asked about alone."""
+        (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
+        verdicts = self.readout.verdicts(reading)
+        self.meter.spend("scoring", reading.tokens)
+        return verdicts
+
+    def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
+        """A list of answers to an open question, to be written: the greedy one, or a drawn one."""
+        seed = None if attempt is None else self.seed_for(question, attempt)
+        return Draft.list(self.prompting.answer_list(question), question.form, seed=seed)
+
+    def distractors(self, question: Question, answer: str, listing: Draft | None) -> Distractors:
+        """Plausible other answers to an open question.
+
+        Args:
+            question: without options.
+            answer: that they differ from.
+            listing: the greedy list, written and paid for already; None to write it.
+        """
+
+        def listed(draft: Draft) -> list[str]:
+            self.backend.write([[draft]])
+            self.meter.spend("scoring", draft.tokens)
+            return self.learner.rules.items(draft)
+
+        first = listed(self.list_of_answers(question)) if listing is None else self.learner.rules.items(listing)
+        return choose_distractors(
+            answer, question.form, first, lambda attempt: listed(self.list_of_answers(question, attempt))
+        )

@@ -1,0 +1,27 @@
+"""What this machine gives: a folder for what can be made again, and imports without a search for garbage."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """SECL_CACHE, else the user's cache folder, for converted models and what letters are worth; it need not exist."""
+    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
+    return Path(base).expanduser()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for garbage: a sixth of the time of importing PyTorch and transformers goes into it, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

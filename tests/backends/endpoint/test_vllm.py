@@ -1,0 +1,352 @@
+"""A vLLM server answers, judges and learns as the model in this process does; here it is a tiny one, run by PEFT."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from secl.backends.endpoint import token_server
+from secl.backends.endpoint.token_server import CompletionRequest, TokenServer
+from secl.backends.endpoint.versions import CONFIG, WEIGHTS, Versions
+from secl.backends.endpoint.vllm import answer_by_vllm
+from secl.backends.endpoint.vllm_backend import VllmBackend
+from secl.backends.local.model import LocalModel
+from secl.calibrator import Calibrator
+from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, StorageError, UnavailableError
+from secl.evidence import EvidenceKind
+from secl.gates import Always, Never
+from secl.question import Question, Turn
+from secl.records import Record, Reply
+from secl.server.online.factory import open_service, serving_settings
+from secl.settings import LoopSettings
+from secl.writing import Writing, Written
+from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
+from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
+from tests.tiny import tiny_tokenizer
+
+ASKED = Question(
+    "And of Italy?",
+    form="text",
+    system="Answer like a pirate.",
+    history=(Turn("user", "What is the capital of France?"), Turn("assistant", "Paris, arr.")),
+)
+
+
+@pytest.fixture
+def fake(fakes: Fakes) -> FakeVllm:
+    return fakes()
+
+
+@pytest.fixture
+def token(fake: FakeVllm, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
+    """A client of a server without a network behind it."""
+    monkeypatch.setattr(token_server, "WAIT", 0.05)
+    server = TokenServer(fake.url + "/v1/", timeout=5)
+    yield server
+    server.endpoint.close()
+
+
+@pytest.fixture
+def server(tiny_server: Fakes) -> FakeVllm:
+    return tiny_server()
+
+
+def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(logits - np.log(np.exp(logits).sum()))
+
+
+def backend_of(model: LocalModel) -> VllmBackend:
+    assert isinstance(model.asker.backend, VllmBackend)
+    return model.asker.backend
+
+
+def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
+    """The same reply up to float32 rounding; the entropy up to what the most probable tokens of a random model tell."""
+    assert (one.text, one.answer, one.version) == (other.text, other.answer, other.version)
+    assert one.bins == pytest.approx(other.bins, abs=1e-5)
+    assert one.digit_mass == pytest.approx(other.digit_mass, abs=1e-5)
+    assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
+    assert one.entropy == pytest.approx(other.entropy, abs=entropy)
+
+
+def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[Record]:
+    return list(Calibrator(model, **{"gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(questions))
+
+
+def test_log_probabilities_come_back_by_prompt_and_token(token: TokenServer, fake: FakeVllm) -> None:
+    prompts = [[1, 2], [3]]
+    for prompt, (step,) in zip(prompts, token.complete("base", prompts, CompletionRequest(top=5)), strict=True):
+        expected = log_softmax(hashed(b"", prompt))
+        assert step.token == expected.argmax()
+        assert sorted(step.log_p.values()) == pytest.approx(np.sort(expected)[-5:])
+        assert all(value == pytest.approx(expected[each]) for each, value in step.log_p.items())
+    least = int(expected.argmin())
+    ((step,),) = token.complete("base", [[3]], CompletionRequest(top=0, only=least))
+    assert step.log_p == {least: pytest.approx(expected[least])}
+    for text, row in zip(prompts, token.read(prompts), strict=True):
+        assert row == pytest.approx([log_softmax(hashed(b"", text[:i]))[text[i]] for i in range(1, len(text))])
+    sent = fake.asked[0]  # the defaults of the model are overruled
+    assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
+
+
+def test_a_version_is_served_by_its_name_and_one_that_is_shown_late_is_waited_for(
+    token: TokenServer, fake: FakeVllm, tmp_path: Path
+) -> None:
+    fake.adapters, versions = tmp_path, Versions(tmp_path, {"base_model_name_or_path": "somewhere"})
+    for weights in (b"first", b"second", b"first"):  # a number that is given again
+        name = versions.publish(1, weights)
+        found = [token.complete(name, [[i]], CompletionRequest())[0][0].token for i in range(9)]
+        assert found == [int(np.argmax(hashed(weights, [i]))) for i in range(9)]
+    name = versions.publish(2, b"late")
+    (tmp_path / name).rename(tmp_path / "away")
+    late = threading.Timer(0.02, (tmp_path / "away").rename, (tmp_path / name,))
+    late.start()
+    assert token.complete(name, [[5]], CompletionRequest())[0][0].token == int(np.argmax(hashed(b"late", [5])))
+    late.join()
+
+
+def test_refusals_of_a_server_are_told_apart(
+    token: TokenServer, fake: FakeVllm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotLoadedError, match="secl-3"):
+        token.complete("secl-3", [[1]], CompletionRequest())
+    with pytest.raises(QuestionError, match="status 400: Requested sample logprobs of 30"):
+        token.complete("base", [[1]], CompletionRequest(top=30))
+    expected = token.complete("base", [[1], [2]], CompletionRequest(top=5))
+    fake.spoil = 3
+    assert token.complete("base", [[1], [2]], CompletionRequest(top=5)) == expected
+    fake.spoil = 99
+    with pytest.raises(UnavailableError, match="logprob_token_ids"):
+        token.complete("base", [[1]], CompletionRequest(top=5))
+    monkeypatch.setattr(fake, "answer", lambda *given: (200, {"data": "nothing"}))
+    with pytest.raises(ModelError, match="does not list its models"):
+        token.refresh()
+    for ask in (lambda: token.complete("base", [[1]], CompletionRequest()), lambda: token.read([[1, 2]])):
+        with pytest.raises(ModelError, match="log-probabilities"):
+            ask()
+
+
+def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and_configuration(tmp_path: Path) -> None:
+    one, other = Versions(tmp_path, {"r": 8, "target_modules": {"v_proj", "q_proj"}}), Versions(tmp_path, {"r": 4})
+    name = one.publish(3, b"weights")
+    assert re.fullmatch("secl-3-[0-9a-f]{12}", name)
+    assert json.loads((tmp_path / name / CONFIG).read_text()) == {"r": 8, "target_modules": ["q_proj", "v_proj"]}
+    assert (tmp_path / name / WEIGHTS).read_bytes() == b"weights"
+    with ThreadPoolExecutor(8) as pool:  # the same version is written once though many publish it
+        names = set(pool.map(lambda i: one.publish(i % 4, b"x" * 10_000), range(32)))
+    names |= {name, other.publish(1, b"a"), one.publish(1, b"a")}
+    assert len(names) == 7
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_versions_that_were_used_last_stay(tmp_path: Path) -> None:
+    versions = Versions(tmp_path, {}, most=3)
+    others = Versions(tmp_path, {}, name="other").publish(1, b"")
+    names = [versions.publish(number, b"w") for number in range(4)]
+    versions.publish(1, b"w")
+    names.append(versions.publish(4, b"w"))
+    assert {path.name for path in tmp_path.iterdir()} == {names[1], names[3], names[4], others}
+
+
+def test_a_folder_that_cannot_be_written_and_a_name_that_would_not_fit_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="version 1 cannot be written to"):
+        Versions(tmp_path / "file" / "versions", {}).publish(1, b"a")
+    for name in ("", "a/b", "../x", "a b"):
+        with pytest.raises(ParameterError, match="name"):
+            Versions(tmp_path, {}, name)
+
+
+@pytest.mark.heavy
+def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process_though_the_server_starts_anew(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    model = make_remote(make_learner(), server)
+    restarts: list[threading.Thread] = []
+
+    def restart() -> None:
+        server.kill()
+        server.start()
+
+    def die() -> None:
+        if not restarts and len(server.asked) >= 20:
+            restarts.append(threading.Thread(target=restart))
+            restarts[0].start()
+
+    server.before = die
+    evidence: tuple[EvidenceKind, ...] = ("p_true",)
+    found, expected = run(model, questions, evidence=evidence), run(make_learner(), questions, evidence=evidence)
+    restarts[0].join()
+    for one, other in zip(found, expected, strict=True):
+        alike(one.reply, other.reply)
+        alike(one.frozen, other.frozen)
+        assert one.outcome == other.outcome
+        mine, theirs = one.evidence.p_true, other.evidence.p_true
+        assert mine is not None
+        assert theirs is not None
+        same = slice(1) if "sampled" in theirs.distractor_source else slice(None)  # lists are drawn by others' numbers
+        assert mine.candidates[same] == theirs.candidates[same]
+        assert mine.probabilities[same] == pytest.approx(theirs.probabilities[same], abs=1e-5)
+        if one.update is not None and other.update is not None:
+            assert one.update.after == pytest.approx(other.update.after, abs=1e-4)
+    assert found[-1].reply.version > 0
+    assert [record.outcome for record in found[:2]] == ["trained", "trained"]
+    assert all(record.ledger.total >= record.plain_tokens for record in found)
+
+
+@pytest.mark.heavy
+def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_computes_lessons(
+    make_learner: MakeLearner,
+    make_remote: MakeRemote,
+    server: FakeVllm,
+    questions: list[Question],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings: dict[str, Any] = {
+        "gate": Never(),
+        "evidence": ("candidates", "p_true"),
+        "learns": False,
+        "loop": LoopSettings(evidence_on="always"),
+    }
+    model = make_remote(make_learner(), server)
+    monkeypatch.setattr(model.backend, "read", None)
+    monkeypatch.setattr(model.backend, "write", None)
+    found, expected = run(model, questions[:2], **settings), run(make_learner(), questions[:2], **settings)
+    for one, other in zip(found, expected, strict=True):
+        mine, theirs = one.evidence.candidates, other.evidence.candidates
+        assert mine is not None
+        assert theirs is not None
+        for ours, its in zip(mine.letters, theirs.letters, strict=True):
+            assert ours.order == its.order
+            assert ours.log_p == pytest.approx(its.log_p, abs=1e-3)
+        for likely, its_likelihood in zip(mine.likelihoods, theirs.likelihoods, strict=True):
+            assert likely is not None
+            assert its_likelihood is not None
+            assert (likely.given, likely.alone) == pytest.approx((its_likelihood.given, its_likelihood.alone), abs=1e-3)
+        assert min(one.ledger.likelihood, one.ledger.reordering, one.ledger.scoring) > 0
+
+
+def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    server.most = len(tiny_tokenizer())
+    model, local = make_remote(make_learner(), server, top=server.most), make_learner()
+    for question in questions[1:]:
+        alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
+
+
+def test_a_snapshot_is_published_when_it_is_restored(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
+) -> None:
+    learner = make_learner()
+    learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
+    one, expected = learner.snapshot(), learner.answer(questions[1])
+    model = make_remote(make_learner(), server)
+    model.restore(one)
+    server.asked.clear()
+    alike(model.answer(questions[1]).reply, expected.reply)
+    name = backend_of(model).published
+    assert name.startswith("secl-1-")
+    assert set(server.models()) == {"base", name}
+    model.learn(questions[1], model.answer(questions[1]).reply, 0.1)
+    assert backend_of(model).published != name
+    model.restore(one)
+    assert backend_of(model).published == name
+    model.reset()
+    assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
+
+
+def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(
+    make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes, tmp_path: Path
+) -> None:
+    wrong, right = tiny_server(seed=1), tiny_server()
+    with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the learner's model"):
+        make_remote(make_learner(), wrong)
+    with pytest.raises(ModelError, match="VLLM_LORA_RESOLVER_CACHE_DIR") as refused:
+        answer_by_vllm(make_learner(), right.url, tmp_path / "versions")
+    assert str(tmp_path / "versions") in str(refused.value)
+    for settings in ({"top": 0}, {"workers": 0}, {"tolerance": 0.0}, {"tolerance": 2.0}, {"name": "a b"}):
+        with pytest.raises(ParameterError):
+            answer_by_vllm(make_learner(), right.url, tmp_path, **settings)
+
+
+def test_texts_are_those_of_the_model_in_this_process(
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm
+) -> None:
+    model, local = make_remote(make_learner(), server), make_learner()
+    (whole,) = Written.of(local.write(ASKED, Writing(max_tokens=30)))
+    for writing in (
+        Writing(max_tokens=30, n=3),
+        Writing(max_tokens=30, stop=("never said", whole.text[10:14])),
+        Writing(max_tokens=5, top_logprobs=2),
+        Writing(max_tokens=5, top_logprobs=0),
+    ):
+        found, expected = Written.of(model.write(ASKED, writing)), Written.of(local.write(ASKED, writing))
+        for one, other in zip(found, expected, strict=True):
+            assert (one.text, one.finish) == (other.text, other.finish)
+            assert (one.prompt_tokens, one.completion_tokens) == (other.prompt_tokens, other.completion_tokens)
+            for mine, its in zip(one.tokens, other.tokens, strict=True):
+                assert mine.log_p == pytest.approx(its.log_p, abs=1e-4)
+                assert (mine.text, [text for text, _ in mine.top]) == (its.text, [text for text, _ in its.top])
+    server.breaks_off = True
+    with pytest.raises(UnavailableError, match="broke off in the middle of an answer"):
+        list(model.write(ASKED, Writing(max_tokens=20)))
+    server.breaks_off, server.most = False, 5
+    with pytest.raises(QuestionError, match="status 400"):
+        list(model.write(ASKED, Writing(max_tokens=20, top_logprobs=20)))
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert true()
+
+
+@pytest.mark.heavy
+def test_both_models_of_a_service_ask_the_server_and_a_lesson_waits_for_it(
+    tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.adapters = tmp_path / "versions"
+    settings = serving_settings(model=str(tiny_llama), gate="always", bin_gate="off", layers="last:2")
+    service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
+    models = service.model, service.learner.model
+    assert {backend_of(model).published for model in models if isinstance(model, LocalModel)} == set(server.loaded)
+    train = service.learner.model.score_p_true
+    back = threading.Event()
+
+    def score(*asked: Any) -> Any:
+        if back.is_set():
+            return train(*asked)
+        raise UnavailableError("the server is away.")
+
+    monkeypatch.setattr(service.learner.model, "score_p_true", score)
+    service.start()
+    try:
+        service.ask(Question("Is 2 even?", options=("yes", "no"), id="2"), timeout=60)
+        _until(lambda: service.learner.last_error is not None)
+        assert (service.learner.waiting, service.learner.failures) == (1, 0)
+        back.set()
+        _until(lambda: service.learner.waiting == 0)
+        assert (service.learner.model.version, service.learner.last_error) == (1, None)
+    finally:
+        service.stop()
+        service.state.close()
+        for model in models:
+            model.close()
+
+
+def test_a_server_needs_a_folder_and_a_folder_needs_a_server(tmp_path: Path) -> None:
+    for given in ({"endpoint": "http://127.0.0.1:1"}, {"versions": tmp_path}):
+        with pytest.raises(ParameterError, match="--versions"):
+            open_service(tmp_path / "state", serving_settings(), **given)

@@ -31,8 +31,6 @@ DRAWS = 8
 WRONG, RIGHT = 0.3, 0.03
 """Chances that a user rates a wrong answer, and a right one."""
 
-RULES = {"two priors": LabelRule(), "wide prior only": LabelRule(sound=0.0)}
-
 
 @dataclass(frozen=True, slots=True)
 class Rated:
@@ -99,7 +97,7 @@ DRAWN: dict[str, Draw] = {
 }
 
 
-def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[float, float, float, float]:
+def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, float, float]:
     """ECE, Brier score, level error, and mean level error of the domains of the answers that have no label."""
     labels = [
         Label(
@@ -115,6 +113,7 @@ def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[
         )
         for number, (place, chance) in enumerate(drawn, start=1)
     ]
+    rule = LabelRule()
     state = rule.add(rule.start(), labels)
     chosen = {place for place, _ in drawn}
     rest = [each for place, each in enumerate(answers) if place not in chosen]
@@ -127,29 +126,23 @@ def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[
 
 
 def rows(answers: Sequence[Rated]) -> Iterator[str]:
-    """A line for each way to choose labels, each rule and each number of labels."""
+    """A line for each way to choose labels and each number of labels."""
     for how, draw in DRAWN.items():
-        for name, rule in RULES.items():
-            for count in COUNTS:
-                usual = (how, name) == ("at random", "two priors")
-                if (count == 0 and not usual) or (how != "at random" and name != "two priors"):
-                    continue
-                found = np.array(
-                    [
-                        measured(answers, rule, draw(answers, count, random.Random(seed)))
-                        for seed in range(DRAWS if count else 1)
-                    ]
-                )
-                mean, spread = found.mean(0), found.std(0)
-                cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
-                yield f"| {how if count else '-'} | {name if count else '-'} | {count} | " + " | ".join(cells) + " |"
+        for count in COUNTS:
+            if count == 0 and how != "at random":
+                continue
+            seeds = range(DRAWS if count else 1)
+            values = np.array([measured(answers, draw(answers, count, random.Random(seed))) for seed in seeds])
+            mean, spread = values.mean(0), values.std(0)
+            cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
+            yield f"| {how if count else '-'} | {count} | " + " | ".join(cells) + " |"
 
 
 def print_table(title: str, answers: Sequence[Rated]) -> None:
     """A table of Markdown."""
     right = sum(each.correct for each in answers) / len(answers)
     print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
-    print("| labels | prior | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|---|")
+    print("| labels | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|")
     for row in rows(answers):
         print(row)
 

@@ -97,7 +97,7 @@ DRAWN: dict[str, Draw] = {
 }
 
 
-def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[float, float, float, float]:
+def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, float, float]:
     """ECE, Brier score, level error, and mean level error of the domains of the answers that have no label."""
     labels = [
         Label(
@@ -113,6 +113,7 @@ def measured(answers: Sequence[Rated], rule: LabelRule, drawn: Chosen) -> tuple[
         )
         for number, (place, chance) in enumerate(drawn, start=1)
     ]
+    rule = LabelRule()
     state = rule.add(rule.start(), labels)
     chosen = {place for place, _ in drawn}
     rest = [each for place, each in enumerate(answers) if place not in chosen]
@@ -131,8 +132,8 @@ def rows(answers: Sequence[Rated]) -> Iterator[str]:
             if count == 0 and how != "at random":
                 continue
             seeds = range(DRAWS if count else 1)
-            all_draws = [measured(answers, LabelRule(), draw(answers, count, random.Random(seed))) for seed in seeds]
-            mean, spread = np.mean(all_draws, axis=0), np.std(all_draws, axis=0)
+            values = np.array([measured(answers, draw(answers, count, random.Random(seed))) for seed in seeds])
+            mean, spread = values.mean(0), values.std(0)
             cells = [f"{m:.3f} ± {s:.3f}" if count else f"{m:.3f}" for m, s in zip(mean, spread, strict=True)]
             yield f"| {how if count else '-'} | {count} | " + " | ".join(cells) + " |"
 
@@ -141,7 +142,7 @@ def print_table(title: str, answers: Sequence[Rated]) -> None:
     """A table of Markdown."""
     right = sum(each.correct for each in answers) / len(answers)
     print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
-    print("| labels | prior | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|---|")
+    print("| labels | number | ECE | Brier | level error | of domains |\n|---|---|---|---|---|---|")
     for row in rows(answers):
         print(row)
 

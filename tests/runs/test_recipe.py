@@ -55,7 +55,6 @@ def test_a_recipe_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) ->
             {"views": ["letters", "luck"]},
             "views is 'luck'; it must be one or more of letters, likelihood, samples, p_true",
         ),
-        ({"orders": 6}, "orders is 6; it must be a whole number from 0 to 5"),
         ({"views": []}, "views is .*; it must be one or more of letters"),
         ({"answer": "first"}, "answer is 'first'; it must be one of own, best"),
         ({"answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice, zip_longest
 
 from secl.data.arithmetic import problems
-from secl.data.items import Item, kinds
+from secl.data.items import kinds
 from secl.question import Question
 
 DOMAINS = ("arithmetic", "capitals", "science", "misconceptions")
@@ -41,9 +41,15 @@ def questions(domain: str, seed: int) -> Iterator[Question]:
         seed: determines the order, the wrong options, the order of the options, and the numbers of word problems.
     """
     if domain == "arithmetic":
-        yield from _arithmetic(seed)
+        for index, (text, answer) in enumerate(islice(problems(seed), MOST_ARITHMETIC)):
+            name = f"quiz-arithmetic-{index:03d}"
+            yield Question(text, reference=str(answer), domain="quiz/arithmetic", id=name, form="number")
         return
-    for index, item in enumerate(_ordered(domain, seed)):
+    generator = random.Random(f"{domain}-{seed}")
+    shuffled = [generator.sample(kind, len(kind)) for kind in kinds(domain)]
+    # One of each kind in turn, so that a few questions show all kinds.
+    items = (item for turn in zip_longest(*shuffled) for item in turn if item is not None)
+    for index, item in enumerate(items):
         yield item.ask(f"quiz/{domain}", f"quiz-{domain}-{index:03d}", seed)
 
 
@@ -54,17 +60,3 @@ def available(domain: str) -> int:
     True
     """
     return MOST_ARITHMETIC if domain == "arithmetic" else sum(len(kind) for kind in kinds(domain))
-
-
-def _ordered(domain: str, seed: int) -> list[Item]:
-    """Every item: each kind shuffled, one of each kind in turn, so that a few questions show all kinds."""
-    generator = random.Random(f"{domain}-{seed}")
-    shuffled = [generator.sample(kind, len(kind)) for kind in kinds(domain)]
-    return [item for turn in zip_longest(*shuffled) for item in turn if item is not None]
-
-
-def _arithmetic(seed: int) -> Iterator[Question]:
-    for index, (text, answer) in enumerate(islice(problems(seed), MOST_ARITHMETIC)):
-        yield Question(
-            text, reference=str(answer), domain="quiz/arithmetic", id=f"quiz-arithmetic-{index:03d}", form="number"
-        )

@@ -12,7 +12,7 @@ import pytest
 
 from secl.calibrator import Calibrator
 from secl.evidence import PTrue
-from secl.gates import EntropyShift
+from secl.gates import EntropyShift, Never
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.runs import runner
@@ -196,7 +196,7 @@ def scripted_run(
         loop = Calibrator(ScriptedModel(stated=0.9), gate=EntropyShift(burst=20), loop=LoopSettings(bin_gate=None))
     else:
         loop = Calibrator(
-            ScriptedModel(stated=0.9), gate="never", loop=LoopSettings(evidence_on="always"), evidence=("p_true",)
+            ScriptedModel(stated=0.9), gate=Never(), loop=LoopSettings(evidence_on="always"), evidence=("p_true",)
         )
     recipe = RunSettings.of(dict(benchmarks=("capitals",), method=method, **settings)).to_json()
     with Store.create(folder, {"total": len(stream), "settings": recipe, "tau": 1.0, **(manifest or {})}) as store:

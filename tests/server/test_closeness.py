@@ -14,7 +14,7 @@ from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.closeness import ARITHMETIC, Computed, furthest
 from secl.server.online.factory import open_service, serving_settings
-from secl.server.recompute import load_recorded_model, rederive, verify
+from secl.server.recompute import environment_changes, load_recorded_model, rederive, verify
 from secl.server.store import ServerStore
 from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
@@ -159,6 +159,20 @@ def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: 
     assert "other answers" in (Computed(answer, redrawn).unsettled(record, 0.05) or "")
     sure = replace(record.reply, bins=(*(0.0,) * 9, 1.0))
     assert Computed(replace(answer, reply=sure), redrawn).unsettled(record, 0.05) is None
+
+
+class Elsewhere(ScriptedModel):
+    """Computes on another machine."""
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        return {"processor": "Z80"}
+
+
+def test_another_machine_is_named(make_service: MakeService) -> None:
+    state = make_service(model=Elsewhere()).state
+    assert environment_changes(state, Elsewhere()) == []
+    assert environment_changes(state, ScriptedModel()) == ["processor: Z80 there, another here"]
 
 
 class Rewording(ScriptedModel):

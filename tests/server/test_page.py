@@ -230,6 +230,9 @@ def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make
     assert (fields["query"]["value"], fields["max_confidence"]["value"]) == ("what plus", "0.99")
     assert '<option value="right" selected="selected">' in text
     assert "No record fits." in client.get("/records?query=zebra").text
+    gone = client.get("/records/<script>")
+    assert (gone.status_code, "There is no record" in gone.text, "<script>" in gone.text) == (404, True, False)
+    assert "The newest 5 records that fit" in client.get("/records?count=5").text
     for query, sentence in (
         ("min_confidence=2", "min_confidence: Input should be less than or equal to 1."),
         ("min_confidence=0.9&max_confidence=0.1", "nothing can fit; exchange them."),

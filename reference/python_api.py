@@ -4,8 +4,8 @@ from __future__ import annotations
 
 GROUPS = {
     "Asking": ("Calibrator", "Question", "References", "Turn"),
+    "Questions": ("read_questions", "read_rows", "load_stream"),
     "Records": ("Record", "GivenAnswer", "summarise", "assess", "to_frame"),
-    "Questions": ("read_questions", "questions_from", "read_rows", "rows_from", "load_stream"),
     "Runs": ("RunSettings", "start_run", "resume_run", "Store"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),
     "Models": ("LocalModel", "Model", "ScriptedModel"),

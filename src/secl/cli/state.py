@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
 Server = Annotated[str, Parameter(help="The running server, for example http://127.0.0.1:8080.")]
@@ -219,7 +223,7 @@ def _dropped(lessons: int) -> str:
     return f"{counted(lessons, 'lesson')} that waited {'is' if lessons == 1 else 'are'} dropped."
 
 
-def _print(what: Any) -> None:
+def _print(what: dict[str, Any] | Sequence[RenderableType]) -> None:
     """One JSON object, or the parts of a page."""
     if isinstance(what, dict):
         print_json(what)

@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from secl.reports.answers import AnswerRow, neediest
 from secl.reports.formatting import xml_text
@@ -59,7 +58,7 @@ def render(
     import jinja2
     from markupsafe import Markup
 
-    def clean(value: Any) -> Any:
+    def clean(value: object) -> object:
         return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = jinja2.Environment(

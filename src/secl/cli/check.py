@@ -83,7 +83,7 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
     try:
         with follow("loading model and questions", None, transient=True) as shown:
 
-            def show(done: int, total: int, _record: Any) -> None:
+            def show(done: int, total: int, _record: object) -> None:
                 nonlocal reached
                 reached = done, total
                 shown(done, total, "asking")

@@ -74,7 +74,7 @@ def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None
     if not waiting:
         echo("every answer that fits has a label already.")
         return
-    said: list[int] = []
+    labelled: list[int] = []
     number = 0
     while number < len(waiting):
         record = store.record(waiting[number])
@@ -85,13 +85,13 @@ def _review(store: Store, waiting: Sequence[int], show_confidence: bool) -> None
         if word == "q":
             return
         if word == "u":
-            if said:
-                number = said.pop()
+            if labelled:
+                number = labelled.pop()
                 add_label(store, store.record(waiting[number]), None)
             continue
         if word != "s":
             add_label(store, record, word == "y")
-            said.append(number)
+            labelled.append(number)
         number += 1
 
 

@@ -14,6 +14,7 @@ from secl.settings import FLAT
 if TYPE_CHECKING:
     from secl.model import Model
     from secl.question import Question
+    from secl.records import Record
     from secl.runs.runner import Run
 
 Finish = Callable[["Run"], None]
@@ -115,12 +116,12 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         echo(f"skipped: {len(skipped) - 10} more, {len(skipped)} in all", error=True)
 
 
-def proceed(open_run: Any, folder: Path, finish: Finish) -> None:
+def proceed(open_run: Callable[[], Run], folder: Path, finish: Finish) -> None:
     """Open a run, ask what is left with a progress bar, and report with `finish`; Ctrl-C keeps what is done."""
     screen = console()
     try:
         with screen.status("loading model and questions"):
-            run: Run = open_run()
+            run = open_run()
     except KeyboardInterrupt:
         fail("stopped before the first question.")
     describe(run.model)
@@ -153,7 +154,7 @@ def _watch(run: Run) -> None:
     asking = "asking" if run.given is None else "rating"
     with follow(asking, len(run.questions), len(run.records)) as shown:
 
-        def show(done: int, total: int, record: Any) -> None:
+        def show(done: int, total: int, record: Record | None) -> None:
             text = asking
             if record is not None and run.given is None:
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
@@ -137,7 +141,7 @@ def remove_key(name: str, /, *, state: StateFolder) -> None:
         echo("That was the last key: a server on a loopback address is now open to all of this machine.", error=True)
 
 
-def _print(what: Any) -> None:
+def _print(what: dict[str, Any] | Sequence[RenderableType]) -> None:
     """One JSON object, or the parts of a page."""
     if isinstance(what, dict):
         print_json(what)

@@ -11,6 +11,7 @@ from secl.cli.app import Flag, app, console, fail
 from secl.errors import ParameterError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
     from secl.runs.sweep import Job, OnProgress
@@ -131,7 +132,7 @@ def foremost(summary: dict[str, Any], method_name: str) -> str:
     return next((name for name in reversed(method(method_name).reports) if name in summary), "stated")
 
 
-def print_whole(table: RichTable, screen: Any) -> None:
+def print_whole(table: RichTable, screen: Console) -> None:
     """Print a table as wide as it is: a folder name in two pieces can be neither copied nor searched for."""
     from rich.measure import Measurement
 

@@ -11,7 +11,9 @@ from secl.cli.app import AsJson, Full, app, console, echo, print_json
 from secl.errors import ParameterError, RunError
 
 if TYPE_CHECKING:
-    from secl.evaluation.acceptance import Answers
+    from collections.abc import Mapping
+
+    from secl.evaluation.acceptance import Advice, Answers, CostAdvice
 
 
 @app.command
@@ -68,7 +70,9 @@ def read_answers(folder: Path) -> Answers:
     return answers
 
 
-def _json(run: Path, answers: Answers, advice: Any, domains: Any, cost: Any) -> dict[str, Any]:
+def _json(
+    run: Path, answers: Answers, advice: Advice | None, domains: Mapping[str, Advice], cost: CostAdvice | None
+) -> dict[str, Any]:
     from dataclasses import asdict
 
     from secl.reports.acceptance_report import advice_json
@@ -82,7 +86,9 @@ def _json(run: Path, answers: Answers, advice: Any, domains: Any, cost: Any) -> 
     return values
 
 
-def _print(answers: Answers, advice: Any, domains: Any, cost: Any, *, full: bool) -> None:
+def _print(
+    answers: Answers, advice: Advice | None, domains: Mapping[str, Advice], cost: CostAdvice | None, *, full: bool
+) -> None:
     """The conclusion first; the domains one by one only where all is wanted."""
     from secl.reports.acceptance_report import cost_sentence, domain_table, sentences
     from secl.reports.table import to_rich
@@ -91,9 +97,10 @@ def _print(answers: Answers, advice: Any, domains: Any, cost: Any, *, full: bool
         echo(line)
     if cost is not None:
         echo(cost_sentence(cost))
-    found = advice.threshold if advice is not None else cost.threshold
-    if found is not None and found.value:
-        echo(f"Next: secl run ... --accept {found.value}, or secl serve ... --accept {found.value}")
+    advised = advice or cost
+    threshold = advised.threshold if advised else None
+    if threshold is not None and threshold.value:
+        echo(f"Next: secl run ... --accept {threshold.value}, or secl serve ... --accept {threshold.value}")
     if domains and full:
         echo("")
         console().print(to_rich(domain_table(domains), "By domain"))

@@ -203,15 +203,15 @@ WORTH_DRAWING, MOST_PANELS = 20, 7
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
     """How many answers were accepted, and how many of them are right; None where no threshold was set."""
-    asked = [record for record in records if record.abstained is not None]
-    if not asked:
+    judged = [record for record in records if record.abstained is not None]
+    if not judged:
         return None
-    accepted = [record for record in asked if not record.abstained]
-    limits = sorted({record.accept for record in asked if record.accept is not None})
+    accepted = [record for record in judged if not record.abstained]
+    limits = sorted({record.accept for record in judged if record.accept is not None})
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
-    part = share(len(accepted) / len(asked))
-    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(asked), 'answer')} ({part})"
-    for group, which in ((accepted, "these"), ([each for each in asked if each.abstained], "the rejected ones")):
+    part = share(len(accepted) / len(judged))
+    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
+    for group, which in ((accepted, "these"), ([each for each in judged if each.abstained], "the rejected ones")):
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {share(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."

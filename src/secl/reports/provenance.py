@@ -61,7 +61,7 @@ def settings_of(run: RunReport) -> dict[str, Any]:
     return SettingGroups.model_validate(run.manifest.get("settings", {})).flat()
 
 
-def _joined(value: Any) -> str:
+def _joined(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 

@@ -9,7 +9,7 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.recommendation import Recommendation
 from secl.evaluation.view_check import ViewChecks
 from secl.reports.formatting import number, percent, span
-from secl.reports.summary_table import floor_side
+from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table
 
 
@@ -41,15 +41,10 @@ def scores_table(found: Recommendation, *, full: bool = True) -> Table:
     headings = ("Right", "Says", "Brier", "ECE", "AUROC", "Cost") if full else ("Right", "Says", "Brier", "AUROC")
     rows = []
     for name, row in found.rows.items():
-        intervals = row.intervals
-        cells = {
-            "Right": Cell(percent(row.accuracy)),
-            "Says": Cell(percent(found.means[name])),
-            "Brier": Cell(number(row.brier, 3), span(intervals.brier if intervals else None)),
-            "ECE": Cell(number(row.ece, 3), floor_side(row)),
-            "AUROC": Cell(number(row.auroc, 3), span(intervals.auroc if intervals else None)),
-            "Cost": Cell(number(row.cost_measured, 1)),
-        }
+        cells = score_cells(row)
+        auroc = Cell(cells["AUROC"].text, span(row.intervals.auroc if row.intervals else None))
+        more = {"Right": cells["Accuracy"], "Says": Cell(percent(found.means[name])), "Cost": cells["Cost ours"]}
+        cells |= {**more, "AUROC": auroc}
         rows.append(
             [Cell(row.estimator.title), *(cells[each] if full else Cell(cells[each].text) for each in headings)]
         )

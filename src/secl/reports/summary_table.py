@@ -62,7 +62,8 @@ def summary_table(summaries: Mapping[str, Summary]) -> Table:
     """
     several = len(summaries) > 1
     sections = {
-        run if several else "": [_row(row) for row in summary.estimators.values()] for run, summary in summaries.items()
+        run if several else "": [[*score_cells(row).values()] for row in summary.estimators.values()]
+        for run, summary in summaries.items()
     }
     captions = [f"{run}: {caption(summary)}" if several else caption(summary) for run, summary in summaries.items()]
     notes = dict.fromkeys(note for summary in summaries.values() for note in footnotes(summary))
@@ -114,8 +115,11 @@ def floor_side(row: EstimatorSummary) -> str:
     return f"{'within' if row.ece_within_floor else 'above'} {row.ece_floor_95:.3f}"
 
 
-def _row(row: EstimatorSummary) -> tuple[Cell, ...]:
-    return (
+def score_cells(row: EstimatorSummary | None) -> dict[str, Cell]:
+    """The cells of a confidence by the headings of `COLUMNS`; dashes without one."""
+    if row is None:
+        return {heading: Cell(UNDEFINED) for heading in COLUMNS}
+    cells = (
         Cell(row.estimator.title, row.fitted or ""),
         Cell(number(row.brier, 3), _interval(row, "brier")),
         Cell(number(row.ece, 3), floor_side(row)),
@@ -125,6 +129,7 @@ def _row(row: EstimatorSummary) -> tuple[Cell, ...]:
         Cell(number(row.cost_paper, 1)),
         Cell(number(row.cost_measured, 1)),
     )
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEASURES, "n", "intervals"))
@@ -215,15 +220,12 @@ def domain_table(run: RunReport) -> Table:
 
 
 def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> Row:
-    row = part.estimators.get(name)
-    intervals = row.intervals if row else None
+    cells = score_cells(part.estimators.get(name))
     return [
         Cell(domain),
         Cell(amount(part.questions)),
-        Cell(number(row.brier if row else None, 3), span(intervals.brier if intervals else None)),
-        Cell(number(row.ece if row else None, 3), floor_side(row) if row else ""),
-        Cell(number(row.auroc if row else None, 3)),
-        Cell(percent(row.accuracy if row else None), _best_accuracy(part) if name != "stated" else ""),
+        *(cells[heading] for heading in ("Brier", "ECE", "AUROC")),
+        Cell(cells["Accuracy"].text, _best_accuracy(part) if name != "stated" else ""),
         *([Cell(amount(part.trained)), Cell(amount(part.alarms))] if watched else []),
     ]
 
@@ -248,20 +250,15 @@ def _overview(run: RunReport) -> Row:
     stated = run.summary.estimators.get("stated")
     candidates = 1 if reported(run.summary) else len(alternatives(run.summary))
     among = f"the best of {candidates} on these answers" if candidates > 1 else ""
+    before, then = score_cells(stated), score_cells(after)
     return [
         Cell(run.name),
         Cell(str(recipe.get("model", ""))),
         Cell(str(recipe.get("method", ""))),
         Cell(amount(len(run.records))),
-        Cell(percent(_accuracy(after or stated)), _best_accuracy(run.summary)),
-        Cell(number(stated.brier if stated else None, 3)),
-        Cell(number(stated.ece if stated else None, 3)),
+        Cell((then if after else before)["Accuracy"].text, _best_accuracy(run.summary)),
+        Cell(before["Brier"].text),
+        Cell(before["ECE"].text),
         Cell(after.estimator.title if after else "", among),
-        Cell(number(after.brier if after else None, 3)),
-        Cell(number(after.ece if after else None, 3)),
-        Cell(number(after.cost_measured if after else None, 1)),
+        *(Cell(then[heading].text) for heading in ("Brier", "ECE", "Cost ours")),
     ]
-
-
-def _accuracy(row: EstimatorSummary | None) -> float | None:
-    return row.accuracy if row else None

@@ -29,9 +29,9 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
     records = store.records()
     if any(label.source == "review" for label in log if label.number > known) and not store.is_server:
         records = relabelled(records, log, LabelRule())
-    said = {label.position: bool(label.correct) for label in standing(log)}
+    grades = {label.position: bool(label.correct) for label in standing(log)}
     for record in records:
-        yield record.with_label(said[record.position]) if record.position in said else record
+        yield record.with_label(grades[record.position]) if record.position in grades else record
 
 
 def queue(store: Store, seed: int, domain: str | None = None) -> list[int]:

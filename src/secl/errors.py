@@ -14,6 +14,7 @@
     ├── BusyError             a server's queue is full
     └── ClosingError          a server is stopping
     GivenUpError              internal: a lesson was interrupted and will be held again
+    NotFiniteError            internal: a lesson met numbers that are not finite, and was taken back
 
 Raise the narrowest class, name the input, say what is wrong and what to do.
 """
@@ -92,6 +93,10 @@ class ClosingError(SeclError):
 
 class GivenUpError(Exception):
     """A lesson was interrupted in the middle; it will be held again. Not a user's error, so not a `SeclError`."""
+
+
+class NotFiniteError(SeclError):
+    """A loss, a gradient or a confidence in a lesson is not finite; the weights are what they were before it."""
 
 
 def public_reason(problem: Exception, what: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from secl.errors import ParameterError
+from secl.errors import NotFiniteError, ParameterError
 from secl.evidence import Evidence, EvidenceKind
 from secl.metrics.probability import bin_index, directional_target
 from secl.model import Model
@@ -87,4 +87,7 @@ def teach(
     if rule.signal_bins == "centre":
         signal = (bin_index(signal) + 0.5) / BINS
     target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
-    return "trained", model.learn(question, reply, target)
+    try:
+        return "trained", model.learn(question, reply, target)
+    except NotFiniteError:
+        return "failed", None

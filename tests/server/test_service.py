@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from secl.errors import BusyError, ClosingError, RunError, StorageError
+from secl.errors import BusyError, ClosingError, NotFiniteError, RunError, StorageError
 from secl.gates import EntropyShift, replay
 from secl.question import Question
 from secl.records import Reply, Update
@@ -195,9 +195,12 @@ def test_a_rollback_gives_up_the_lesson_in_the_middle_and_drops_those_that_wait(
     assert service.state.counts()["dropped"] > 0
 
 
-def test_a_failed_update_is_taken_back_and_said(make_service: MakeService) -> None:
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_failed_update_is_taken_back_and_said(make_service: MakeService, noticed: bool) -> None:
     class Exploding(ScriptedModel):
         def learn(self, question: Question, reply: Reply, target: float) -> Update:
+            if noticed:
+                raise NotFiniteError("the loss of a lesson is nan.")
             return replace(super().learn(question, reply, target), after=float("nan"))
 
     service = make_service(gate="always", twin=Exploding())

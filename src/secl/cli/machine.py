@@ -32,6 +32,8 @@ DEFAULTS = {
     "TORCHDYNAMO_DISABLE": "1",
     # On a GPU the same product rounds the same way each time, also where several streams compute.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # On recent GPUs PyTorch asks cuDNN for attention first, which plans anew for every length of a text.
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
 }
 """Environment variables and their values: of OpenMP, of oneDNN, of torch's cache in front of it, of its compiler, and
 of cuBLAS."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import transformers
 from secl.backends.local.adapter import Adapter, parse_layers
 from secl.backends.local.presets import PRESETS, preset_of, rule_for
 from secl.errors import ModelError, ParameterError
+from secl.lesson import teach
+from secl.settings import LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model
 
@@ -140,6 +144,28 @@ def test_a_snapshot_brings_back_weights_optimizer_and_version_bit_for_bit(
     assert other.snapshot() == model.snapshot() != snapshot
     model.restore(snapshot)
     assert model.snapshot() == snapshot
+
+
+def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything_as_it_was(
+    make_model: MakeModel, questions: list[Any]
+) -> None:
+    first, second = questions[:2]
+    model, calm = make_model(), make_model()
+    for student in (model, calm):
+        student.learn(first, student.answer(first).reply, 0.1)
+    before, gradients = model.snapshot(), itertools.count()
+    parameter = list(model.adapter.parameters.values())[-1]
+    spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)  # type: ignore[no-untyped-call]
+    reply = model.answer(second).reply
+    signal = 0.9 if reply.confidence < 0.5 else 0.1
+    assert teach(model, second, reply, signal, LoopSettings()) == ("failed", None)
+    assert next(gradients) == 2, "the second of three steps was refused"
+    assert model.snapshot() == before
+    spoil.remove()
+    for student in (model, calm):
+        outcome, update = teach(student, second, student.answer(second).reply, signal, LoopSettings())
+        assert (outcome, update is not None) == ("trained", True)
+    assert model.snapshot() == calm.snapshot() != before
 
 
 def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, questions: list[Any]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from secl.backends.local.fast import tree_attention as blocks
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
+from tests.backends.local.conftest import MakeModel
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 10, 11, 12], [5, 6, 13], [14, 15, 16]]
 
@@ -76,3 +77,9 @@ def test_the_usual_attention_comes_back_also_after_an_error() -> None:
     with pytest.raises(KeyError):
         fail()
     assert config._attn_implementation == "sdpa"
+
+
+def test_a_model_in_this_process_takes_no_attention_of_cudnn(make_model: MakeModel) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    make_model()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -34,6 +35,8 @@ class PlainAdapter:
     def __init__(self) -> None:
         self.moved = torch.zeros(1, WIDTH, requires_grad=True)
         self.optimizer = torch.optim.SGD([self.moved], lr=0.1)
+        self.parameters = {"moved": self.moved}
+        self.all_or_nothing = contextlib.nullcontext
 
     def count_update(self) -> None:
         pass

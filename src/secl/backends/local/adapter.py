@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -145,6 +146,20 @@ class Adapter:
             self._switch(on=False)
             for parameter in self.parameters.values():
                 parameter.requires_grad_(True)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Steps of the optimizer in the block are taken back, bit for bit, if it ends with an error."""
+        weights = [parameter.detach().clone() for parameter in self.parameters.values()]
+        moments = copy.deepcopy(self.optimizer.state_dict())
+        try:
+            yield
+        except BaseException:
+            with torch.no_grad():
+                for parameter, before in zip(self.parameters.values(), weights, strict=True):
+                    parameter.copy_(before)
+            self.optimizer.load_state_dict(moments)
+            raise
 
     def count_update(self) -> None:
         """Give the weights that an update has just made their version number."""

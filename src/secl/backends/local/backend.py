@@ -144,6 +144,8 @@ class LocalBackend:
     def __init__(
         self, loaded: Loaded, settings: AdapterSettings, *, seed: int, max_batch_tokens: int | None = None
     ) -> None:
+        # It plans anew for every length of a text, and for some its backward pass is not finite (PyTorch 2.11).
+        torch.backends.cuda.enable_cudnn_sdp(False)
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model
         self.device = compute_device(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.replay import Replay
 from secl.backends.local.model_parts import Head
+from secl.errors import NotFiniteError
 from secl.settings import LossOver
 
 
@@ -43,21 +45,27 @@ class Distiller:
 
         Returns:
             the loss before each step, and the stated confidence after the last.
+
+        Raises:
+            NotFiniteError: a loss, a gradient or that confidence is not finite; nothing has changed.
         """
         losses = []
-        # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
-        for _ in range(self.epochs):
-            hidden = replay()
-            loss = (self._confidence(head, hidden, digits) - target).square().sum()
-            if self.beta > 0:
-                loss = loss + self.beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
-            adapter.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            adapter.optimizer.step()
-            losses.append(loss.item())
+        with adapter.all_or_nothing():
+            # The trunk below the adapted layers is the same in every step, so a step replays the top layers alone.
+            for _ in range(self.epochs):
+                hidden = replay()
+                loss = (self._confidence(head, hidden, digits) - target).square().sum()
+                if self.beta > 0:
+                    loss = loss + self.beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
+                adapter.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                gradients = [each.grad for each in adapter.parameters.values() if each.grad is not None]
+                losses.append(_finite("loss", loss))
+                _finite("gradient", torch.nn.utils.get_total_norm(gradients))
+                adapter.optimizer.step()
+            with torch.no_grad():
+                after = _finite("confidence", stated_confidence(head.rows(replay(), digits)))
         adapter.count_update()
-        with torch.no_grad():
-            after = stated_confidence(head.rows(replay(), digits)).item()
         return tuple(losses), after
 
     def _confidence(self, head: Head, hidden: Tensor, digits: Tensor) -> Tensor:
@@ -69,6 +77,13 @@ class Distiller:
 def stated_confidence(logits: Tensor) -> Tensor:
     """Expected bin centre (Eq. soft_conf) from the logits of the ten digits: (..., 10) to (...)."""
     return (logits.softmax(-1) * _centres(logits)).sum(-1)
+
+
+def _finite(what: str, value: Tensor) -> float:
+    number = value.item()
+    if not math.isfinite(number):
+        raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.")
+    return number
 
 
 def _centres(beside: Tensor) -> Tensor:

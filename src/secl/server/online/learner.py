@@ -253,6 +253,8 @@ class Learner:
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
             reason = rejection_reason(learned.update) if learned.update is not None else None
+            if learned.outcome == "failed":
+                reason = f"the lesson of record {record.position} met numbers that are not finite"
         except (GivenUpError, StorageError, UnavailableError):
             raise
         except Exception as problem:  # of whatever kind: answers go on and so does the next lesson

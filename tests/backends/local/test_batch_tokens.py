@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+import torch
 
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
+from secl.errors import ModelError
 from secl.gates import Always
 from secl.lookahead import WINDOW
 from secl.records import Record
@@ -35,3 +40,30 @@ def test_no_pass_has_more_tokens_than_allowed(make_model: MakeModel) -> None:
     for one, other in zip(narrow, wide, strict=True):
         assert one.reply.answer == other.reply.answer
         assert one.reply.confidence == pytest.approx(other.reply.confidence, abs=1e-3)
+
+
+def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, cramped = make_model(), make_model()
+    run, sizes = cramped.backend.network.run, list[int]()
+
+    def run_if_it_fits(sequences: Sequence[Sequence[int]], **options: Any) -> Any:
+        sizes.append(len(sequences))
+        if len(sequences) > room:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return run(sequences, **options)
+
+    monkeypatch.setattr(cramped.backend.network, "run", run_if_it_fits)
+    questions, room = quiz("capitals", 8, 3), 4  # the four letters of one question
+    for model in (usual, cramped):
+        model.prefetch(questions, [()] * len(questions), weights_fixed=True)
+    assert sizes.count(4) == 8
+    assert max(sizes) > 8
+    for question in questions:
+        one, other = (model.answer(question).reply for model in (usual, cramped))
+        assert one.answer == other.answer
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-3)
+    room = 3
+    with pytest.raises(ModelError, match="a question alone needs more memory than the device has"):
+        cramped.prefetch(quiz("science", 2, 3), [()] * 2, weights_fixed=True)

@@ -109,9 +109,9 @@ def load(
         # Gemma 2 caps attention scores, which only the eager implementation does; None is the fastest that a model has.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
-        # Weights in few bits are made where they compute, and stay there.
+        # Weights in few bits are made where they compute, and stay there; those for a GPU need no place in between.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
-        places = device_map or ({"": str(home)} if in_bits else None)
+        places = device_map or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = text_class(name, config).from_pretrained(
             str(source),
             dtype=precision,

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
 from secl.backends.local.fast.select_network import Pass
 from secl.backends.local.fast.shared_network import SharedPass
+from secl.errors import ModelError
 
 P = TypeVar("P", bound=Pass)
 P_co = TypeVar("P_co", bound=Pass, covariant=True)
@@ -56,11 +58,25 @@ def passes(
         run: makes a pass over some sequences.
         bundles: each goes through the network as a whole.
         max_tokens: most distinct tokens in a pass of several bundles; `GROUP_TOKENS` for None.
+
+    Raises:
+        ModelError: a bundle alone needs more memory than the device has; of several each half is tried.
     """
     shares: list[BundlePass[P]] = []
     for group in groups([len(Trie.of(bundle).tokens) for bundle in bundles], max_tokens or GROUP_TOKENS):
         own = [bundles[number] for number in group]
-        shares += _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
+        half = len(own) // 2
+        try:
+            shares += _shares(run([sequence for bundle in own for sequence in bundle]), own, 0)
+            continue
+        except torch.OutOfMemoryError as problem:
+            if not half:
+                raise ModelError(
+                    "a question alone needs more memory than the device has; take a smaller model, --quantize, or "
+                    "shorter questions."
+                ) from problem
+        torch.cuda.empty_cache()  # what the failed pass held is free here, behind its handler
+        shares += passes(run, own[:half], max_tokens) + passes(run, own[half:], max_tokens)
     return shares
 
 

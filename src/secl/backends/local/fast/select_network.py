@@ -181,6 +181,8 @@ def _fast_network(model: Any, adapter: Adapter, first: int, trial: Trial) -> Sha
         if error < TOLERANCE:
             return network
         reason = f"replayed logits differ by {error:.2f} standard deviations."
+    except torch.OutOfMemoryError as problem:
+        raise ModelError("the model fills the device, and leaves no memory to ask it anything.") from problem
     except Exception as problem:  # an unknown layout may fail in any way; the user is told in which
         reason = next(iter(str(problem).splitlines()), type(problem).__name__)
     if network is not None:

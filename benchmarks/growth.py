@@ -70,7 +70,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     first, last = statistics.median(each[:size]), statistics.median(each[-size:])
     kept = sum(file.stat().st_size for file in folder.iterdir())
     reopened: list[Run] = []
-    resuming = seconds(lambda: reopened.append(resume(folder, questions)))
+    resuming = seconds(lambda: reopened.append(resume_run(folder, questions)))
     with reopened[0].store as store:
         again = reopened[0].records
         evaluations: list[Evaluation] = []
@@ -91,8 +91,8 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     }
 
 
-def resume(folder: Path, questions: list[Question]) -> Run:
-    """What `secl.runs.runner.resume` does, for a model that is no `LocalModel`."""
+def resume_run(folder: Path, questions: list[Question]) -> Run:
+    """What `secl.runs.runner.resume_run` does, for a model that is no `LocalModel`."""
     store = Store(folder, writable=True)
     recipe = Manifest.of(store).settings
     model: Any = ScriptedModel(entropy=_entropy)

@@ -26,7 +26,7 @@ from secl.metrics.probability import bin_index, directional_target
 from secl.question import Question
 from secl.records import Record
 from secl.runs.loading import load_model, load_questions
-from secl.runs.runner import build_calibrator, start
+from secl.runs.runner import build_calibrator, start_run
 from secl.runs.settings import RunSettings
 
 GATES = {"stream_default": None, "stream_always": "always"}
@@ -99,7 +99,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
     records: list[Record] = []
     manual: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        stored = start(recipe, Path(folder) / "run")
+        stored = start_run(recipe, Path(folder) / "run")
 
         def store(end: int) -> None:
             stored.questions = questions[:end]

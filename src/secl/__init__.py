@@ -34,15 +34,14 @@ if TYPE_CHECKING:
     from secl.question import References as References
     from secl.question import Turn as Turn
     from secl.records import Record as Record
-    from secl.runs import runner as _runner
     from secl.runs.export import to_frame as to_frame
+    from secl.runs.runner import resume_run as resume_run
+    from secl.runs.runner import start_run as start_run
     from secl.runs.settings import RunSettings as RunSettings
     from secl.runs.store import Store as Store
     from secl.settings import AdapterSettings as AdapterSettings
     from secl.settings import LoopSettings as LoopSettings
     from secl.testing import ScriptedModel as ScriptedModel
-
-    resume_run, start_run = _runner.resume, _runner.start
 
 _HOMES = {
     "AdapterSettings": "secl.settings",
@@ -66,8 +65,8 @@ _HOMES = {
     "load_stream": "secl.data.streams",
     "read_questions": "secl.data.question_files",
     "read_rows": "secl.data.question_files",
-    "resume_run": "secl.runs.runner:resume",
-    "start_run": "secl.runs.runner:start",
+    "resume_run": "secl.runs.runner",
+    "start_run": "secl.runs.runner",
     "summarise": "secl.evaluation.summary",
     "to_frame": "secl.runs.export",
 }
@@ -81,8 +80,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from its home on first use (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'secl' has no attribute {name!r}")
-    home, _, inside = _HOMES[name].partition(":")
-    return getattr(import_module(home), inside or name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -12,9 +12,9 @@
     ├── StorageError          the disk is full or does not let us write
     ├── RequestError          a server refuses a request; carries the HTTP status and a code for programs
     ├── BusyError             a server's queue is full
-    └── ClosingError          a server is stopping
+    ├── ClosingError          a server is stopping
+    └── NotFiniteError        a lesson met numbers that are not finite, and was taken back; its outcome is "failed"
     GivenUpError              internal: a lesson was interrupted and will be held again
-    NotFiniteError            internal: a lesson met numbers that are not finite, and was taken back
 
 Raise the narrowest class, name the input, say what is wrong and what to do.
 """

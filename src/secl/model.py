@@ -197,7 +197,11 @@ class Model(Protocol):
         ...
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
-        """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss)."""
+        """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
+
+        Raises:
+            NotFiniteError: what was computed is not finite; everything is as it was.
+        """
         ...
 
     def reset(self) -> None:

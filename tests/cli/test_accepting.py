@@ -13,7 +13,7 @@ import pytest
 
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs import loading, runner
-from secl.runs.runner import resume, start
+from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
@@ -52,7 +52,7 @@ def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
     def load(_settings: RunSettings) -> ScriptedModel:
         return ScriptedModel(stated=0.75)
 
-    begun = start(settings, tmp_path / "run", load)
+    begun = start_run(settings, tmp_path / "run", load)
 
     def stop(done: int, _total: int, _record: Any) -> None:
         if done == 2:
@@ -60,7 +60,7 @@ def test_a_resumed_run_may_accept_more(tmp_path: Path) -> None:
 
     with begun.store, pytest.raises(KeyboardInterrupt):
         begun.proceed(stop)
-    resumed = resume(tmp_path / "run", {"accept": 0.7}, load)
+    resumed = resume_run(tmp_path / "run", {"accept": 0.7}, load)
     with resumed.store:
         resumed.proceed()
         assert accepted(resumed.records) == [(0.8, True)] * 2 + [(0.7, False)] * 4

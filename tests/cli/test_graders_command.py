@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secl.question import Question
-from secl.runs.runner import start
+from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -26,7 +26,7 @@ def finished(tmp_path: Path) -> Path:
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     folder = tmp_path / "run"
-    run = start(RunSettings.of({"questions": str(path), "method": "stated"}), folder, lambda _: ScriptedModel())
+    run = start_run(RunSettings.of({"questions": str(path), "method": "stated"}), folder, lambda _: ScriptedModel())
     with run.store:
         run.proceed()
         run.finish()

@@ -13,7 +13,7 @@ from secl.grading import reported_correct
 from secl.labels import LabelRule
 from secl.labels.rule import relabelled
 from secl.runs.labelling import add_label, current_records, queue
-from secl.runs.runner import Run, start
+from secl.runs.runner import Run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
@@ -21,7 +21,7 @@ from secl.testing import ScriptedModel
 
 def begun(folder: Path, **settings: Any) -> Run:
     chosen = {"benchmarks": ["capitals:20", "science:20"], "gate": "never", **settings}
-    return start(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
+    return start_run(RunSettings.of(chosen), folder, lambda _settings: ScriptedModel())
 
 
 def test_revealed_references_move_the_confidences_behind_them_and_none_before(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from secl.reports.summary_table import (
     COLUMNS,
     FOOTNOTE,
     RANKING_COLUMNS,
+    caption,
     footnotes,
     ranking_table,
     summary_csv,
@@ -106,6 +107,12 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     assert [cell.detail != "" for cell in shown[1:]] == [True] + [False] * 6
     assert FOOTNOTE in " ".join(table.notes)
     assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1
+
+
+def test_updates_that_were_taken_back_are_counted(make_record: MakeRecord) -> None:
+    records = [make_record(0, outcome="failed"), make_record(1, outcome="trained")]
+    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 taken back, with numbers that")
+    assert "taken back" not in caption(summarise(records[1:]))
 
 
 def test_what_is_undefined_is_a_dash_and_the_reason_is_given(make_record: MakeRecord) -> None:

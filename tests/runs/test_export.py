@@ -15,7 +15,7 @@ from secl.data.question_files import read_rows
 from secl.errors import ParameterError
 from secl.model import Model
 from secl.runs import export
-from secl.runs.runner import start
+from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
@@ -55,7 +55,7 @@ def load(_: RunSettings) -> Model:
 def store(tmp_path: Path) -> Any:
     file = tmp_path / "q.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
-    run = start(RunSettings.of({"questions": str(file), "method": "norm_p_true"}), tmp_path / "run", load)
+    run = start_run(RunSettings.of({"questions": str(file), "method": "norm_p_true"}), tmp_path / "run", load)
     with run.store:
         run.proceed()
         yield run.store
@@ -110,7 +110,7 @@ def test_a_row_says_what_was_asked_answered_and_compared_in_words(store: Store, 
 def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "q.jsonl"
     file.write_text(json.dumps({"question": "a", "context": "\u0001" + "x" * 40_000}))
-    run = start(RunSettings.of({"questions": str(file), "method": "stated"}), tmp_path / "run", load)
+    run = start_run(RunSettings.of({"questions": str(file), "method": "stated"}), tmp_path / "run", load)
     with run.store:
         run.proceed()
         with pytest.raises(ParameterError, match="40,001 characters does not fit into a cell"):

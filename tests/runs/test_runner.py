@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secl.errors import RunError
-from secl.runs.runner import ADAPTER, SUMMARY, Run, resume, start
+from secl.runs.runner import ADAPTER, SUMMARY, Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
@@ -33,13 +33,13 @@ def stop_after(run: Run, count: int) -> None:
 
 
 def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> None:
-    whole = start(SETTINGS, tmp_path / "whole", scripted)
+    whole = start_run(SETTINGS, tmp_path / "whole", scripted)
     with whole.store:
         whole.proceed()
         summary = whole.finish()
     assert (whole.settings, whole.tau, whole.method.learns) == (SETTINGS, 0.7, True)
-    stop_after(start(SETTINGS, tmp_path / "stopped", scripted), 3)
-    resumed = resume(tmp_path / "stopped", load=scripted)
+    stop_after(start_run(SETTINGS, tmp_path / "stopped", scripted), 3)
+    resumed = resume_run(tmp_path / "stopped", load=scripted)
     assert len(resumed.records) == 3
     with resumed.store:
         resumed.proceed()
@@ -51,15 +51,15 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed(tmp_path: Path) -> Non
 
 
 def test_a_run_is_not_resumed_with_another_model_or_library(tmp_path: Path) -> None:
-    stop_after(start(SETTINGS, tmp_path / "run", scripted), 3)
+    stop_after(start_run(SETTINGS, tmp_path / "run", scripted), 3)
     with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
-        resume(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
+        resume_run(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
     with Store(tmp_path / "run", writable=True) as store, store.db:
         store.db.execute("UPDATE manifest SET value = '{\"secl\": \"0.0.1\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun with another version of secl \(secl: 0\.0\.1 there, .* here"):
-        resume(tmp_path / "run", load=scripted)
+        resume_run(tmp_path / "run", load=scripted)
     with pytest.raises(RunError, match=r"begun with other settings \(tau: 0\.7 there, 1\.0 here\)"):
-        resume(tmp_path / "run", {"evidence": {"tau": 1.0}}, scripted)
+        resume_run(tmp_path / "run", {"evidence": {"tau": 1.0}}, scripted)
 
 
 @pytest.mark.parametrize(("chosen", "begun", "loaded"), [("auto", "bfloat16", "bf16"), ("fp32", "bfloat16", "fp32")])
@@ -67,7 +67,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     tmp_path: Path, chosen: str, begun: str, loaded: str
 ) -> None:
     settings = RunSettings.of({**SETTINGS.to_json(), "model": {**SETTINGS.to_json()["model"], "dtype": chosen}})
-    stop_after(start(settings, tmp_path / "run", scripted), 3)
+    stop_after(start_run(settings, tmp_path / "run", scripted), 3)
     with Store(tmp_path / "run", writable=True) as store, store.db:
         environment = json.dumps({**store.manifest["environment"], "dtype": begun})
         store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
@@ -77,7 +77,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
         seen.append(to_load.model.dtype)
         return scripted(to_load)
 
-    resumed = resume(tmp_path / "run", load=load)
+    resumed = resume_run(tmp_path / "run", load=load)
     with resumed.store:
         assert seen == [loaded]
         assert resumed.settings == settings

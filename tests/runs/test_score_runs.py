@@ -12,7 +12,7 @@ from secl.question import LETTERS, GivenAnswer
 from secl.records import Record
 from secl.runs.given import score_settings
 from secl.runs.manifest import Manifest
-from secl.runs.runner import estimators_of, resume, start
+from secl.runs.runner import estimators_of, resume_run, start_run
 from secl.runs.store import Store
 from secl.testing import ScriptedModel, toy_stream
 
@@ -39,7 +39,7 @@ def load(_settings: object) -> ScriptedModel:
 
 def rate(path: Path, folder: Path, stop_after: int | None = None) -> list[Record]:
     """Rate the answers of a file, at most so many of them."""
-    run = start(score_settings(path, {}), folder, load, mode="score")
+    run = start_run(score_settings(path, {}), folder, load, mode="score")
     with run.store:
         if stop_after is None:
             run.proceed()
@@ -74,7 +74,7 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_that_says_what_it_is(pairs: 
 def test_a_run_of_ratings_that_was_stopped_goes_on_as_if_it_had_not(pairs: Path, tmp_path: Path, stopped: int) -> None:
     whole = rate(pairs, tmp_path / "whole")
     assert len(rate(pairs, tmp_path / "part", stopped)) == stopped
-    run = resume(tmp_path / "part", load=load)
+    run = resume_run(tmp_path / "part", load=load)
     with run.store:
         run.proceed()
     assert run.records == whole
@@ -90,7 +90,7 @@ def test_a_row_without_an_answer_that_can_be_rated_is_named_or_skipped(tmp_path:
         with pytest.raises(DataError, match=rf"pairs\.jsonl, line 40 .*{words}"):
             rate(path, tmp_path / "run")
         assert not (tmp_path / "run").exists()
-        run = start(score_settings(path, {"skip_bad": True}), tmp_path / words, load, mode="score")
+        run = start_run(score_settings(path, {"skip_bad": True}), tmp_path / words, load, mode="score")
         with run.store:
             assert len(run.questions) == 39
             assert run.manifest.skipped[0][0].endswith("line 40")
@@ -105,12 +105,12 @@ def test_an_answer_that_the_model_cannot_read_is_refused_before_anything_is_writ
                 raise QuestionError(f"question {given.question.id!r} takes 9 tokens.")
 
     with pytest.raises(QuestionError, match="takes 9 tokens"):
-        start(score_settings(pairs, {}), tmp_path / "run", lambda _: Strict(), mode="score")
+        start_run(score_settings(pairs, {}), tmp_path / "run", lambda _: Strict(), mode="score")
     assert not (tmp_path / "run").exists()
     settings = score_settings(pairs, {"skip_bad": True})
-    run = start(settings, tmp_path / "run", lambda _: Strict(), mode="score")
+    run = start_run(settings, tmp_path / "run", lambda _: Strict(), mode="score")
     run.store.close()
     assert len(run.questions) == 30
-    again = resume(tmp_path / "run", load=lambda _: Strict())
+    again = resume_run(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
     assert again.given == run.given

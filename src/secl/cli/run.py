@@ -47,8 +47,7 @@ def run(
         out: Folder of the new run.
         resume: An unfinished run to continue; no other flag is needed.
     """
-    from secl.runs.runner import resume as resume_run
-    from secl.runs.runner import start
+    from secl.runs.runner import resume_run, start_run
     from secl.runs.settings import RunSettings, read_toml
 
     settings = merged(read_toml(recipe) if recipe else {}, with_set(flags, set_))
@@ -60,7 +59,7 @@ def run(
     if out is None:
         raise ParameterError("a new run needs a folder; name it with --out.")
     new = RunSettings.of(settings)
-    proceed(lambda: start(new, out), out, print_result(full=full))
+    proceed(lambda: start_run(new, out), out, print_result(full=full))
 
 
 @app.command
@@ -71,11 +70,11 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
         out: Folder of the run; an unfinished one is continued.
     """
     from secl.runs.folder import FILE
-    from secl.runs.runner import resume, start
+    from secl.runs.runner import resume_run, start_run
     from secl.runs.settings import RunSettings
 
     settings = RunSettings.of(DEMO)
-    proceed(lambda: resume(out) if (out / FILE).exists() else start(settings, out), out, _print_demo)
+    proceed(lambda: resume_run(out) if (out / FILE).exists() else start_run(settings, out), out, _print_demo)
 
 
 def _print_demo(run: Run) -> None:

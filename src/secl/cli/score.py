@@ -50,7 +50,7 @@ def score(
         accept: Lowest confidence of an answer that is accepted.
     """
     from secl.runs.given import score_settings
-    from secl.runs.runner import start
+    from secl.runs.runner import start_run
 
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
@@ -61,7 +61,7 @@ def score(
     if out is not None:
         from secl.cli.run import print_result, proceed
 
-        proceed(lambda: start(settings, out, mode="score"), out, print_result())
+        proceed(lambda: start_run(settings, out, mode="score"), out, print_result())
         return
     stream, records = _rated(settings)
     if as_json:

@@ -55,6 +55,7 @@ class Summary(Shown):
         burst: questions inside bursts.
         alarms: questions that fired the gate.
         agreed: questions whose update the bin gate stopped.
+        failed: questions whose update was taken back, because its numbers were not finite.
         unparsed: replies without a readable answer.
         low_digit_mass: replies that gave the ten digits together less than 0.5.
         answered_best: questions that were answered with the most probable candidate, as asked for.
@@ -72,6 +73,7 @@ class Summary(Shown):
     burst: int
     alarms: int
     agreed: int
+    failed: int
     unparsed: int
     low_digit_mass: int
     answered_best: int
@@ -211,6 +213,7 @@ def _summary(
         burst=sum(record.decision.in_burst for record in records),
         alarms=sum(record.decision.alarm for record in records),
         agreed=sum(record.outcome == "agreed" for record in records),
+        failed=sum(record.outcome == "failed" for record in records),
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),

@@ -174,6 +174,7 @@ def caption(summary: Summary) -> str:
     """
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
+        (summary.failed, "taken back, with numbers that are not finite"),
         (summary.unlabelled, "without a reference"),
         (summary.unparsed, "unparsed"),
         (summary.low_digit_mass, "with little digit mass"),

@@ -13,7 +13,7 @@ from secl.records import Record
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Progress, resume, start
+from secl.runs.runner import Progress, resume_run, start_run
 from secl.runs.settings import RunSettings, with_absolute_paths
 from secl.runs.store import Store
 from secl.setting_groups import merged, nested
@@ -44,7 +44,7 @@ def ask(
         settings: settings by group or by flat name; those of an existing run must be the ones that it began with.
         folder: of the run.
         progress: called before the first question and after every one.
-        load: loads the model, as for `secl.runs.runner.start`.
+        load: loads the model, as for `secl.runs.runner.start_run`.
 
     Raises:
         RunError: the folder holds a run with other settings or questions, or one without P(True) of every answer.
@@ -56,10 +56,10 @@ def ask(
             if len(store) == manifest.total:
                 _check_questions(manifest, folder, settings)
                 return CheckRun(list(store.records()), manifest)
-        run = resume(folder, settings, load)
+        run = resume_run(folder, settings, load)
     else:
         check_free(folder)
-        run = start(RunSettings.of(merged(settings, {"method": METHOD, "extra_evidence": EVIDENCE})), folder, load)
+        run = start_run(RunSettings.of(merged(settings, {"method": METHOD, "extra_evidence": EVIDENCE})), folder, load)
     with run.store:
         run.proceed(progress)
         run.finish()

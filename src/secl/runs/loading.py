@@ -220,7 +220,7 @@ def load_for_asking(
     Args:
         changes: settings of the model.
         run: folder of the run whose adapter to use.
-        load: loads the model, as for `secl.runs.runner.start`.
+        load: loads the model, as for `secl.runs.runner.start_run`.
     """
     if run is None:
         settings = RunSettings.of({"benchmarks": ["capitals"], **changes})

@@ -145,7 +145,7 @@ class Run:
         return write_summary(self.store, summary, assess(self.records))
 
 
-def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
+def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
     """Load questions and model, and open a new run folder; nothing is written before all of them are there.
 
     Args:
@@ -167,7 +167,7 @@ def start(settings: RunSettings, folder: Path, load: Load | None = None, *, mode
     return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes, stream.given)
 
 
-def resume(folder: str | Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
+def resume_run(folder: str | Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
     """Open an unfinished run where it stopped.
 
     Args:

@@ -29,7 +29,7 @@ from secl.errors import ParameterError, RunError, SeclError
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import load_questions
 from secl.runs.manifest import Manifest
-from secl.runs.runner import SUMMARY, Progress, resume, start
+from secl.runs.runner import SUMMARY, Progress, resume_run, start_run
 from secl.runs.settings import (
     MACHINE_SETTINGS,
     RunSettings,
@@ -193,9 +193,9 @@ def run_job(job: Job, progress: Progress | None = None) -> None:
     if is_finished(job):
         return
     if (job.folder / FILE).exists():
-        run = resume(job.folder, job.settings.to_json())
+        run = resume_run(job.folder, job.settings.to_json())
     else:
-        run = start(job.settings, job.folder)
+        run = start_run(job.settings, job.folder)
     with run.store:
         run.proceed(progress)
         run.finish()

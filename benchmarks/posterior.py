@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,23 +27,22 @@ from secl.evidence import LetterOrder, Posterior
 from secl.grading import correctness
 from secl.metrics.paired_bootstrap import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState
-from secl.posterior.views import LETTERS, VIEWS, Views
+from secl.posterior.views import LETTERS, VIEWS, Views, Weight
 from secl.records import Record
 
 Array = npt.NDArray[np.float64]
-Weight = Callable[[float], float]
 DRAWS, FOLDS, RESAMPLES = 10, 5, 2000
 
 CONSTANTS: dict[str, dict[str, Weight]] = {
     "the rule": {},
-    "likelihood .3": {"likelihood": lambda _: 0.3},
-    "likelihood .4": {"likelihood": lambda _: 0.4},
-    "likelihood .5": {"likelihood": lambda _: 0.5},
-    "likelihood .5 - s/4": {"likelihood": lambda s: 0.5 - s / 4},
-    "letters s": {LETTERS: lambda s: s},
-    "letters .6 s": {LETTERS: lambda s: 0.6 * s},
-    "letters .5": {LETTERS: lambda _: 0.5},
-    "letters 0, likelihood .5": {LETTERS: lambda _: 0.0, "likelihood": lambda _: 0.5},
+    "likelihood .3": {"likelihood": lambda *_: 0.3},
+    "likelihood .4": {"likelihood": lambda *_: 0.4},
+    "likelihood .5": {"likelihood": lambda *_: 0.5},
+    "likelihood .5 - s/4": {"likelihood": lambda s, _: 0.5 - s / 4},
+    "letters s": {LETTERS: lambda s, _: s},
+    "letters .6 s": {LETTERS: lambda s, _: 0.6 * s},
+    "letters .5": {LETTERS: lambda *_: 0.5},
+    "letters 0, likelihood .5": {LETTERS: lambda *_: 0.0, "likelihood": lambda *_: 0.5},
 }
 """Weights of the views by the reliability s of the letters."""
 

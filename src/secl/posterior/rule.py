@@ -95,10 +95,11 @@ class PosteriorRule:
         return read_views(self.settings.views, question, reply, frozen, evidence)
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
-        known = RELIABILITY if self.letters is None else self.letters
-        between_orders = state.correlation(known, is_open=views.none_last)
+        before = RELIABILITY if self.letters is None else self.letters
+        between_orders = state.correlation(before, is_open=views.none_last)
         reliability = of_mean(between_orders, len(views.orders))
-        weights = tuple((name, VIEWS[name].weight(reliability if views.orders else 0.0)) for name in views.names)
+        known = reliability if views.orders else 0.0
+        weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in views.names)
         columns = [
             state.sums_of(views).mean_letters(views) if name == LETTERS else values
             for name, values in zip(views.names, views.values, strict=True)

@@ -61,6 +61,10 @@ def samples(candidates: CandidateEvidence, evidence: Evidence) -> Values | None:
     return tuple(math.log(said.count(number) + SMOOTHING) for number in range(last + 1))
 
 
+Weight = Callable[[float, bool], float]
+"""A weight by the reliability of the letters, and by whether the question is open."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A view of all candidates.
@@ -70,24 +74,25 @@ class View:
         read: maps evidence to values, or to None where there are none at all; None for the letters, which are read in
             several orders.
         weight: what it counts for, per nat of difference between two candidates, by the reliability of the letters (0
-            to 1; 0 without letters).
+            to 1; 0 without letters), and by whether the question is open, so that the candidates are the model's own.
     """
 
     title: str
     read: Callable[[CandidateEvidence, Evidence], Values | None] | None
-    weight: Callable[[float], float]
+    weight: Weight
 
 
 LETTERS: ViewName = "letters"
 """The view of the option letters, the mean over all orders in which the options were shown."""
 
 VIEWS: dict[str, View] = {
-    # Letters are worth most of what they say as far as they follow the options; texts share what letters know of them.
-    LETTERS: View("option letters, mean over orders", None, lambda reliability: 0.8 * reliability),
-    "likelihood": View("likelihood of the text, per token", likelihood, lambda reliability: 0.5 - reliability / 3),
+    # Letters are worth most of what they say as far as they follow the options, and less among what the model has just
+    # said itself; texts share what letters know of them.
+    LETTERS: View("option letters, mean over orders", None, lambda s, is_open: (0.3 if is_open else 0.8) * s),
+    "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # What is generated keeps half of its weight also where nothing is recognised.
-    "samples": View("share of the answers drawn", samples, lambda _: 0.5),
-    "p_true": View("P(True) against P(False)", p_true, lambda _: 0.3),
+    "samples": View("share of the answers drawn", samples, lambda *_: 0.5),
+    "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name (`secl.settings.ViewName`)."""
 

@@ -5,8 +5,8 @@
     │   └── TooLongError      a question is longer than the model can read
     ├── DataError             a benchmark, folder or question file is missing or has a bad line
     ├── ModelError            a model cannot be found, loaded, or used for this method
-    │   ├── UnavailableError  a server that answers for us cannot do so now
-    │   └── NotLoadedError    a vLLM server does not have the model or adapter of a request
+    │   └── UnavailableError  a server that answers for us cannot do so now
+    │       └── NotLoadedError    a vLLM server does not have the model or adapter of a request
     ├── ParameterError        a number or name that a user gave makes no sense
     ├── RunError              a run folder is missing, foreign, corrupt, in use, or does not fit
     ├── StorageError          the disk is full or does not let us write
@@ -48,7 +48,7 @@ class UnavailableError(ModelError):
     """A server that answers for us cannot be reached, is overloaded or has broken down; later, or another, may do."""
 
 
-class NotLoadedError(ModelError):
+class NotLoadedError(UnavailableError):
     """A vLLM server does not know the model or adapter that a request names: it was restarted, or never had it."""
 
 

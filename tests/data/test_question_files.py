@@ -388,3 +388,10 @@ def test_a_column_that_was_perhaps_meant_to_be_read_is_named() -> None:
 def test_several_right_answers_have_one_key(given: object, reference: str | References, form: str) -> None:
     (question,) = read_questions([{"question": "a", "references": given}])
     assert (question.reference, question.form) == (reference, form)
+
+
+def test_a_parquet_file_declares_its_columns_so_a_gap_among_its_options_is_found(tmp_path: Path) -> None:
+    path, rows = tmp_path / "gap.parquet", [{"question": "a", "A": "x", "B": "y", "reference": "B"}]
+    pyarrow.parquet.write_table(pa.Table.from_pylist([*rows, {**rows[0], "A": None}]), path)
+    with pytest.raises(DataError, match="row 2 leaves the option A empty"):
+        read_questions(path)

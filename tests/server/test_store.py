@@ -111,7 +111,7 @@ def test_a_backup_is_private_and_complete_and_leaves_nothing_else(make_service: 
     backup(service.state.folder, tmp_path / "copy")
     assert {path.name for path in tmp_path.iterdir()} == {"state", "copy"}
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
-    assert {path.name for path in (tmp_path / "copy").iterdir()} == {FILE}
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "copy").iterdir()} == {FILE: 0o600}
 
 
 def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: MakeService, tmp_path: Path) -> None:

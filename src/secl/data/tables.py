@@ -51,8 +51,8 @@ class Table:
 
     Attributes:
         rows: in order; empty ones are left out.
-        header: the names of all columns where a first row declares them, else None.
-        location: of that row.
+        header: the names of all columns where a first row or the format declares them, else None.
+        location: of that row, or the file.
     """
 
     rows: Iterator[TableRow]
@@ -69,7 +69,7 @@ def open_table(path: Path) -> Table:
     """
     suffix = path.suffix.lower()
     if path.is_dir():
-        return Table(_items(_dataset_folder(path), str(path), "row"))
+        return _dataset_folder(path)
     check_readable(path)
     if suffix in (".jsonl", ".ndjson"):
         return Table(_json_lines(path))
@@ -79,7 +79,7 @@ def open_table(path: Path) -> Table:
         delimiter = "\t" if suffix == ".tsv" else _delimiter(path)
         return _with_header(csv_rows(path, delimiter), f"{path}, line", _DELIMITERS[delimiter])
     if suffix == ".parquet":
-        return Table(_items(_parquet(path), str(path), "row"))
+        return _parquet(path)
     if suffix == ".xlsx":
         return _with_header(_sheet(path), f"{path}, row")
     raise DataError(
@@ -213,18 +213,19 @@ def _sheet(path: Path) -> Iterator[tuple[int, list[object]]]:
             yield number, cells + [None] * (width - len(cells))
 
 
-def _parquet(path: Path) -> list[dict[str, object]]:
+def _parquet(path: Path) -> Table:
     pyarrow = _package("pyarrow", path, "tables")
     from pyarrow.parquet import ParquetFile
 
     try:
-        rows: list[dict[str, object]] = ParquetFile(path).read().to_pylist()
+        table = ParquetFile(path).read()
+        rows: list[dict[str, object]] = table.to_pylist()
     except (pyarrow.ArrowException, OSError) as problem:
         raise DataError(f"{path} is no Parquet file that can be read ({_first_line(problem)}).") from problem
-    return rows
+    return Table(_items(rows, str(path), "row"), tuple(table.column_names), str(path))
 
 
-def _dataset_folder(path: Path) -> Iterable[object]:
+def _dataset_folder(path: Path) -> Table:
     if not (path / "state.json").exists():
         splits = sorted(each.parent.name for each in path.glob("*/state.json"))
         remedy = f"name one of its datasets: {', '.join(str(path / split) for split in splits)}"
@@ -233,10 +234,10 @@ def _dataset_folder(path: Path) -> Iterable[object]:
         )
     datasets = _package("datasets", path, "hub")
     try:
-        dataset: Iterable[object] = datasets.load_from_disk(str(path))
+        dataset: Any = datasets.load_from_disk(str(path))
     except Exception as problem:
         raise DataError(f"{path} is no dataset that can be read ({_first_line(problem)}).") from problem
-    return dataset
+    return Table(_items(dataset, str(path), "row"), tuple(dataset.column_names), str(path))
 
 
 def _package(name: str, path: Path, extra: str) -> Any:

@@ -120,7 +120,10 @@ def compare(a: Side, b: Side, *, partly: bool = False, resamples: int = 1000, se
         _check_same_stream(a, b)
     shared = shared_questions(a, b)
     if not shared:
-        raise RunError("the runs have no answered question in common so far; finish them with secl run --resume.")
+        raise RunError(
+            "the runs have no answered question in common; compare runs of the same questions, or finish "
+            "them with secl run --resume."
+        )
     graded_a, graded_b = a.graded(), b.graded()
     graded = [key for key in shared if key in graded_a and key in graded_b]
     if not graded:

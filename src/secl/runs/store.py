@@ -29,7 +29,7 @@ from secl.runs import database
 from secl.runs.encoding import to_plain
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
-FORMAT = 5
+FORMAT = 6
 """Number of the format of a run's and of a server's file; another one is refused."""
 
 KEEP_EVERY = 50

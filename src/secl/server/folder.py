@@ -31,7 +31,7 @@ def make_private(folder: Path) -> None:
         open_before = _is_open(folder)
         folder.chmod(0o700)
         reason = "its file system does not keep permissions" if _is_open(folder) else None
-    except PermissionError as problem:
+    except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         reason = str(problem.strerror)
     if reason is not None:
         raise RunError(
@@ -89,12 +89,13 @@ def backup(folder: Path, out: Path) -> int:
 
 def _copy(store: Store, to: Path) -> int:
     """Copy a state into a folder, read the copy to its last page, and write it to the disk; returns its records."""
+    (to / FILE).touch(mode=0o600)  # who copies the file alone shall not open it to others
     with closing(sqlite3.connect(to / FILE)) as copy:
         store.db.backup(copy)
         (sound,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if sound != "ok":
             raise RunError(f"the state is damaged, and so is its copy: {sound}.")
-        (records,) = copy.execute("SELECT coalesce(max(position) + 1, 0) FROM records").fetchone()
+        (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
     if (store.folder / KEYS).exists():
         shutil.copy2(store.folder / KEYS, to / KEYS)
     for path in (*to.iterdir(), to):

@@ -118,6 +118,7 @@ def test_a_version_is_served_by_its_name_and_one_that_is_shown_late_is_waited_fo
 def test_refusals_of_a_server_are_told_apart(
     token: TokenServer, fake: FakeVllm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert issubclass(NotLoadedError, UnavailableError), "the request or the lesson is tried again"
     with pytest.raises(NotLoadedError, match="secl-3"):
         token.complete("secl-3", [[1]], CompletionRequest())
     with pytest.raises(QuestionError, match="status 400: Requested sample logprobs of 30"):

@@ -10,7 +10,7 @@ from secl.backends.endpoint.versions import Versions
 from secl.backends.endpoint.vllm_backend import VllmBackend
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
-from secl.errors import ModelError, QuestionError, UnavailableError, check_finite, check_whole
+from secl.errors import ModelError, NotLoadedError, QuestionError, UnavailableError, check_finite, check_whole
 
 WORKERS = 16
 """Requests that are under way together, unless said otherwise."""
@@ -91,9 +91,9 @@ def _check_model(learner: LocalModel, server: TokenServer, version: Path, tolera
         )
     try:
         server.complete(version.name, [sequence], CompletionRequest())
-    except UnavailableError:
-        raise
     except (ModelError, QuestionError) as problem:
+        if isinstance(problem, UnavailableError) and not isinstance(problem, NotLoadedError):
+            raise
         raise ModelError(
             f"{problem} Start all servers with the same model name ({server.root}), --enable-lora, a "
             "--max-lora-rank that is large enough, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "

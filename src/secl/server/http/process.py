@@ -60,11 +60,18 @@ def listening(host: str | None, port: int | None) -> socket.socket:
             f"systemd passes {passed['LISTEN_FDS'] or 'no'} sockets, but a server listens at one; keep a single "
             "ListenStream in its socket unit."
         )
-    listener = socket.socket(fileno=FIRST_PASSED)
-    if listener.family not in (socket.AF_INET, socket.AF_INET6) or listener.type != socket.SOCK_STREAM:
-        listener.detach()  # it stays open: it is somebody else's
+    try:
+        listener = socket.socket(fileno=FIRST_PASSED)
+        is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6) and listener.type == socket.SOCK_STREAM
+        accepts = is_tcp and bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError:  # no socket at all
+        listener, accepts = None, False
+    if listener is None or not accepts:
+        if listener is not None:
+            listener.detach()  # it stays open: it is somebody else's
         raise ParameterError(
-            "systemd passes something else than a TCP socket; write the socket unit with ListenStream=127.0.0.1:8080."
+            "systemd passes no listening TCP socket; write the socket unit with ListenStream=127.0.0.1:8080, and "
+            "without Accept=yes."
         )
     listener.set_inheritable(False)
     return listener
@@ -157,7 +164,7 @@ class Server(uvicorn.Server):
         early: Sequence[int] = (),
     ) -> None:
         self.service, self.listener, self.on_ready, self.early = service, listener, on_ready, early
-        self.app, self.stopped_by = app, ""
+        self.app, self.stopped_by = app, "stop"
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",  # which is not seen of a method

@@ -155,11 +155,11 @@ def test_the_command_on_the_page_makes_the_same_recipe_again(
 ) -> None:
     begun: list[RunSettings] = []
 
-    def start(recipe: RunSettings, folder: Path) -> None:
+    def start_run(recipe: RunSettings, folder: Path) -> None:
         begun.append(recipe)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "start", start)
+    monkeypatch.setattr(runner, "start_run", start_run)
     recipe = RunSettings.of(settings)
     program, *arguments = shlex.split(command(recipe))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])

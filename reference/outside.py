@@ -17,7 +17,7 @@ PAGES = {
     "SECURITY.md": "reporting.md",
     "benchmarks/RESULTS.md": "results.md",
 }
-"""Where a page of its own stands in the site. README.md has none: the site begins with docs/index.md."""
+"""Where files outside of docs/ stand in the site, which begins with README.md."""
 
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yml": "yaml", ".csv": "text"}
 
@@ -69,11 +69,11 @@ def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     Args:
         docs: files of docs/, from the root of the repository, and their texts.
     """
-    texts = {source: (ROOT / source).read_text(encoding="utf-8") for source in PAGES if source != "README.md"}
+    texts = {source: (ROOT / source).read_text(encoding="utf-8") for source in PAGES}
     targets = set().union(*(linked(text, source) for source, text in [*docs, *texts.items()]))
     for source in sorted({*texts, *(target for target in targets if not target.startswith("docs/")), *examples()}):
         path = ROOT / source
-        if place(source) == "index.md" or not path.is_file():
+        if not path.is_file():
             continue  # a link to nothing is a warning of the site's own
         text = path.read_text(encoding="utf-8")
         yield place(source), relinked(text, source) if path.suffix == ".md" else _listing(source, text)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reference import commands, http_api, outside, python_api, records, settings
+from reference import commands, http_api, outside, python_api, records
 
 MADE: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands.page,
     "reference/python.md": python_api.page,
-    "reference/settings.md": settings.page,
     "reference/http.md": http_api.page,
     "reference/records.md": records.page,
     "examples.md": outside.examples_page,

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import secl
-from reference import http_api, outside, python_api, records, settings
-from secl.setting_groups import FLAT_NAMES
+from reference import http_api, outside, python_api, records
 from tests.conftest import ROOT
 from tests.server.conftest import browser
 
@@ -27,14 +26,6 @@ LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"),
 def test_the_python_page_has_every_public_name_once() -> None:
     names = [name for group in python_api.GROUPS.values() for name in group]
     assert sorted(names) == secl.__all__
-
-
-def test_the_page_of_settings_has_every_setting() -> None:
-    page = settings.page()
-    missing = [path[-1] for path in FLAT_NAMES.values() if f"\n| <code>{path[-1]}</code>" not in page]
-    assert missing == []
-    assert "| <code>tau</code> | a finite number above 0 |" in page
-    assert "| <code>name</code>, <code>--gate</code> | one of entropy-shift, " in page
 
 
 def test_every_field_of_a_record_has_its_meaning() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reference.settings import with_keys
+from reference.settings import with_all_settings
 from secl.backends.local.model import LocalModel
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record
@@ -83,7 +83,7 @@ def interrupted(*_: object, **__: object) -> None:
 
 def test_every_setting_can_be_set_and_stands_in_the_table_of_the_docs() -> None:
     page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
-    assert page == with_keys(page), "make the table anew: python -m reference.settings"
+    assert page == with_all_settings(page), "make the table anew: python -m reference.settings"
     for name in FLAT_NAMES:
         assert f"<code>{place_of(name)}</code>" in page
 

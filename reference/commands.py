@@ -10,7 +10,8 @@ from secl.cli import app
 INTRODUCTION = """# Command line
 
 Made from the commands' own help: `secl --help` and `secl COMMAND --help` say the same. A mistake ends in one sentence
-and exit code 2. Every flag of `secl run` that is a setting is described with its range under [runs](../runs.md#all-settings).
+and exit code 2. Every flag of `secl run` that is a setting is described with its range under
+[runs](../runs.md#all-settings).
 """
 
 

@@ -1,4 +1,4 @@
-"""Results on disk, and the tables of them in the documentation."""
+"""Results on disk, and tables of them for people."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OTHERS = "others"
 MEASURED = "measured"
 """Key of how each part was measured."""
 
-FIRST = ("ratios", "fwd_equivalents")
-"""Sections at the top of a chapter."""
+SHOWN = ("ratios", "fwd_equivalents", "seconds", "serving", "growth")
+"""Sections that the page has; the file has all."""
 
 
 def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,15 +88,15 @@ def write_page(page: Path, everything: Mapping[str, Any]) -> None:
 
 
 def tables(everything: Mapping[str, Any]) -> str:
-    """One chapter for each model, one table for each section of its results."""
+    """One chapter for each model, one table for each section that is shown."""
     sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
     return "\n".join(_chapter(plain(results)) for results in sets if "model" in results)
 
 
 def _chapter(results: dict[str, Any]) -> str:
     lines = [f"### {results['model']}", ""]
-    for name in [*(name for name in FIRST if name in results), *(name for name in results if name not in FIRST)]:
-        if isinstance(results[name], dict) and name != MEASURED:
+    for name in SHOWN:
+        if name in results:
             lines += [f"| {_spoken(name)} | |", "|---|---:|"]
             lines += [f"| {label} | {_shown(value)} |" for label, value in rows(results[name])] + [""]
     return "\n".join([*lines, *_measured(results.get(MEASURED, {})), ""])

@@ -93,6 +93,23 @@ def test_the_recorded_confidence_is_what_the_model_said_before_its_own_update() 
         assert later.reply.confidence == pytest.approx(earlier.update.after, abs=1e-12)
 
 
+def test_lessons_in_any_order_each_move_the_answer_that_the_model_has_just_given() -> None:
+    class Strict(ScriptedModel):
+        """Learns from the latest question that it answered, and from no other, as networks do."""
+
+        def answer(self, question: Question, **given: Any) -> ModelAnswer:
+            self.latest = question
+            return super().answer(question, **given)
+
+        def learn(self, question: Question, reply: Reply, target: float) -> Update:
+            assert question == self.latest
+            return super().learn(question, reply, target)
+
+    calibrator = make(Strict(), gate=Always())
+    first, second = map(calibrator.answer, toy_stream(2))
+    assert [calibrator.learn(record).outcome for record in (first, second)] == ["trained"] * 2
+
+
 def test_an_update_of_a_question_changes_no_field_of_its_own_reply() -> None:
     learned = run(count=1, gate=Always())[0]
     watched = run(count=1, gate=Never())[0]

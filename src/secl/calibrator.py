@@ -12,26 +12,23 @@ from dataclasses import replace
 from typing import Any
 
 from secl.display import Shown
-from secl.errors import ParameterError
-from secl.evidence import Evidence, EvidenceKind, Posterior
+from secl.evidence import Evidence, EvidenceKind
 from secl.gates import Gate, named_gate
 from secl.grading import grade
-from secl.labels import Label, LabelRule, label_of
+from secl.labels import LabelRule
 from secl.lesson import EvidencePlan, gather, teach
-from secl.lookahead import WINDOW, Lookahead, StreamState, predict_bursts
+from secl.lookahead import WINDOW, Lookahead, predict_bursts
 from secl.machine import uncollected
-from secl.methods import Method
-from secl.methods import method as named_method
+from secl.methods import method_to_follow
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
-from secl.records import LearningOutcome, Record, Reply
+from secl.records import LearningOutcome, Record
 from secl.scoring import Scoring, as_question
 from secl.settings import (
     AdapterSettings,
     AnswerWeights,
     Device,
-    DeviceMap,
     Dtype,
     GateName,
     LoopSettings,
@@ -84,7 +81,7 @@ class Calibrator(Shown, Scoring):
         learns: bool | None = None,
         loop: LoopSettings | None = None,
     ) -> None:
-        chosen = _followed(method)
+        chosen = method_to_follow(method)
         gate = gate or chosen.gate
         self.model = model
         self.gate: Gate = named_gate(gate) if isinstance(gate, str) else gate
@@ -111,7 +108,7 @@ class Calibrator(Shown, Scoring):
         method: str = "secl",
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: DeviceMap | None = None,
+        device_map: str | None = None,
         quantize: Quantize | None = None,
         max_batch_tokens: int | None = None,
         adapter: AdapterSettings | None = None,
@@ -129,7 +126,7 @@ class Calibrator(Shown, Scoring):
             method: as for the class.
             dtype: precision of the network's body: auto, bf16, fp16 or fp32.
             device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-            device_map: "auto" spreads the model over this machine's devices.
+            device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
             quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
             max_batch_tokens: most tokens in a pass that several questions share.
             adapter: size and training of the adapter: rank, layers, modules, learning_rate, beta.
@@ -142,7 +139,7 @@ class Calibrator(Shown, Scoring):
             ModelError: the model cannot be used.
             ParameterError: as for the class.
         """
-        _followed(method)  # before a large model is loaded for nothing
+        method_to_follow(method)  # before a large model is loaded for nothing
         with uncollected():
             from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
@@ -261,26 +258,6 @@ class Calibrator(Shown, Scoring):
         self.model.prefetch(questions, evidence, weights_fixed=True, written=texts)
         return [self.answer(question, text) for question, text in zip(questions, texts, strict=True)]
 
-    def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
-        """Say whether the answer of a record is right, or take that back; later confidences follow.
-
-        Args:
-            record: as it was reported.
-            correct: whether `record.answer` is right; None takes back what was said of it before.
-            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random, None if
-                nobody knows because people volunteer.
-
-        Raises:
-            ParameterError: a chance outside (0, 1].
-        """
-        label = label_of(record, correct, number=self.state.labels.until + 1, chance=chance)
-        self.take_labels([label])
-        return label
-
-    def take_labels(self, labels: Iterable[Label]) -> None:
-        """Take the next entries of a log of labels into account."""
-        self.state = replace(self.state, labels=self.labels.add(self.state.labels, labels))
-
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
@@ -295,6 +272,7 @@ class Calibrator(Shown, Scoring):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
+            self._latest = None  # the model's latest answer is this one from here on
             fixed = record.question.free or self.model.answer_weights == "frozen"
             written = record.reply.text if fixed else None
             reply = self.model.answer(record.question, evidence=wanted, written=written).reply
@@ -316,22 +294,3 @@ class Calibrator(Shown, Scoring):
         return replace(
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
-
-    def _weigh(
-        self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
-    ) -> tuple[StreamState, Posterior | None]:
-        """The posterior of a question, and the state with what it teaches."""
-        views = self.posterior.read(question, reply, frozen, evidence)
-        after, posterior = self.posterior.step(state.posterior, views)
-        return replace(state, posterior=after), posterior
-
-
-def _followed(name: str) -> Method:
-    """A method that a calibrator can follow; one that also says how the model is asked is for runs."""
-    method = named_method(name)
-    if method.defaults:
-        raise ParameterError(
-            f"the method {name!r} also says how the model is asked and trained, which a calibrator is not told; take "
-            f"secl run --method {name}."
-        )
-    return method

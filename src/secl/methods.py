@@ -122,3 +122,18 @@ def method(name: str) -> Method:
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}.")
     return METHODS[name]
+
+
+def method_to_follow(name: str) -> Method:
+    """A method that a calibrator can follow; one that also says how the model is asked is for runs.
+
+    Raises:
+        ParameterError: there is none of that name, or it is for runs.
+    """
+    chosen = method(name)
+    if chosen.defaults:
+        raise ParameterError(
+            f"the method {name!r} also says how the model is asked and trained, which a calibrator is not told; take "
+            f"secl run --method {name}."
+        )
+    return chosen

@@ -8,9 +8,11 @@ Probabilities lie in [0, 1], entropies are in nats.
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+import operator
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Literal, get_args
 
 from secl.display import Shown
 from secl.evidence import Evidence, Labelled, Posterior
@@ -93,16 +95,9 @@ class Ledger:
     @property
     def total(self) -> float:
         """All tokens together."""
-        return (
-            self.answering
-            + self.adapting
-            + self.scoring
-            + self.reordering
-            + self.likelihood
-            + self.sampling
-            + self.comparing
-            + self.learning
-        )
+        # Not the built-in sum, which rounds otherwise from Python 3.12 on.
+        total: float = functools.reduce(operator.add, astuple(self))
+        return total
 
     @property
     def replies(self) -> float:
@@ -128,7 +123,7 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._tokens = self._zeros()
+        self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
 
     def spend(self, purpose: Purpose, tokens: float) -> None:
         """Add tokens that went through the whole network; half the network counts half."""
@@ -136,16 +131,12 @@ class Meter:
 
     def take(self) -> Ledger:
         """Everything spent since the last call."""
-        tokens, self._tokens = self._tokens, self._zeros()
+        tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
         # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
         if tokens["answering"]:  # what rounding leaves is counted there, so that the parts add up to the total
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
         return Ledger(**parts)
-
-    @staticmethod
-    def _zeros() -> dict[str, float]:
-        return {field.name: 0.0 for field in fields(Ledger)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

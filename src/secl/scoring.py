@@ -1,4 +1,4 @@
-"""Rating answers from elsewhere: the part of a calibrator that neither answers nor learns.
+"""Rating answers from elsewhere, and labels: the part of a calibrator that neither answers nor learns.
 
 Everything said about a given answer comes from the frozen model, whatever version answers questions meanwhile. The
 stream stays where it is but for two things: a rated answer takes a position, and its views teach the posterior, because
@@ -14,16 +14,16 @@ from typing import Protocol
 
 from secl.data.question_files import QuestionFile
 from secl.errors import QuestionError
-from secl.evidence import EvidenceKind
+from secl.evidence import Evidence, EvidenceKind, Posterior
 from secl.gates import Gate
 from secl.grading import grade
-from secl.labels import LabelRule
+from secl.labels import Label, LabelRule, label_of
 from secl.lesson import EvidencePlan
 from secl.lookahead import WINDOW, StreamState
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.records import Decision, Record
+from secl.records import Decision, Record, Reply
 from secl.settings import LoopSettings
 
 UNDECIDED = Decision(alarm=False, in_burst=False, remaining=0, statistic=None)
@@ -67,7 +67,7 @@ def as_question(question: object) -> Question:
 
 
 class Scoring:
-    """Rates given answers; `secl.Calibrator` is one.
+    """Rates given answers, and takes labels; `secl.Calibrator` is one.
 
     Attributes:
         model: rates, frozen.
@@ -95,6 +95,26 @@ class Scoring:
     def rated_evidence(self) -> frozenset[EvidenceKind]:
         """What is asked about every given answer beyond its own P(True)."""
         return (self.plan.kinds & {"p_true"}) | {"candidates"}
+
+    def label(self, record: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
+        """Say whether the answer of a record is right, or take that back; later confidences follow.
+
+        Args:
+            record: as it was reported.
+            correct: whether `record.answer` is right; None takes back what was said of it before.
+            chance: probability that this answer was asked about, in (0, 1]; equal for all if drawn at random, None if
+                nobody knows because people volunteer.
+
+        Raises:
+            ParameterError: a chance outside (0, 1].
+        """
+        label = label_of(record, correct, number=self.state.labels.until + 1, chance=chance)
+        self.take_labels([label])
+        return label
+
+    def take_labels(self, labels: Iterable[Label]) -> None:
+        """Take the next entries of a log of labels into account."""
+        self.state = replace(self.state, labels=self.labels.add(self.state.labels, labels))
 
     def score(self, question: Question | str, answer: str, rivals: Sequence[str] = ()) -> Record:
         """Rate an answer, whoever gave it; nothing is learned, and the model's own answer is not asked for.
@@ -181,11 +201,17 @@ class Scoring:
 
     def _weigh_given(self, record: Record) -> Record:
         """The record with its posterior; the state moves on by it."""
-        views = self.posterior.read(record.question, record.reply, record.frozen, record.evidence)
-        state = self.state
-        after, posterior = self.posterior.step(state.posterior, views)
-        self.state = replace(state, position=state.position + 1, posterior=after)
+        state, posterior = self._weigh(self.state, record.question, record.reply, record.frozen, record.evidence)
+        self.state = replace(state, position=state.position + 1)
         return replace(record, posterior=posterior)
+
+    def _weigh(
+        self, state: StreamState, question: Question, reply: Reply, frozen: Reply, evidence: Evidence
+    ) -> tuple[StreamState, Posterior | None]:
+        """The posterior of a question, and the state with what it teaches."""
+        views = self.posterior.read(question, reply, frozen, evidence)
+        after, posterior = self.posterior.step(state.posterior, views)
+        return replace(state, posterior=after), posterior
 
 
 def given_of(each: Scorable) -> GivenAnswer:

@@ -43,9 +43,6 @@ def check_device(name: str) -> str:
 Device = Annotated[str, AfterValidator(check_device)]
 """Where the network computes: auto, cpu, cuda, mps, or one of several GPUs by its number, such as cuda:1."""
 
-DeviceMap = Literal["auto"]
-"""Spreads a model over all GPUs, then the processor's memory, then the disk, as accelerate does."""
-
 PTrueKind = Literal["vocabulary", "token"]
 """P("True") over the full vocabulary in any spelling, or of the one token "True"."""
 
@@ -106,7 +103,9 @@ class ModelSettings(Settings):
     endpoint: str | None = Field(None, description="Address of that server.")
     dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: DeviceMap | None = Field(None, description="auto: spread a large model over all devices.")
+    device_map: str | None = Field(
+        None, description="auto spreads a large model; or a JSON file of modules and devices."
+    )
     quantize: Quantize | None = Field(None, description="8bit or 4bit layers (bitsandbytes).")
     max_batch_tokens: Annotated[int | None, UNFLAGGED] = Field(
         None, ge=1, description="Tokens of several questions that may share a pass; 1000, and any number in writing."

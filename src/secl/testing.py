@@ -83,6 +83,7 @@ class ScriptedModel(Shown):
         self.answer_weights: AnswerWeights = "adapted"
         self.writes_apart = False
         self.meter = Meter()
+        self.adapter_config: dict[str, Any] = {}
         self._pause: Callable[[], None] = lambda: None
 
     def _facts(self) -> dict[str, object]:
@@ -95,10 +96,6 @@ class ScriptedModel(Shown):
     @property
     def environment(self) -> dict[str, str | int]:
         return {"device": "none"}
-
-    @property
-    def adapter_config(self) -> dict[str, Any]:
-        return {}
 
     def prefetch(
         self,
@@ -160,11 +157,7 @@ class ScriptedModel(Shown):
             option_log_p=option_log_p,
             version=self._version,
         )
-        return ModelAnswer(
-            reply=reply,
-            frozen=replace(reply, bins=_bins(self.stated), version=0),
-            plain_tokens=10.0,
-        )
+        return ModelAnswer(reply=reply, frozen=replace(reply, bins=_bins(self.stated), version=0), plain_tokens=10.0)
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """A given answer is stated to be as sure as the model's own; what else is said of it depends on its text."""

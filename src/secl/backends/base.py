@@ -204,14 +204,10 @@ class TokenBackend(Protocol[R]):
         """Read the same bundles with an adapted version, at their `positions`."""
         ...
 
-    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:
+    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model; drafts of one batch go through the network together.
 
         What is needed to read their answers may be kept until `release`.
-
-        Args:
-            batches: of drafts, which grow.
-            rewriting: the version that will be asked to `rewrite` the first batch; 0 for none.
         """
         ...
 

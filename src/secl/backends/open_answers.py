@@ -108,6 +108,10 @@ class Distractors:
     source: str
 
 
+NOTHING = Distractors([], "none")
+"""Of an answer that cannot be compared with others."""
+
+
 def choose_distractors(
     answer: str, form: Form, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jinja2
 
@@ -26,6 +27,7 @@ from secl.prompts.templates import (
 )
 from secl.question import Form, Question
 from secl.settings import PromptSettings
+from secl.writing import Writing
 
 MARGIN = 16
 """Tokens of a prompt beyond the question and the answer that no estimate counts: branches, verdicts, line breaks."""
@@ -146,10 +148,22 @@ class Prompting:
                 "can read; shorten it."
             )
 
-    def room(self, question: Question, limit: int) -> int:
-        """Tokens that a free answer may have where the model reads `limit`: all that is asked behind it fits, too."""
+    def with_room(self, question: Question, writing: Writing, limit: int) -> Writing:
+        """How a free answer is written so that the model, which reads `limit` tokens, can read what is asked behind it.
+
+        Raises:
+            TooLongError: there is no room for as many tokens as are wanted.
+        """
         behind = max(len(self.confidence(question, "")), len(self.answer_list(question)) + MAX_LIST_TOKENS["text"])
-        return limit - behind - MARGIN
+        room = limit - behind - MARGIN
+        least = 1 if writing.or_fewer else writing.max_tokens or 1
+        if room < least:
+            prompt, wanted = len(self.answer(question)), f" and {least} for its answer" if least > 1 else ""
+            raise TooLongError(
+                f"the conversation takes {prompt} tokens{wanted}, more than the {prompt + max(0, room)} that the model "
+                "can read beside the question for its confidence; shorten it, or ask for fewer tokens."
+            )
+        return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 
     def _render(self, prompt: Prompt) -> str:
         try:

@@ -65,7 +65,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
     plainly = [str(each.message) for each in said if "plain path" in str(each.message)]
     fast = isinstance(model.backend.network, SharedNetwork)
     assert fast == (architecture.path == "fast"), plainly
-    assert f"{architecture.path} path" in model.described
+    assert f"{architecture.path} path" in model.backend.described
     assert [architecture.why in each for each in plainly] == [True] * (not fast)
     by_itself, ids, prompting = architecture.model(), model.backend.token_ids, model.prompting
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
 
+from secl.backends.endpoint.candidates import Findings
 from secl.backends.endpoint.chat import Abilities, Requests, find_out, only_model
 from secl.backends.endpoint.client import SILENCE, Endpoint
-from secl.backends.endpoint.questions import Asking, Findings
+from secl.backends.endpoint.questions import Asking
 from secl.backends.endpoint.texts import Texts
 from secl.backends.generation import TOP_P, question_seed
 from secl.display import Shown

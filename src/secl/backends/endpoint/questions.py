@@ -6,105 +6,40 @@ Every request asks for one thing, and those that do not need each other's answer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
+from secl.backends.endpoint.candidates import Findings, Kinds, Probe
 from secl.backends.endpoint.chat import Pending, Requests
-from secl.backends.endpoint.reading import DIGITS, VERDICTS, Choice, Completion, bins_of, entropy, read_choice, within
+from secl.backends.endpoint.reading import DIGITS, Choice, Completion, bins_of, entropy, read_choice, within
 from secl.backends.generation import MAX_LIST_TOKENS, items_of, question_seed
 from secl.backends.open_answers import (
     FIRST,
     FREE_TOKENS,
     FURTHER,
-    ORDERS,
+    NOTHING,
     Distractors,
     Drawn,
     choose_distractors,
     compare,
     settled,
 )
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.prompts.distractors import distinct
-from secl.prompts.orders import as_choice, further_orders, orders_of_answers
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
-    NONE_OF_THESE,
     answer_prompt,
     digit_prompt,
     distractor_prompt,
     order_prompt,
-    p_true_prompt,
 )
-from secl.question import LETTERS, GivenAnswer, Question
-from secl.records import Purpose, Reply
+from secl.question import GivenAnswer, Question
+from secl.records import Reply
 from secl.settings import PTruePrompt
 from secl.writing import Token, Written
 
-Kinds = AbstractSet[EvidenceKind]
-
 COMPARING: Kinds = frozenset({"p_true", "candidates"})
 """Evidence that needs candidates."""
-
-
-@dataclass
-class Findings:
-    """What was found out about one question.
-
-    Attributes:
-        question: as asked.
-        spent: tokens by purpose.
-        plain_tokens: those of the answer and its confidence.
-        requested: kinds of evidence that were asked for, whatever came of it.
-        reply: the model's answer, or the answer that was given.
-        rivals: that were given to it.
-        distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
-        drawn: what an open answer is compared with; None where that was not asked for.
-        p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
-        candidates: letters of the candidates; None where they were not asked for, or there is nothing to compare.
-    """
-
-    question: Question
-    spent: dict[Purpose, float] = field(default_factory=dict)
-    plain_tokens: float = 0.0
-    requested: set[EvidenceKind] = field(default_factory=set)
-    reply: Reply = field(init=False)
-    rivals: Sequence[str] = ()
-    distractors: Distractors | None = None
-    drawn: Drawn | None = None
-    p_true: PTrue | None = None
-    candidates: CandidateEvidence | None = None
-
-    def take(self, purpose: Purpose, pending: Pending) -> Completion:
-        """Wait for what a request gives, and count its tokens."""
-        completion = pending.result()
-        self.pay(purpose, completion.length)
-        return completion
-
-    def pay(self, purpose: Purpose, tokens: float) -> None:
-        """Count tokens."""
-        self.spent[purpose] = self.spent.get(purpose, 0.0) + tokens
-        if purpose == "answering":
-            self.plain_tokens += tokens
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What is under way about the candidates of a question.
-
-    Attributes:
-        texts: of the candidates.
-        letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
-        verdicts: what gives the verdict on each candidate; empty where they are not wanted.
-        source: where the candidates come from.
-    """
-
-    texts: Sequence[str]
-    letters: Mapping[tuple[int, ...], Pending] | None
-    verdicts: Sequence[Pending]
-    source: str
 
 
 class Asking:
@@ -129,7 +64,6 @@ class Asking:
         if question.options:
             self._choose(findings, None, evidence)
             return findings
-        listing = self._list(question) if evidence & COMPARING == {"p_true"} and not question.free else None
         if written is None:
             drawn = findings.take("answering", self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form]))
             text, tokens = trim_answer(drawn.text, question.form), drawn.tokens
@@ -137,8 +71,6 @@ class Asking:
             text, tokens = written.text, written.tokens
             findings.pay("answering", written.prompt_tokens + written.completion_tokens)
         self._state(findings, text, within(tokens, text.strip()))
-        if listing is not None and findings.reply.answer is not None:
-            findings.distractors = self._distractors(findings, findings.reply.answer, listing)
         self.gather(findings, evidence)
         return findings
 
@@ -155,7 +87,7 @@ class Asking:
             findings.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
             self.gather(findings, evidence)
         if "p_true" not in evidence and findings.reply.answer is not None:
-            self._read(findings, self._probe(question, [_own(findings)], {"p_true"}, "none"))
+            self._probe(question, [findings.own], {"p_true"}, "none").read(findings)
         return findings
 
     def gather(self, findings: Findings, evidence: Kinds) -> None:
@@ -175,7 +107,7 @@ class Asking:
             if findings.distractors is None:
                 findings.distractors = self._distractors(findings, findings.reply.answer)
             texts, source = (findings.reply.answer, *findings.distractors.answers), findings.distractors.source
-        self._read(findings, self._probe(findings.question, texts, missing, source))
+        self._probe(findings.question, texts, missing, source).read(findings)
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Completion]:
         """Further answers to an open question, drawn at temperature 1: those of some numbers."""
@@ -218,7 +150,7 @@ class Asking:
             option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
         )
         if letter is not None:
-            self._read(findings, probe)
+            probe.read(findings)
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token]) -> None:
         """An open answer with its confidence; its tokens, if they are known, say how probable it is."""
@@ -236,12 +168,11 @@ class Asking:
         """A list of answers to compare an open answer with."""
         return self._ask(distractor_prompt(question), MAX_LIST_TOKENS[question.form], seed=seed)
 
-    def _distractors(self, findings: Findings, answer: str, listing: Pending | None = None) -> Distractors:
-        """Answers to compare an open answer with, from a list that is under way already or a new one."""
+    def _distractors(self, findings: Findings, answer: str) -> Distractors:
+        """Answers to compare an open answer with."""
         question = findings.question
         if not is_brief(answer, question.form):
-            return Distractors([], "none")
-        listing = listing or self._list(question)
+            return NOTHING
 
         def items(pending: Pending) -> list[str]:
             return items_of(findings.take("scoring", pending).text, question.form)
@@ -249,61 +180,10 @@ class Asking:
         def sample_list(attempt: int) -> list[str]:
             return items(self._list(question, question_seed(self.seed, question, attempt)))
 
-        return choose_distractors(answer, question.form, items(listing), sample_list)
+        return choose_distractors(answer, question.form, items(self._list(question)), sample_list)
 
     def _probe(self, question: Question, texts: Sequence[str], evidence: Kinds, source: str) -> Probe:
-        """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
-        letters = None
-        if "candidates" in evidence and question.options:
-            orders = further_orders(len(texts), ORDERS)
-            letters = {order: self._ask(order_prompt(question, order)) for order in orders}
-        elif "candidates" in evidence and len(texts) < len(LETTERS):
-            choice = as_choice(question, texts)
-            orders = orders_of_answers(len(texts), ORDERS, question_seed(self.seed, question, "candidates"))
-            letters = {order: self._ask(order_prompt(choice, order)) for order in orders}
-        judged = [p_true_prompt(question, text, self.p_true_prompt) for text in texts] if "p_true" in evidence else []
-        verdicts = [self._ask(prompt) for prompt in judged]
-        return Probe(texts, letters, verdicts, source)
-
-    def _read(self, findings: Findings, probe: Probe) -> None:
-        """Wait for what is under way, and read it."""
-        options = probe.texts if findings.question.options else (*probe.texts, NONE_OF_THESE)
-        orders = []
-        for order, pending in (probe.letters or {}).items():
-            letters = read_choice(findings.take("reordering", pending).tokens, LETTERS[: len(options)])
-            if letters.best is not None:
-                log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
-                orders.append(LetterOrder(order=order, log_p=log_p))
-        if probe.letters is not None:
-            nothing = (None,) * len(options)  # no chat API tells how likely a text is
-            findings.candidates = CandidateEvidence(
-                candidates=tuple(options),
-                letters=tuple(orders),
-                likelihoods=nothing,
-                samples=() if findings.drawn is None else findings.drawn.samples,
-                source=probe.source,
-            )
-        if probe.verdicts:
-            findings.p_true = self._read_verdicts(findings, probe)
-
-    def _read_verdicts(self, findings: Findings, probe: Probe) -> PTrue | None:
-        """P(True) of the candidates with a verdict that can be read, the answer first; None without one on that."""
-        read: dict[str, tuple[float, float]] = {}
-        for text, pending in zip(probe.texts, probe.verdicts, strict=True):
-            verdict = read_choice(findings.take("scoring", pending).tokens, VERDICTS)
-            if verdict.best is not None:
-                true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
-                read[text] = true, false
-        own = _own(findings)
-        if own not in read:
-            return None
-        texts = [own, *(text for text in read if text != own)]
-        return PTrue(
-            candidates=tuple(texts),
-            probabilities=tuple(read[text][0] for text in texts),
-            false_probabilities=tuple(read[text][1] for text in texts),
-            distractor_source=probe.source,
-        )
+        return Probe.begin(self._ask, question, texts, evidence, source, self.p_true_prompt, self.seed)
 
 
 def _read_sample(completion: Completion, question: Question) -> tuple[str | None, float | None]:
@@ -313,12 +193,6 @@ def _read_sample(completion: Completion, question: Question) -> tuple[str | None
     tokens = within(completion.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
     return (answer if answer is not None and is_brief(answer, question.form) else None), log_p
-
-
-def _own(findings: Findings) -> str:
-    """The text of the answer."""
-    answer = str(findings.reply.answer)
-    return findings.question.option(answer) if findings.question.options else answer
 
 
 def _reply(

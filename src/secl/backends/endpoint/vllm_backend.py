@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from secl.backends.base import Bundle, EvidenceTokens, Position, Scores, TokenSequence, Training
@@ -152,7 +152,6 @@ class VllmBackend:
         self.limit = min(learner.limit, server.window or learner.limit)
         self.vocabulary = len(learner.token_ids.tokenizer)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="secl-vllm")
-        self._rewriting: dict[tuple[int, int], Future[Draft]] = {}
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -168,15 +167,9 @@ class VllmBackend:
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         list(self._pool.map(lambda job: job(), jobs))
 
-    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:
-        """Finish all drafts at the same time, and begin to rewrite the first batch: that does not have to wait."""
-        tasks = [self._pool.submit(self._finish, draft) for batch in batches for draft in batch]
-        self._rewriting = {}
-        if rewriting:
-            for draft in batches[0]:
-                self._rewriting[id(draft), rewriting] = self._pool.submit(self._finish, _anew(draft, rewriting))
-        for task in tasks:
-            task.result()
+    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
+        """Finish all drafts at the same time."""
+        list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
         for batch in batches:
             _share_prompts(batch)
 
@@ -206,16 +199,13 @@ class VllmBackend:
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[VllmReading], version: int) -> list[Draft | None]:  # noqa: ARG002
         """Servers write the adapted answers from the start."""
-        tasks = [
-            self._rewriting.get((id(draft), version)) or self._pool.submit(self._finish, _anew(draft, version))
-            for draft in drafts
-        ]
-        rewritten = [task.result() for task in tasks]
+        begun = [replace(Draft.answer(draft.prompt, draft.form), version=version) for draft in drafts]
+        rewritten = list(self._pool.map(self._finish, begun))
         _share_prompts(rewritten)
         return [*rewritten]
 
     def release(self) -> None:
-        self._rewriting = {}
+        """Nothing is kept."""
 
     def _finish(self, draft: Draft) -> Draft:
         """Finish a draft; it ends exactly where the learner would end it."""
@@ -291,11 +281,6 @@ class VllmBackend:
         """End all connections, and the threads."""
         self._pool.shutdown()
         self.server.endpoint.close()
-
-
-def _anew(draft: Draft, version: int) -> Draft:
-    """The beginning of a draft, for another version to write."""
-    return replace(Draft.answer(draft.prompt, draft.form), version=version)
 
 
 def _share_prompts(batch: Sequence[Draft]) -> None:

@@ -17,11 +17,19 @@ from secl.backends.local.asker import Asker
 from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
 from secl.backends.local.readout import Verdicts
 from secl.evidence import CandidateEvidence, EvidenceKind
-from secl.prompts.parsing import is_brief, read_answer
+from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.question import Question
 from secl.records import Purpose, Reply
 
 Job = Callable[[], None]
+
+Turn = tuple[Question, str | None]
+"""A question, and the answer that was written already; None to write one, and for multiple choice."""
+
+
+def turn_of(question: Question, text: str | None) -> Turn:
+    """A question with what was written in answer to it, as it stands in the conversation."""
+    return question, None if text is None or question.options else as_written(text, question.form)
 
 
 @dataclass
@@ -115,31 +123,29 @@ class Answering:
         self.asker, self.rewrites = asker, rewrites
 
     def prefetch(
-        self,
-        questions: Sequence[Question],
-        evidence: Sequence[Collection[EvidenceKind]],
-        version: int,
-        written: Sequence[str | None] = (),
-    ) -> list[Prefetched]:
-        """Answer questions.
+        self, turns: Sequence[Turn], evidence: Sequence[Collection[EvidenceKind]], version: int
+    ) -> dict[Turn, Prefetched]:
+        """Answer questions; one that comes twice is looked at once, and each of its turns pays its part.
 
         Args:
-            questions: to be answered.
+            turns: to be answered.
             evidence: what is wanted beside each answer: about the options, or a list of answers to an open question.
             version: of the adapted model, whose answers are wanted beside those of the frozen one; 0 for none.
-            written: for each an answer that was written already; None, or nothing at all, to write one.
         """
-        texts = written or [None] * len(questions)
-        turns = list(enumerate(zip(questions, evidence, texts, strict=True)))
-        items: dict[int, Prefetched] = {}
-        if choices := {i: (question, kinds) for i, (question, kinds, _) in turns if question.options}:
-            items |= zip(choices, self._choices([*choices.values()]), strict=True)
-        opened = {i: each for i, each in turns if not each[0].options}
-        if new := {i: (question, kinds) for i, (question, kinds, text) in opened.items() if text is None}:
-            items |= zip(new, self._open([*new.values()], version), strict=True)
-        if old := {i: (question, kinds, text) for i, (question, kinds, text) in opened.items() if text is not None}:
-            items |= zip(old, self._written([*old.values()]), strict=True)
-        window = [items[i] for i in range(len(questions))]
+        wanted: dict[Turn, list[Collection[EvidenceKind]]] = {}
+        for turn, kinds in zip(turns, evidence, strict=True):
+            wanted.setdefault(turn, []).append(kinds)
+        kinds_of = {turn: frozenset[EvidenceKind]().union(*each) for turn, each in wanted.items()}
+        choices = [turn for turn in wanted if turn[0].options]
+        new = [turn for turn in wanted if not turn[0].options and turn[1] is None]
+        items: dict[Turn, Prefetched] = {}
+        if choices:
+            items |= zip(choices, self._choices([(turn[0], kinds_of[turn]) for turn in choices]), strict=True)
+        if new:
+            items |= zip(new, self._open([(turn[0], kinds_of[turn]) for turn in new]), strict=True)
+        if old := [turn for turn in wanted if turn not in items]:
+            items |= zip(old, self._written([(turn[0], kinds_of[turn], turn[1] or "") for turn in old]), strict=True)
+        window = [items[turn] for turn in wanted]
         jobs = [partial(self._read, item, item.frozen, 0) for item in window]
         jobs += [partial(self._read_evidence, item) for item in window]
         adapting = self._begin_adapting(window, version) if version else []
@@ -155,7 +161,9 @@ class Answering:
                 "likelihood": spent.spans,
             }
             item.adapted_tokens = item.adapted.tokens if item.adapted is not None else 0.0
-        return window
+        for turn, item in items.items():
+            item.split(len(wanted[turn]))
+        return items
 
     def adapt(self, item: Prefetched, version: int) -> None:
         """Add the answer of an adapted version in the place of an older one's.
@@ -178,7 +186,7 @@ class Answering:
             for (question, _), reading, comparison in zip(turns, readings, compared, strict=True)
         ]
 
-    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]], version: int) -> list[Prefetched]:
+    def _open(self, turns: Sequence[tuple[Question, Collection[EvidenceKind]]]) -> list[Prefetched]:
         """Open questions: answers are written as one batch, then read again together."""
         asker = self.asker
         drafts = [Draft.answer(asker.prompting.answer(question), question.form) for question, _ in turns]
@@ -189,7 +197,7 @@ class Answering:
             if not question.free and "p_true" in kinds
         }
         # Lists end later than answers, so they are a batch of their own.
-        asker.backend.write([drafts, list(lists.values())], rewriting=version if self.rewrites else 0)
+        asker.backend.write([drafts, list(lists.values())])
         texts = [asker.answer_in(draft) for draft in drafts]
         return self._compared([(*each, text) for each, text in zip(turns, texts, strict=True)], drafts, lists)
 

@@ -9,9 +9,11 @@ from typing import Any
 from secl.backends.base import Bundle, TokenBackend
 from secl.backends.generation import Draft, question_seed
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.readout import Readout, Verdicts
-from secl.backends.open_answers import Distractors, choose_distractors
+from secl.backends.local.readout import Readout, Verdicts, p_true_of
+from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
+from secl.evidence import PTrue
+from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Meter
 
@@ -50,6 +52,25 @@ class Asker:
         verdicts = self.readout.verdicts(reading)
         self.meter.spend("scoring", reading.tokens)
         return verdicts
+
+    def p_true(self, question: Question, answer: str, verdicts: Verdicts | None, listing: Draft | None) -> PTrue:
+        """P(True) of an answer, and of its rivals.
+
+        Args:
+            question: that it answers.
+            answer: in the form of `Reply.answer`.
+            verdicts: on each option, where they are known already.
+            listing: as for `distractors`.
+        """
+        if not question.options:
+            rivals = self.distractors(question, answer, listing) if is_brief(answer, question.form) else NOTHING
+            candidates = (answer, *rivals.answers)
+            return p_true_of(candidates, self.judge(question, candidates), rivals.source)
+        verdicts = verdicts or self.judge(question, question.options)
+        own = question.letters.index(answer)
+        order = [own, *(number for number in range(len(question.options)) if number != own)]
+        ordered = Verdicts(tuple(verdicts.true[i] for i in order), tuple(verdicts.false[i] for i in order))
+        return p_true_of([question.options[i] for i in order], ordered, "options")
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
         """A list of answers to an open question, to be written: the greedy one, or a drawn one."""

@@ -221,7 +221,7 @@ class LocalBackend:
                 )
         return [adapted[number] for number in range(len(readings))]
 
-    def write(self, batches: Sequence[Sequence[Draft]], *, rewriting: int = 0) -> None:  # noqa: ARG002
+    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         for batch in batches:
             self.writer.write(batch, self.prefill.begin(batch) if self.prefill is not None else None)
 

@@ -68,8 +68,13 @@ def beside(bundle: Bundle, comparison: Comparison | None) -> Bundle:
     return replace(bundle, orders=comparison.bundle.orders, spans=comparison.bundle.spans)
 
 
-def compare_now(asker: Asker, comparison: Comparison) -> CandidateEvidence:
-    """Read a comparison in a pass of its own, and pay for it."""
+def compared(asker: Asker, question: Question, answer: str) -> CandidateEvidence | None:
+    """What is said of the candidates, read in a pass of its own; None where the answer cannot be compared."""
+    comparison = (
+        among_options(asker, question) if question.options else among_answers(asker, [(question, answer, ())])[0]
+    )
+    if comparison is None:
+        return None
     (reading,) = asker.backend.read([comparison.bundle])
     evidence = comparison.read(reading, asker.readout)
     spent = reading.evidence_tokens
@@ -108,6 +113,16 @@ def _among(asker: Asker, question: Question, drawn: Drawn) -> Comparison | None:
     if max(map(len, bundle.sequences)) > asker.backend.limit:
         return None
     return Comparison(bundle, choice.options, orders, drawn.source, drawn.samples, drawn.tokens)
+
+
+def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
+    """Further answers to an open question, whatever they are compared with."""
+    prompt = asker.prompting.answer(question)
+    seeds = [asker.seed_for(question, f"sample {number}") for number in range(count)]
+    drafts = [Draft.answer(prompt, question.form, seed=seed) for seed in seeds]
+    asker.backend.write([drafts])
+    asker.meter.spend("sampling", sum(draft.tokens for draft in drafts))
+    return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
 
 
 def _draw(asker: Asker, answers: Sequence[OpenAnswer]) -> list[Drawn]:

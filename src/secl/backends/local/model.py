@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from secl.backends.generation import Draft
 from secl.backends.local import dinco, rating
 from secl.backends.local.adapter import Adapter, plain_config
-from secl.backends.local.answers import Answering, Prefetched
+from secl.backends.local.answers import Answering, Prefetched, Turn, turn_of
 from secl.backends.local.asker import Asker
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.candidates import among_answers, among_options, compare_now
+from secl.backends.local.candidates import compared, sampled
 from secl.backends.local.loading import Loaded, ModelCache, load
 from secl.backends.local.nli import NliModel
-from secl.backends.local.readout import Readout, Verdicts, p_true_of, shares
+from secl.backends.local.readout import Readout, shares
 from secl.backends.local.writer import draw_many
-from secl.backends.open_answers import Distractors
 from secl.backends.prompting import Prompting
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, TooLongError
+from secl.errors import ParameterError, QuestionError
 from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
 from secl.model import ModelAnswer, Rating
-from secl.prompts.parsing import as_written, is_brief, read_answer
 from secl.prompts.thoughts import answers_alone
 from secl.question import GivenAnswer, Question
 from secl.records import Meter, Purpose, Reply, Update
-from secl.settings import AdapterSettings, AnswerWeights, Device, DeviceMap, Dtype, PromptSettings, PTrueKind, Quantize
+from secl.settings import AdapterSettings, AnswerWeights, Device, Dtype, PromptSettings, PTrueKind, Quantize
 from secl.writing import Piece, Writing
 
 
@@ -85,7 +81,7 @@ class LocalModel(Shown):
         self._nli = None if nli is None else NliModel(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
-        self._window: dict[tuple[Question, str | None], Prefetched] = {}
+        self._window: dict[Turn, Prefetched] = {}
         self._latest: Prefetched | None = None
 
     @classmethod
@@ -95,7 +91,7 @@ class LocalModel(Shown):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: DeviceMap | None = None,
+        device_map: str | None = None,
         quantize: Quantize | None = None,
         cache: ModelCache | None = None,
         **settings: Any,
@@ -120,11 +116,6 @@ class LocalModel(Shown):
     def environment(self) -> dict[str, str | int]:
         """Where and how the model computes: device, precision, threads."""
         return {**self.backend.environment, **self.asker.backend.environment}
-
-    @property
-    def described(self) -> str:
-        """Where its settings come from, what is adapted, and which path passes take, for people."""
-        return self.backend.described
 
     @property
     def adapter_config(self) -> dict[str, Any]:
@@ -156,20 +147,11 @@ class LocalModel(Shown):
         written: Sequence[str | None] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        # A question that comes twice in a window is looked at once, and each of its turns pays its part.
-        turns: dict[tuple[Question, str | None], list[Collection[EvidenceKind]]] = {}
-        for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
+        texts = written or [None] * len(questions)
+        for question, text in zip(questions, texts, strict=True):
             self.check(question, text)
-            turns.setdefault((question, _as_written(question, text)), []).append(kinds)
-        window = self.answering.prefetch(
-            [question for question, _ in turns],
-            [frozenset().union(*kinds) for kinds in turns.values()],
-            self.version if weights_fixed else 0,
-            [text for _, text in turns],
-        )
-        self._window = dict(zip(turns, window, strict=True))
-        for turn, item in self._window.items():
-            item.split(len(turns[turn]))
+        turns = [turn_of(question, text) for question, text in zip(questions, texts, strict=True)]
+        self._window = self.answering.prefetch(turns, evidence, self.version if weights_fixed else 0)
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | None = None
@@ -180,11 +162,11 @@ class LocalModel(Shown):
             QuestionError: the question has more options than letters, or is longer than the model can read.
             UnavailableError: no server answers (a `ModelError`; later one may).
         """
-        version, turn = self.version, (question, _as_written(question, written))
+        version, turn = self.version, turn_of(question, written)
         item = self._window.get(turn)
         if item is None:
             self.check(question, written)
-            (item,) = self.answering.prefetch([question], [evidence], version, [turn[1]])
+            item = self.answering.prefetch([turn], [evidence], version)[turn]
         if version and item.version != version:
             self.answering.adapt(item, version)
         self._latest = item
@@ -201,17 +183,9 @@ class LocalModel(Shown):
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the untouched weights; see `secl.model.Model.write`."""
-        backend, prompt = self.asker.backend, self.prompting.answer(question)
-        room = self.prompting.room(question, backend.limit)
-        least = 1 if writing.or_fewer else writing.max_tokens or 1
-        if room < least:
-            wanted = f" and {least} for its answer" if least > 1 else ""
-            raise TooLongError(
-                f"the conversation takes {len(prompt)} tokens{wanted}, more than the {len(prompt) + max(0, room)} that "
-                "the model can read beside the question for its confidence; shorten it, or ask for fewer tokens."
-            )
-        writing = replace(writing, max_tokens=min(room, writing.max_tokens or room))
-        return answers_alone(backend.write_texts(prompt, writing))
+        backend = self.asker.backend
+        writing = self.prompting.with_room(question, writing, backend.limit)
+        return answers_alone(backend.write_texts(self.prompting.answer(question), writing))
 
     def check_given(self, given: GivenAnswer) -> None:
         """Check that the model can read a given answer and its rivals; raises `QuestionError` as `check` does."""
@@ -229,19 +203,8 @@ class LocalModel(Shown):
         if reply.answer is None:
             return None
         item = self._latest_item(question)
-        if not question.options:
-            distractors = Distractors([], "none")
-            if is_brief(reply.answer, question.form):
-                listing = None if item is None else item.listing
-                distractors = self.asker.distractors(question, reply.answer, listing)
-            candidates = (reply.answer, *distractors.answers)
-            return p_true_of(candidates, self.asker.judge(question, candidates), distractors.source)
-        known = None if item is None else item.verdicts
-        verdicts = known or self.asker.judge(question, question.options)
-        own = question.letters.index(reply.answer)
-        order = [own, *(i for i in range(len(question.options)) if i != own)]
-        ordered = Verdicts(tuple(verdicts.true[i] for i in order), tuple(verdicts.false[i] for i in order))
-        return p_true_of([question.options[i] for i in order], ordered, "options")
+        verdicts, listing = (None, None) if item is None else (item.verdicts, item.listing)
+        return self.asker.p_true(question, reply.answer, verdicts, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
         """Letters under further orders of the candidates; likelihoods of options, or further answers.
@@ -255,26 +218,18 @@ class LocalModel(Shown):
         known = None if item is None else item.candidates
         if known is not None and (question.options or known.candidates[0] == reply.answer):
             return known
-        if question.options:
-            return compare_now(self.asker, among_options(self.asker, question))
-        (comparison,) = among_answers(self.asker, [(question, reply.answer, ())])
-        return None if comparison is None else compare_now(self.asker, comparison)
+        return compared(self.asker, question, reply.answer)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Further answers of the frozen model at temperature 1; option letters come from the pass that answered.
 
         Draws depend on the question and the seed, but servers with other hardware may draw otherwise.
         """
-        asker = self.asker
-        if question.options:
-            p = self._option_shares(question, "sampling")
-            return tuple(question.letters[i] for i in draw_many(p, count, asker.seed_for(question, "samples")))
-        prompt = self.prompting.answer(question)
-        seeds = [asker.seed_for(question, f"sample {i}") for i in range(count)]
-        drafts = [Draft.answer(prompt, question.form, seed=seed) for seed in seeds]
-        asker.backend.write([drafts])
-        self.meter.spend("sampling", sum(draft.tokens for draft in drafts))
-        return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
+        if not question.options:
+            return sampled(self.asker, question, count)
+        p = self._option_shares(question, "sampling")
+        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"))
+        return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Evidence for DINCO; of multiple choice, the beams are the options with the most probable letters."""
@@ -289,7 +244,7 @@ class LocalModel(Shown):
         """The frozen model's probabilities of the option letters."""
         item = self._latest_item(question)
         if item is None:
-            (item,) = self.answering.prefetch([question], [()], 0, [])
+            item = self.answering.prefetch([(question, None)], [()], 0)[question, None]
             self.meter.spend(purpose, item.tokens)
         return shares(item.frozen.reply.option_log_p)
 
@@ -342,8 +297,3 @@ class LocalModel(Shown):
     def close(self) -> None:
         """End connections and threads."""
         self.asker.backend.close()
-
-
-def _as_written(question: Question, text: str | None) -> str | None:
-    """A text as it stands in the conversation; None for multiple choice, whose letter is read in the same pass."""
-    return None if text is None or question.options else as_written(text, question.form)

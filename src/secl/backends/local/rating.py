@@ -15,15 +15,13 @@ from secl.backends.generation import Draft
 from secl.backends.local.asker import Asker
 from secl.backends.local.candidates import Comparison, among_answers, among_options, beside
 from secl.backends.local.readout import p_true_of
-from secl.backends.open_answers import Distractors
+from secl.backends.open_answers import NOTHING, Distractors
 from secl.evidence import Evidence, EvidenceKind
 from secl.model import Rating
 from secl.prompts.distractors import distinct
 from secl.prompts.parsing import as_written, read_answer
 from secl.question import GivenAnswer
 from secl.records import Ledger, Meter, Reply
-
-NOTHING = Distractors([], "none")
 
 Kinds = Collection[EvidenceKind]
 

@@ -1,0 +1,149 @@
+"""What a server is asked about the candidates of a question: letters under further orders, a verdict on each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from secl.backends.endpoint.chat import Pending
+from secl.backends.endpoint.reading import VERDICTS, Completion, read_choice
+from secl.backends.generation import question_seed
+from secl.backends.open_answers import ORDERS, Distractors, Drawn
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
+from secl.prompts.orders import as_choice, further_orders, orders_of_answers
+from secl.prompts.templates import NONE_OF_THESE, Prompt, order_prompt, p_true_prompt
+from secl.question import LETTERS, Question
+from secl.records import Purpose, Reply
+from secl.settings import PTruePrompt
+
+Kinds = AbstractSet[EvidenceKind]
+
+
+@dataclass
+class Findings:
+    """What was found out about one question.
+
+    Attributes:
+        question: as asked.
+        spent: tokens by purpose.
+        plain_tokens: those of the answer and its confidence.
+        requested: kinds of evidence that were asked for, whatever came of it.
+        reply: the model's answer, or the answer that was given.
+        rivals: that were given to it.
+        distractors: answers for normalised P(True) of an open answer; None where none were looked for yet.
+        drawn: what an open answer is compared with; None where that was not asked for.
+        p_true: P(True) of the candidates; None where it was not asked for, or could not be read.
+        candidates: letters of the candidates; None where they were not asked for, or there is nothing to compare.
+    """
+
+    question: Question
+    spent: dict[Purpose, float] = field(default_factory=dict)
+    plain_tokens: float = 0.0
+    requested: set[EvidenceKind] = field(default_factory=set)
+    reply: Reply = field(init=False)
+    rivals: Sequence[str] = ()
+    distractors: Distractors | None = None
+    drawn: Drawn | None = None
+    p_true: PTrue | None = None
+    candidates: CandidateEvidence | None = None
+
+    def take(self, purpose: Purpose, pending: Pending) -> Completion:
+        """Wait for what a request gives, and count its tokens."""
+        completion = pending.result()
+        self.pay(purpose, completion.length)
+        return completion
+
+    def pay(self, purpose: Purpose, tokens: float) -> None:
+        """Count tokens."""
+        self.spent[purpose] = self.spent.get(purpose, 0.0) + tokens
+        if purpose == "answering":
+            self.plain_tokens += tokens
+
+    @property
+    def own(self) -> str:
+        """The text of the answer."""
+        answer = str(self.reply.answer)
+        return self.question.option(answer) if self.question.options else answer
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is under way about the candidates of a question.
+
+    Attributes:
+        texts: of the candidates.
+        letters: what gives the letters in each order; None where they are not wanted, or there is nothing to compare.
+        verdicts: what gives the verdict on each candidate; empty where they are not wanted.
+        source: where the candidates come from.
+    """
+
+    texts: Sequence[str]
+    letters: Mapping[tuple[int, ...], Pending] | None
+    verdicts: Sequence[Pending]
+    source: str
+
+    @classmethod
+    def begin(
+        cls,
+        ask: Callable[[Prompt], Pending],
+        question: Question,
+        texts: Sequence[str],
+        evidence: Kinds,
+        source: str,
+        p_true: PTruePrompt,
+        seed: int,
+    ) -> Probe:
+        """Begin to ask about candidates; an open question becomes a choice between them and "None of these"."""
+        letters = None
+        if "candidates" in evidence and question.options:
+            orders = further_orders(len(texts), ORDERS)
+            letters = {order: ask(order_prompt(question, order)) for order in orders}
+        elif "candidates" in evidence and len(texts) < len(LETTERS):
+            choice = as_choice(question, texts)
+            orders = orders_of_answers(len(texts), ORDERS, question_seed(seed, question, "candidates"))
+            letters = {order: ask(order_prompt(choice, order)) for order in orders}
+        judged = [p_true_prompt(question, text, p_true) for text in texts] if "p_true" in evidence else []
+        return cls(texts, letters, [ask(prompt) for prompt in judged], source)
+
+    def read(self, findings: Findings) -> None:
+        """Wait for what is under way, and add what it says."""
+        if self.letters is not None:
+            findings.candidates = self._read_letters(findings, self.letters)
+        if self.verdicts:
+            findings.p_true = self._read_verdicts(findings)
+
+    def _read_letters(self, findings: Findings, pending: Mapping[tuple[int, ...], Pending]) -> CandidateEvidence:
+        options = self.texts if findings.question.options else (*self.texts, NONE_OF_THESE)
+        orders = []
+        for order, each in pending.items():
+            letters = read_choice(findings.take("reordering", each).tokens, LETTERS[: len(options)])
+            if letters.best is not None:
+                log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
+                orders.append(LetterOrder(order=order, log_p=log_p))
+        return CandidateEvidence(
+            candidates=tuple(options),
+            letters=tuple(orders),
+            likelihoods=(None,) * len(options),  # no chat API tells how likely a text is
+            samples=() if findings.drawn is None else findings.drawn.samples,
+            source=self.source,
+        )
+
+    def _read_verdicts(self, findings: Findings) -> PTrue | None:
+        """P(True) of the candidates with a verdict that can be read, the answer first; None without one on that."""
+        read: dict[str, tuple[float, float]] = {}
+        for text, pending in zip(self.texts, self.verdicts, strict=True):
+            verdict = read_choice(findings.take("scoring", pending).tokens, VERDICTS)
+            if verdict.best is not None:
+                true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
+                read[text] = true, false
+        if findings.own not in read:
+            return None
+        texts = [findings.own, *(text for text in read if text != findings.own)]
+        return PTrue(
+            candidates=tuple(texts),
+            probabilities=tuple(read[text][0] for text in texts),
+            false_probabilities=tuple(read[text][1] for text in texts),
+            distractor_source=self.source,
+        )

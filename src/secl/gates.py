@@ -250,7 +250,7 @@ class PageHinkley(Gate):
         value = _checked(entropy)
         before = state.count - state.mean_from
         mean = state.mean + (self.ema if before else 1.0) * (value - state.mean)
-        total = state.total + value - mean - self.epsilon
+        total = state.total + (value - mean - self.epsilon)
         count, remaining, lowest = state.count + 1, max(0, state.remaining - 1), min(state.lowest, total)
         counted = replace(state, count=count, mean=mean, total=total, lowest=lowest, remaining=remaining)
         statistic = total - lowest

@@ -108,6 +108,24 @@ def listing(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Have a Ctrl-C come in place of the record with this number, counted from 1."""
+
+    def interrupt(count: int) -> None:
+        add, left = Store.add, [count]
+
+        def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            add(store, *arguments, **settings)
+
+        monkeypatch.setattr(Store, "add", interrupted)
+
+    return interrupt
+
+
+@pytest.fixture
 def run_of(tmp_path: Path) -> Any:
     """The arguments of a new run with a model."""
     return lambda model, *more: ("run", "--out", tmp_path / "out", "--model", model, *more)

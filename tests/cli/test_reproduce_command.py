@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +60,11 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, tiny_llama: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
-    add, left = Store.add, [4]
-
-    def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        add(store, *arguments, **settings)
-
-    monkeypatch.setattr(Store, "add", interrupted)
+    interrupt_at(4)
     stopped = shell(*command)
     assert (stopped.code, stopped.err) == (
         2,

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 
 from secl.runs import runner
 from secl.runs.runner import SUMMARY
-from secl.runs.store import Store
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from tests.cli.conftest import Shell
 
@@ -84,17 +84,10 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
 
 
 def test_a_sweep_that_is_stopped_says_how_many_runs_are_done(
-    shell: Shell, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
-    command, add, left = ("sweep", recipe, "--out", tmp_path / "out"), Store.add, [14]
-
-    def interrupted(store: Store, *arguments: Any, **settings: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        add(store, *arguments, **settings)
-
-    monkeypatch.setattr(Store, "add", interrupted)
+    command = ("sweep", recipe, "--out", tmp_path / "out")
+    interrupt_at(14)
     ended = shell(*command)
     assert (ended.code, ended.err) == (2, "secl: stopped with 1 of 4 runs finished; the same command goes on.\n")
     shown = shell(*command, "--dry-run").out

@@ -47,7 +47,7 @@ def compare(
         raise ParameterError(
             f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
         )
-    comparison = compare_sides(a, b, partly=True)
+    comparison = compare_sides(a, b)
     if {*a.by_question} != {*b.by_question}:
         answered = f"A has answered {len(a.by_question)} questions and B {len(b.by_question)}"
         notes.insert(0, f"{answered}, {comparison.shared} of them the same; all this is about these alone.")

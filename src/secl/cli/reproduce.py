@@ -29,7 +29,9 @@ def reproduce(
     workers: int | None = None,
     dry_run: Annotated[bool, Flag] = False,
 ) -> None:
-    """Run what is missing of the paper's tables, and print each: the paper's number, ours, the difference.
+    """Run what is missing of the paper's tables, write each when it is ready, and print them in the end.
+
+    They have the paper's number, ours, and the difference.
 
     Settings that are not given are the paper's, its benchmarks with 500 questions each among them. What a table varies
     is its own.

@@ -101,23 +101,20 @@ class Comparison:
     domains: dict[str, DomainComparison]
 
 
-def compare(a: Side, b: Side, *, partly: bool = False, resamples: int = 1000, seed: int = 0) -> Comparison:
+def compare(a: Side, b: Side, *, resamples: int = 1000, seed: int = 0) -> Comparison:
     """Paired differences of two confidences over the questions that both runs have answered.
 
-    Questions are matched by id and text, so the runs may have asked them in different orders.
+    Questions are matched by id and text, so the runs may have asked them in different orders, and others beside them,
+    which are left out.
 
     Args:
         a, b: the sides; differences are b - a.
-        partly: whether the runs may ask different questions; those that only one has answered are left out.
         resamples: bootstrap draws of the intervals.
         seed: seed of the bootstrap.
 
     Raises:
-        RunError: the runs do not ask the same questions (unless `partly`), have none in common so far, or no question
-            that they share is graded on both sides.
+        RunError: the runs have no answered question in common, or none that they share is graded on both sides.
     """
-    if not partly:
-        _check_same_stream(a, b)
     shared = shared_questions(a, b)
     if not shared:
         raise RunError(
@@ -161,24 +158,6 @@ def compare(a: Side, b: Side, *, partly: bool = False, resamples: int = 1000, se
 def shared_questions(a: Side, b: Side) -> list[Key]:
     """The questions answered by both, in the order of a."""
     return [key for key in a.by_question if key in b.by_question]
-
-
-def _check_same_stream(a: Side, b: Side) -> None:
-    """Check that a question that only one has answered can still be ahead in the other."""
-    if a.total != b.total:
-        raise RunError(
-            f"the runs do not ask the same questions: the first asks {a.total} and the second {b.total}; compare runs "
-            "over one stream."
-        )
-    only_a = [key for key in a.by_question if key not in b.by_question] if len(b.records) >= b.total else []
-    only_b = [key for key in b.by_question if key not in a.by_question] if len(a.records) >= a.total else []
-    if only_a or only_b:
-        counts = [
-            f"{len(only)} of the {len(side.records)} that the {which} has answered are not in the {other}"
-            for only, side, which, other in ((only_a, a, "first", "second"), (only_b, b, "second", "first"))
-            if only
-        ]
-        raise RunError(f"the runs do not ask the same questions: {' and '.join(counts)}; compare runs over one stream.")
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

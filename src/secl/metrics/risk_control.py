@@ -156,7 +156,7 @@ def _fewest(wrong: int, share: float, first: int, risk: float, certainty: float)
     def holds(labels: int) -> bool:
         return bool(risk_bound(wrong + math.ceil(share * labels), labels, certainty) <= risk)
 
-    low, high = 0, first
+    low, high = wrong, first
     while not holds(high) and high < LIMIT:
         low, high = high, 2 * high
     while high - low > 1:

@@ -168,7 +168,7 @@ class SharedNetwork:
     def block_masks(
         self, visible: NDArray[np.bool_], depths: NDArray[np.int64], queries: Nodes | None = None
     ) -> list[BlockMask]:
-        """The mask of each layer; in the last one only the tokens `asked` have queries."""
+        """The mask of each layer; in the last one only the tokens `queries` have queries."""
         of_kind = self._masks(BlockMask, visible, depths)
         masks = [of_kind[kind] for kind in self.kinds]
         return masks if queries is None else [*masks[:-1], BlockMask(masks[-1].visible, queries)]

@@ -125,7 +125,7 @@ def test_a_finished_check_is_reused_without_its_model_and_with_another_tau(
     assert check(shell, "--questions", mine, "--out", tmp_path / "run") == first
     assert check(shell, "--out", tmp_path / "run") == first
     other = check(shell, "--out", tmp_path / "run", "--tau", 2)
-    assert (other["tau"], other["used"] == first["used"]) == (2.0, False)
+    assert (other["tau"], other["measures"] == first["measures"]) == (2.0, False)
 
 
 def test_a_check_that_is_stopped_says_how_to_go_on_and_does(

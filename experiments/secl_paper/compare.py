@@ -207,8 +207,10 @@ def _line(name: str, summary: Summary) -> Line:
     if row is None:
         return Line(name, ours=counts)
     costs = {"cost": row.cost_paper, "cost_measured": defined(row.cost_measured)}
-    intervals = {measure: getattr(row.intervals, measure) for measure in MEASURES} if row.intervals else {}
+    intervals = row.intervals or {}
     spans = {measure: (each.low, each.high) for measure, each in intervals.items() if not math.isnan(each.low)}
+        measure: (each.low, each.high) for measure, each in (row.intervals or {}).items() if not math.isnan(each.low)
+    }
     return Line(name, ours={**_measures(summary), **costs, **counts}, intervals=spans)
 
 

@@ -39,7 +39,6 @@ COLUMNS = {
     "brier": Column("Brier", ".3f"),
     "auroc": Column("AUROC", ".3f"),
     "auroc_within": Column("AUROC within", ".3f"),
-    "prr_50": Column("PRR@50%", ".3f"),
     "accuracy": Column("Accuracy", ".3f"),
     "n": Column("n", ",.0f"),
     "cost": Column("Cost", ".1f"),

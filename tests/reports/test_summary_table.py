@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.measures import Intervals, Measures
+from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary, summarise
 from secl.metrics.bootstrap import MEASURES, Interval
 from secl.records import Record
@@ -39,7 +39,7 @@ def everything() -> Summary:
     """A summary in which every estimator has a row with numbers as long as they get."""
     measures: dict[str, Any] = {each.name: 0.123456 for each in fields(Measures)}
     measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False}
-    intervals = Intervals(**dict.fromkeys(MEASURES, Interval(0.1, 1.0)))
+    intervals = dict.fromkeys(MEASURES, Interval(0.1, 1.0))
     rows = {
         name: EstimatorSummary(
             estimator=estimator,
@@ -82,7 +82,7 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
     row = summary.estimators["secl"]
     assert row.intervals is not None
-    low, high = row.intervals.brier.low, row.intervals.brier.high
+    low, high = row.intervals["brier"].low, row.intervals["brier"].high
     line = next(line for line in markdown(summary).splitlines() if line.startswith("| SECL  "))
     brier, accuracy = f"{row.brier:.3f} ({low:.3f}{UNDEFINED}{high:.3f})", f"{100 * row.accuracy:.1f}%"
     assert row.ece > row.ece_floor_95
@@ -103,7 +103,7 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     assert [cell.text for cell in shown[1:5]] == [f"{value:.3f}" for value in expected]
     shares = (row.coverage_at_5, row.coverage_at_10, row.coverage_at_20)
     assert [cell.text for cell in shown[5:]] == [f"{100 * value:.1f}%" for value in shares]
-    assert shown[1].detail == f"{row.intervals.auroc.low:.3f}{UNDEFINED}{row.intervals.auroc.high:.3f}"
+    assert shown[1].detail == f"{row.intervals['auroc'].low:.3f}{UNDEFINED}{row.intervals['auroc'].high:.3f}"
     assert [cell.detail != "" for cell in shown[1:]] == [True] + [False] * 6
     assert FOOTNOTE in " ".join(table.notes)
     assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1

@@ -53,7 +53,7 @@ def _describe_fit(mapped: Recalibrated) -> str:
         fit = f"a {'rising' if value[0] > 0 else 'falling'} step at {-value[1] / value[0]:.2f}"
     else:
         fit = f"a={value[0]:.3g}, b={value[1]:.3g}"
-    return f"{fit}, range [{mapped.low:.2f}, {mapped.high:.2f}]"
+    return f"{fit}, range [{min(mapped.confidence):.2f}, {max(mapped.confidence):.2f}]"
 
 
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -20,23 +20,6 @@ OF_LEVEL = ("brier", "ece", "ece_floor", "ece_floor_95", "ada_ece", "accuracy", 
 
 RESAMPLES = 1000
 """Bootstrap draws of a summary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """95% intervals of the main measures of `Measures`: by a bootstrap over questions, but for calibration errors.
-
-    Both ends are nan where there is none (`secl.metrics.bootstrap.intervals`).
-    """
-
-    brier: Interval
-    ece: Interval
-    ada_ece: Interval
-    auroc: Interval
-    auroc_within: Interval
-    prr_50: Interval
-    accuracy: Interval
-    mean_confidence: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +42,9 @@ class Measures:
             most are wrong.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
-        intervals: 95% intervals; None where they were not asked for.
+        intervals: 95% intervals by name of the measure, those of calibration errors by `secl.metrics.error_interval`,
+            the others by a bootstrap over questions, and nan where there is none (`secl.metrics.bootstrap.intervals`);
+            None where they were not asked for.
     """
 
     n: int
@@ -78,7 +63,7 @@ class Measures:
     coverage_at_20: float
     accuracy: float
     mean_confidence: float
-    intervals: Intervals | None
+    intervals: Mapping[str, Interval] | None
 
 
 def measure(
@@ -100,11 +85,10 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans = None
     if resamples != 0:
-        by_measure = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
+        spans = intervals(confidences, grades, domains=domains, resamples=resamples, seed=seed)
         # Chance makes calibration errors too high, and those of resamples higher still.
-        by_measure["ece"] = ece_interval(confidences, grades, seed=seed)
-        by_measure["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
-        spans = Intervals(**by_measure)
+        spans["ece"] = ece_interval(confidences, grades, seed=seed)
+        spans["ada_ece"] = ada_ece_interval(confidences, grades, seed=seed)
     standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences, seed=seed)
     return Measures(
         **standard,
@@ -114,6 +98,7 @@ def measure(
         # Sums in another order may differ in the last digits.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         prr=prr(confidences, grades),
+        prr_50=prr(confidences, grades, 0.5),
         coverage_at_5=coverage_at_risk(confidences, grades, 0.05),
         coverage_at_10=coverage_at_risk(confidences, grades, 0.1),
         coverage_at_20=coverage_at_risk(confidences, grades, 0.2),
@@ -128,5 +113,5 @@ def without_ranking(measures: Measures) -> Measures:
     spans = measures.intervals
     if spans is not None:
         none = Interval(math.nan, math.nan)
-        spans = replace(spans, **{each.name: none for each in fields(spans) if each.name not in OF_LEVEL})
+        spans = {name: each if name in OF_LEVEL else none for name, each in spans.items()}
     return replace(measures, **undefined, intervals=spans)

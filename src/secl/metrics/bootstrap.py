@@ -17,7 +17,6 @@ from secl.metrics.calibration import ada_ece, brier, ece
 from secl.metrics.discrimination import auroc, auroc_within, members
 from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import bin_index
-from secl.metrics.selective import prr, rejection_ratios
 
 Indices = npt.NDArray[np.int64]
 
@@ -49,10 +48,10 @@ def percentile_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
     return Interval(float(low), float(high))
 
 
-MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "prr_50", "accuracy", "mean_confidence")
+MEASURES = ("brier", "ece", "ada_ece", "auroc", "auroc_within", "accuracy", "mean_confidence")
 """Names of the standard measures, those that have an interval, in the order of reports: proper before binned."""
 
-OF_BOTH_KINDS = ("auroc", "auroc_within", "prr_50")
+OF_BOTH_KINDS = ("auroc", "auroc_within")
 """Measures that compare right answers with wrong ones."""
 
 FEWEST_OF_A_KIND = 5
@@ -94,7 +93,6 @@ def standard_measures(
         "ada_ece": ada_ece(confidences, grades),
         "auroc": area,
         "auroc_within": area if domains is None else auroc_within(confidences, grades, domains),
-        "prr_50": prr(confidences, grades, 0.5),
         "accuracy": float(np.mean(grades)) if grades.size else math.nan,
         "mean_confidence": float(np.mean(confidences)) if confidences.size else math.nan,
     }
@@ -146,14 +144,12 @@ def resampled_measures(
         blocks["brier"].append(_mean(times, gaps**2))
         blocks["ece"].append(np.abs(np.add.reduceat(times * gaps, bin_starts, axis=1)).sum(axis=1) / count)
         blocks["ada_ece"].append(_equal_mass_error(times, times * gaps, bins) / count)
-        right, wrong = _levels(times, confidences, grades)
-        lost, pairs = _lost_pairs(right, wrong)
+        lost, pairs = _lost_pairs(*_levels(times, confidences, grades))
         blocks["auroc"].append(_won(lost, pairs))
         if len(parts) > 1:
             within = [_lost_pairs(*_levels(times[:, part], confidences[part], grades[part])) for part in parts]
             lost, pairs = np.sum(within, axis=0)
         blocks["auroc_within"].append(_won(lost, pairs))
-        blocks["prr_50"].append(rejection_ratios(right, wrong, 0.5))
         blocks["accuracy"].append(_mean(times, grades))
         blocks["mean_confidence"].append(_mean(times, confidences))
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}

@@ -1,7 +1,7 @@
 """Paired bootstrap: differences between two confidences over the questions that both answered, with intervals.
 
 Both confidences are resampled together, so that the difficulty of a sample of questions cancels out of the difference.
-There is no interval below `FEWEST` questions, and for AUROC and PRR none below `FEWEST_OF_A_KIND` right or wrong
+There is no interval below `FEWEST` questions, and for AUROC none below `FEWEST_OF_A_KIND` right or wrong
 answers on either side: so few say nothing about other questions.
 """
 
@@ -87,7 +87,7 @@ def paired_differences(
 
     Returns:
         {measure: difference} in the order of `secl.metrics.bootstrap.MEASURES`; nan throughout for n = 0. Intervals
-        end at the largest possible differences, -1 and 1 (PRR has none); too few answers have no interval (`FEWEST`,
+        end at the largest possible differences, -1 and 1; too few answers have no interval (`FEWEST`,
         `FEWEST_OF_A_KIND`).
 
     >>> a, b, right = [0.9, 0.9, 0.9], [0.8, 0.2, 0.2], [1, 0, 0]
@@ -111,8 +111,7 @@ def paired_differences(
         interval = symmetric_interval(of_b[name] - of_a[name], values[1][name] - values[0][name], level)
         if first[0].size < FEWEST or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
             interval = Interval(math.nan, math.nan)
-        if name != "prr_50":  # every other measure lies in [0, 1]
-            interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
+        interval = Interval(*(float(np.clip(end, -1.0, 1.0)) for end in (interval.low, interval.high)))
         differences[name] = Difference(of_a[name], of_b[name], interval)
     return differences
 

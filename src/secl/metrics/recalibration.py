@@ -180,16 +180,6 @@ class Recalibrated:
     fitted: tuple[Map, ...]
 
     @property
-    def low(self) -> float:
-        """The lowest mapped confidence."""
-        return min(self.confidence)
-
-    @property
-    def high(self) -> float:
-        """The highest mapped confidence."""
-        return max(self.confidence)
-
-    @property
     def value(self) -> float | tuple[float, float]:
         """Mean over the folds of what was fitted: t, or a and b."""
         means = np.mean([astuple(each) for each in self.fitted], axis=0).tolist()
@@ -212,14 +202,14 @@ def cross_validated(
         seed: 0 or more, below 2**32.
 
     Raises:
-        ParameterError: arguments that `graded` refuses, another kind, a number out of range.
+        ParameterError: arguments that `graded` refuses, or a number out of range.
 
     >>> made = cross_validated([0.9] * 20, [True, False] * 10, "platt")
-    >>> len(made.fitted), 0.4 < made.low <= made.high < 0.6
+    >>> len(made.fitted), 0.4 < min(made.confidence) <= max(made.confidence) < 0.6
     (5, True)
     """
     confidences, grades = graded(confidence, correct)
-    fit = _fit_of(kind)
+    fit = FITS[kind]
     check_whole("number of folds", folds, least=2)
     check_whole("seed", seed, least=0)
     check_finite("seed", seed, seed < 2**32, "be below 2**32")
@@ -250,7 +240,7 @@ def label_free(
         least: confidences stay as they are until so many questions are scored; 1 or more.
 
     Raises:
-        ParameterError: not two lists of one length, a value outside [0, 1], another kind, `least` below 1.
+        ParameterError: not two lists of one length, a value outside [0, 1], or `least` below 1.
 
     >>> label_free([0.9, 0.9, 0.9], [0.6, None, 0.2], "platt", least=1).round(3).tolist()
     [0.9, 0.6, 0.6]
@@ -259,7 +249,7 @@ def label_free(
     unscored = np.isnan(signals)
     confidences, targets = _pairs(confidence, np.where(unscored, 0.0, signals))
     check_whole("number of scored questions to start from", least, least=1)
-    fit = _fit_of(kind)
+    fit = FITS[kind]
     mapped = confidences.copy()
     scored = np.flatnonzero(~unscored)
     counts = _fits(least, scored.size)
@@ -282,12 +272,6 @@ def _fits(least: int, scored: int) -> list[int]:
         counts.append(count)
         count += count // 50 if count >= OFTEN else 1
     return counts
-
-
-def _fit_of(kind: Kind) -> Fit:
-    if kind not in FITS:
-        raise ParameterError(f"Recalibration knows 'temperature' and 'platt', not {kind!r}.")
-    return FITS[kind]
 
 
 def _logits(probability: npt.ArrayLike) -> Vector:

@@ -33,8 +33,16 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float 
     (1.0, 0.0, nan)
     """
     check_finite("largest share rejected", max_rejection, 0.0 < max_rejection <= 1.0, "lie in (0, 1]")
-    right, wrong = counts_by_confidence(confidence, correct)
-    return float(rejection_ratios(right, wrong, max_rejection)[0]) if right.size else math.nan
+    accepted, right = counts_by_confidence(confidence, correct)
+    total = int(accepted[-1]) if accepted.size else 0
+    rights, rejections = float(right.max(initial=0.0)), math.floor(max_rejection * total)
+    if rejections < 2 or rights in (0.0, total):
+        return math.nan
+    kept = np.arange(total - rejections + 1, total + 1)
+    # Within a tie right answers are spread evenly, in expectation.
+    ours = np.interp(kept, [0.0, *accepted], [0.0, *right]) / kept
+    oracle, chance = np.minimum(kept, rights) / kept, rights / total
+    return float((ours - chance).mean() / (oracle - chance).mean())
 
 
 def coverage_at_risk(confidence: npt.ArrayLike, correct: npt.ArrayLike, risk: float) -> float:
@@ -47,83 +55,22 @@ def coverage_at_risk(confidence: npt.ArrayLike, correct: npt.ArrayLike, risk: fl
     (0.25, 0.0)
     """
     check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
-    right, wrong = counts_by_confidence(confidence, correct)
-    if right.size == 0:
+    accepted, right = counts_by_confidence(confidence, correct)
+    if not accepted.size:
         return math.nan
-    accepted = np.cumsum(right + wrong, axis=1)[0]
     # One division rounds 1/20 to what the literal 0.05 is; 0.05 * count would not.
-    within = accepted[np.cumsum(wrong, axis=1)[0] / accepted <= risk]
+    within = accepted[(accepted - right) / accepted <= risk]
     return float(within[-1] / accepted[-1]) if within.size else 0.0
 
 
 def counts_by_confidence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, Vector]:
-    """Right and wrong answers of each distinct confidence, the highest first: two arrays of shape (1, distinct).
+    """Answers down to each distinct confidence, the highest first, and right ones among them: two equally long arrays.
 
     >>> counts_by_confidence([0.2, 0.9, 0.2], [1, 1, 0])
-    (array([[1., 1.]]), array([[0., 1.]]))
+    (array([1., 3.]), array([1., 2.]))
     """
     confidences, grades = graded(confidence, correct)
     distinct, index = np.unique(-confidences, return_inverse=True)
-    right, wrong = (np.zeros((1, distinct.size)) for _ in range(2))
-    np.add.at(right[0], index, grades)
-    np.add.at(wrong[0], index, 1.0 - grades)
-    return right, wrong
-
-
-def rejection_ratios(right: Vector, wrong: Vector, max_rejection: float) -> Vector:
-    """`prr` of each row of counts; every row has the same total.
-
-    Args:
-        right, wrong: (rows, levels) counts of right and wrong answers, the most confident level first; a level may
-            be empty.
-        max_rejection: largest share rejected, in (0, 1].
-    """
-    rights, total = right.sum(axis=1), int(right[0].sum() + wrong[0].sum())
-    rejections = math.floor(max_rejection * total)
-    if rejections == 0:
-        return np.full(len(right), math.nan)
-    least = total - rejections + 1
-    gained = _mean_accuracy(right, wrong, least) - rights / total
-    # The oracle accepts right answers only while there are any: accuracy min(1, rights / accepted).
-    harmonic = _harmonic(total)
-    pure = np.maximum(rights.astype(np.intp), least - 1)
-    perfect = (pure - (least - 1) + rights * (harmonic[total] - harmonic[pure])) / rejections
-    possible = perfect - rights / total
-    mixed = (rights > 0) & (rights < total) & (rejections > 1)
-    ratios: Vector = np.divide(gained, possible, out=np.full(len(right), math.nan), where=mixed)
-    return ratios
-
-
-def _mean_accuracy(right: Vector, wrong: Vector, least_accepted: int) -> Vector:
-    """Row by row, the mean expected accuracy of the k most confident answers over k = least_accepted ... n.
-
-    In a level of m answers, r of them right, with R right ones among the s above it, k answers hold
-    R + (k - s) r / m right ones in expectation, so their accuracies sum to
-    (R - s r / m) (H_end - H_begin) + (r / m) (end - begin), with harmonic numbers H.
-    """
-    first = least_accepted - 1
-    size = right + wrong
-    ends = np.cumsum(size, axis=1)
-    total = int(ends[0, -1])
-    # The levels that are accepted before the first k in every row have no part.
-    skipped = int(np.argmax((ends > first).any(axis=0)))
-    above, right, size, ends = right[:, :skipped].sum(axis=1), right[:, skipped:], size[:, skipped:], ends[:, skipped:]
-    share = right / np.maximum(size, 1.0)
-    surplus = np.cumsum(right, axis=1) + above[:, None] - ends * share  # R - s r / m
-    end = np.maximum(ends, first).astype(np.intp)
-    harmonic = _harmonic(total)
-    sums = (surplus * _steps(harmonic[end], harmonic[first]) + share * _steps(end, first)).sum(axis=1)
-    return np.asarray(sums / (total - first))
-
-
-def _steps(values: npt.NDArray[np.floating] | npt.NDArray[np.integer], before: float) -> Vector:
-    """Differences along each row, that of the first column to `before`."""
-    steps = np.empty(values.shape)
-    np.subtract(values[:, 1:], values[:, :-1], out=steps[:, 1:])
-    np.subtract(values[:, 0], before, out=steps[:, 0])
-    return steps
-
-
-def _harmonic(count: int) -> Vector:
-    """Harmonic numbers H_0 ... H_count."""
-    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, count + 1))])
+    accepted = np.bincount(index, minlength=distinct.size)
+    right = np.bincount(index, weights=grades, minlength=distinct.size)
+    return np.cumsum(accepted, dtype=np.float64), np.cumsum(right)

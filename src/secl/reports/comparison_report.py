@@ -21,7 +21,6 @@ TITLES = {
     "ada_ece": "AdaECE",
     "auroc": "AUROC",
     "auroc_within": "AUROC within domains",
-    "prr_50": "PRR@50%",
     "accuracy": "Accuracy",
     "mean_confidence": "Mean confidence",
 }
@@ -29,8 +28,8 @@ TITLES = {
 
 NOTE = (
     "Differences have 95% paired bootstrap intervals over questions; * excludes 0. They reach equally far to both "
-    "sides, because the ECE of few answers is biased, and end at -1 and 1 but for PRR. Fewer than "
-    f"{FEWEST} questions have none, nor have AUROC and PRR with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
+    "sides, because the ECE of few answers is biased, and end at -1 and 1. Fewer than "
+    f"{FEWEST} questions have none, nor has AUROC with fewer than {FEWEST_OF_A_KIND} right or wrong answers."
 )
 """What a reader must know about a table of differences."""
 

@@ -93,7 +93,7 @@ def _ranks(row: EstimatorSummary) -> str:
     """Whether a confidence tells right from wrong, by the interval of its AUROC."""
     if math.isnan(row.auroc):
         return "has nothing to tell apart"
-    if row.intervals is None or row.intervals.auroc.low <= 0.5 <= row.intervals.auroc.high:
+    if row.intervals is None or row.intervals["auroc"].low <= 0.5 <= row.intervals["auroc"].high:
         return "is not shown to tell right from wrong"
     return "tells right from wrong" if row.auroc > 0.5 else "is higher for wrong answers than for right ones"
 

@@ -42,7 +42,7 @@ def scores_table(found: Recommendation, *, full: bool = True) -> Table:
     rows = []
     for name, row in found.rows.items():
         cells = score_cells(row)
-        auroc = Cell(cells["AUROC"].text, span(row.intervals.auroc if row.intervals else None))
+        auroc = Cell(cells["AUROC"].text, span(row.intervals["auroc"] if row.intervals else None))
         more = {"Right": cells["Accuracy"], "Says": Cell(percent(found.means[name])), "Cost": cells["Cost ours"]}
         cells |= {**more, "AUROC": auroc}
         rows.append(

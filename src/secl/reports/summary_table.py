@@ -101,7 +101,7 @@ def ranking_table(summaries: Mapping[str, Summary]) -> Table:
 
 def _interval(row: EstimatorSummary, measure: str) -> str:
     """The 95% interval of a measure in a row; empty if there is none."""
-    return span(getattr(row.intervals, measure)) if row.intervals else ""
+    return span(row.intervals[measure]) if row.intervals else ""
 
 
 def _three_digits(value: float) -> str:
@@ -157,7 +157,7 @@ def summary_csv(summaries: Mapping[str, Summary]) -> str:
 def _values(row: EstimatorSummary) -> tuple[object, ...]:
     values: list[object] = []
     for name in MEASURES:
-        interval = getattr(row.intervals, name) if row.intervals else None
+        interval = row.intervals[name] if row.intervals else None
         values += (getattr(row, name), *((interval.low, interval.high) if interval else (None, None)))
     values += [getattr(row, name) for name in OTHERS]
     estimator = row.estimator

@@ -75,7 +75,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
         again = reopened[0].records
         evaluations: list[Evaluation] = []
         summing = seconds(lambda: evaluations.append(evaluate(again, estimators_of(Manifest.of(store)))))
-        writing = seconds(lambda: write_report(folder / "report", [report(store, again, evaluations[0])]))
+        writing = seconds(lambda: write_report(folder / "report", report(store, again, evaluations[0])))
     return {
         "questions": count,
         "updates": sum(record.update is not None for record in run.records),

@@ -209,8 +209,6 @@ def _line(name: str, summary: Summary) -> Line:
     costs = {"cost": row.cost_paper, "cost_measured": defined(row.cost_measured)}
     intervals = row.intervals or {}
     spans = {measure: (each.low, each.high) for measure, each in intervals.items() if not math.isnan(each.low)}
-        measure: (each.low, each.high) for measure, each in (row.intervals or {}).items() if not math.isnan(each.low)
-    }
     return Line(name, ours={**_measures(summary), **costs, **counts}, intervals=spans)
 
 

@@ -39,5 +39,5 @@ def _points(table: Table, lines: Sequence[Line], runs: Mapping[Run, FinishedRun]
         error, cost = line.ours.get("ece"), line.ours.get("cost")
         if error is not None and cost is not None:
             estimator = estimator_of(row, runs[row.runs[0]])
-            points.append(Point(line.name, estimator, 0, error, line.ours.get("cost_measured"), cost))
+            points.append(Point(line.name, estimator, error, line.ours.get("cost_measured"), cost))
     return points

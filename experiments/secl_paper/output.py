@@ -12,11 +12,12 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 
 from secl.errors import StorageError
-from secl.reports.formatting import RANGE, UNDEFINED, markdown_text
-from secl.reports.table import Cell, Table, to_csv, to_latex, to_markdown, to_rich
+from secl.reports.formatting import RANGE, UNDEFINED
+from secl.reports.table import Cell, Table, to_csv, to_rich
 from secl.reports.table import Column as Heading
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
+from secl_paper.markup import markdown_text, to_latex, to_markdown
 
 THREE = ("paper", "ours", "difference")
 """What stands under the heading of a number that the paper may have."""

@@ -17,7 +17,7 @@ from secl.reports.posterior_section import posterior_notes
 from secl.reports.result import result_sentences
 from secl.reports.run_report import RunReport, best_alternative, panels
 from secl.reports.sections import sections_of
-from secl.reports.summary_table import domain_table, overview_table
+from secl.reports.summary_table import domain_table
 
 MakeReport = Callable[..., RunReport]
 
@@ -77,7 +77,6 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh(answe
         "at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per token 0.25.",
         "For 10 questions the most probable candidate is not the model's own answer, which --answer best gives in its "
         "place.",
-        "Of 10 graded questions, 0.0% of the model's own answers and 100.0% of the most probable candidates are right.",
     ]
 
 
@@ -96,9 +95,7 @@ def test_letters_are_called_as_reliable_as_they_are(
 
 
 def test_questions_without_a_posterior_are_counted(answered: Any, make_record: Any) -> None:
-    notes = " ".join(posterior_notes([answered(1), make_record(2), make_record(3)]))
-    assert "2 questions had no posterior" in notes
-    assert "Of 1 graded question" in notes
+    assert "2 questions had no posterior" in " ".join(posterior_notes([answered(1), make_record(2), make_record(3)]))
 
 
 def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: Any, make_report: MakeReport) -> None:
@@ -109,8 +106,6 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers(answered: A
     assert f"Brier score {row.brier:.3f}, of the model's stated confidence alone " in sentences
     assert "candidates are right in 100%, the model's own answers in 0% (--answer best gives them)" in sentences
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
-    ((*_, accuracy, _, _, compared, _, _, _),) = overview_table([own]).sections[""]
-    assert (accuracy.text, accuracy.detail, compared.text) == ("0.0%", "best 100.0%", "Posterior")
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"
     best = make_report([answered(position, answers_best=True) for position in range(30)], learned=False, keys=KEYS)

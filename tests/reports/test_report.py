@@ -24,7 +24,7 @@ from secl.reports.answers import answer_rows, neediest
 from secl.reports.folder import BESIDE_RUN, check_folder, write_report
 from secl.reports.question_table import wrong_table
 from secl.reports.run_report import RunReport, alternatives, best_alternative, panels
-from secl.reports.sections import print_sections, sections_of, shared_sections
+from secl.reports.sections import print_sections, sections_of
 from secl.reports.unlabelled import headline
 
 pytestmark = pytest.mark.heavy
@@ -38,9 +38,9 @@ HOSTILE = "<script>alert('1')</script> & \"quoted\" $x_1$ {{ 7*7 }} {% raw %} ]]
 CLEAN = " ".join(HOSTILE.replace("\x00\x0b", "\ufffd\ufffd").split())
 
 
-def written(folder: Path, *runs: RunReport) -> ET.Element:
+def written(folder: Path, run: RunReport) -> ET.Element:
     """The page of a written report, parsed as strictly as XML is."""
-    return ET.fromstring(write_report(folder, runs).read_text(encoding="utf-8"))
+    return ET.fromstring(write_report(folder, run).read_text(encoding="utf-8"))
 
 
 def posterior(first: str, second: str, share: float) -> Posterior:
@@ -70,7 +70,7 @@ def various(make_record: MakeRecord) -> list[Record]:
 def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_folded(
     make_stream: MakeStream, make_report: MakeReport
 ) -> None:
-    sections = sections_of(make_report(make_stream(60)))
+    sections = list(sections_of(make_report(make_stream(60))))
     assert [section.title for section in sections if not section.folded] == [
         "Result",
         "May these confidences be acted on?",
@@ -107,7 +107,7 @@ def test_the_terminal_has_the_titles_and_tables_of_the_page(
     run = make_report(make_stream(30), total=50)
     page = written(tmp_path, run)
     screen = Console(file=io.StringIO(), width=80)
-    print_sections(sections_of(run), screen)
+    print_sections(list(sections_of(run)), screen)
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     for section in sections_of(run):
         assert section.title in headings(page)
@@ -174,7 +174,6 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
         "Every question",
         "Along the stream",
         "How the run was made",
-        "The words of this page",
     ]
     assert headline(run).startswith("About 41% of 4 answers are right")  # .95, .25, .3 and .15
     assert "posterior, made without labels (1)" in headline(run)
@@ -190,23 +189,6 @@ def test_a_page_without_right_answers_has_an_estimate_and_no_empty_table(
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
 
 
-def test_several_runs_have_shared_sections_and_one_of_each(
-    tmp_path: Path, make_stream: MakeStream, make_report: MakeReport, sketched: None
-) -> None:
-    runs = [make_report(make_stream(count), name=name) for count, name in ((40, "one *"), (50, "two"))]
-    page = written(tmp_path, *runs)
-    titles = headings(page)
-    assert titles == ["All runs", "Cost against Brier score", "one *", "two", "The words of this page"]
-    identifiers = [element.get("id") for element in page.iter() if element.get("id")]
-    assert len(identifiers) == len(set(identifiers)) == 5
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert set(re.findall(r"href=\"#([^\"]+)\"", text)) == set(identifiers)
-    assert text_of(page).count("The runs have not answered the same questions") == 2  # below the picture, too
-    same = [make_report(make_stream(40), name=name) for name in "ab"]
-    assert "have not answered the same" not in " ".join(shared_sections(same)[0].sentences)
-    assert {"1-timeline.png", "2-timeline.svg", "cost.png"} <= {path.name for path in tmp_path.iterdir()}
-
-
 def test_the_folder_of_a_run_has_a_page_and_two_pictures_and_another_folder_everything(
     tmp_path: Path, make_stream: MakeStream, make_record: MakeRecord, make_report: MakeReport, sketched: None
 ) -> None:
@@ -215,15 +197,14 @@ def test_the_folder_of_a_run_has_a_page_and_two_pictures_and_another_folder_ever
         (tmp_path / name).write_text("mine")
     with pytest.raises(ParameterError, match=r"is not empty and holds no report"):
         check_folder(tmp_path)
-    write_report(tmp_path, [make_report(make_stream(40))], of_run=True)
+    write_report(tmp_path, make_report(make_stream(40)), of_run=True)
     assert {path.name for path in tmp_path.iterdir()} == {*mine, "report.html", *BESIDE_RUN}
-    write_report(tmp_path / "other", [make_report([make_record(correct=None, frozen_correct=None)])])
-    assert "summary.tex" not in {path.name for path in (tmp_path / "other").iterdir()}  # nothing is graded
-    write_report(tmp_path / "other", [make_report(make_stream(40))])
-    assert {"summary.tex", "summary.csv", "cost.svg"} <= {path.name for path in (tmp_path / "other").iterdir()}
+    write_report(tmp_path / "other", make_report([make_record(correct=None, frozen_correct=None)]))
+    write_report(tmp_path / "other", make_report(make_stream(40)))
+    assert {"summary.csv", "cost.svg"} <= {path.name for path in (tmp_path / "other").iterdir()}
     check_folder(tmp_path / "other")
     with pytest.raises(StorageError, match=r"notes\.txt"):
-        write_report(tmp_path / "notes.txt", [make_report(make_stream(20))])
+        write_report(tmp_path / "notes.txt", make_report(make_stream(20)))
 
 
 def test_the_surest_wrong_answers_are_listed_with_their_options(make_record: MakeRecord) -> None:
@@ -278,7 +259,7 @@ def test_in_a_browser_one_searches_sorts_and_turns_pages_and_no_text_is_run(
     hostile = "</script><img src=x onerror=alert(1)> | *a*\n=1+1"
     records = [make_record(n, digit=n % 10, domain=hostile if n % 3 else "other") for n in range(120)]
     records[7] = replace(records[7], question=Question(hostile, (hostile, "no"), "A", domain=hostile, id="7"))
-    page_file = write_report(tmp_path, [make_report(records)])
+    page_file = write_report(tmp_path, make_report(records))
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page, problems = browser.new_page(), list[str]()

@@ -36,7 +36,7 @@ def report_of(records: Sequence[Record], total: int | None = None) -> RunReport:
 
 def shown(run: RunReport) -> list[str]:
     screen = Console(file=io.StringIO(), width=80)
-    print_sections(sections_of(run)[:1], screen)
+    print_sections([next(sections_of(run))], screen)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -28,7 +27,8 @@ from secl.reports.summary_table import (
     summary_csv,
     summary_table,
 )
-from secl.reports.table import to_latex, to_markdown, to_rich
+from secl.reports.table import to_rich
+from secl_paper.markup import to_markdown
 
 MakeRecord = Callable[..., Record]
 MakeStream = Callable[[int], list[Record]]
@@ -55,14 +55,14 @@ def everything() -> Summary:
 
 def shown(summary: Summary, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(to_rich(summary_table({"run": summary})))
-    console.print(to_rich(ranking_table({"run": summary})))
+    console.print(to_rich(summary_table(summary)))
+    console.print(to_rich(ranking_table(summary)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def markdown(summary: Summary) -> str:
-    return to_markdown(summary_table({"run": summary}))
+    return to_markdown(summary_table(summary))
 
 
 def cells(line: str) -> list[str]:
@@ -93,7 +93,7 @@ def test_cells_are_the_numbers_of_the_summary(make_stream: MakeStream) -> None:
 
 def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
-    table = ranking_table({"run": summary})
+    table = ranking_table(summary)
     assert [column.heading for column in table.columns] == ["Confidence", *RANKING_COLUMNS]
     row, shown = summary.estimators["secl"], {line[0].text: line for line in table.sections[""]}["SECL"]
     assert {"constant", "constant_labelled"} <= {*summary.estimators}
@@ -106,7 +106,7 @@ def test_the_second_table_has_the_measures_of_ranking_and_of_thresholds(make_str
     assert shown[1].detail == f"{row.intervals['auroc'].low:.3f}{UNDEFINED}{row.intervals['auroc'].high:.3f}"
     assert [cell.detail != "" for cell in shown[1:]] == [True] + [False] * 6
     assert FOOTNOTE in " ".join(table.notes)
-    assert len(ranking_table({"run": summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})}).notes) == 1
+    assert len(ranking_table(summarise(make_stream(60), {"secl": ESTIMATORS["secl"]})).notes) == 1
 
 
 def test_updates_that_were_taken_back_are_counted(make_record: MakeRecord) -> None:
@@ -135,29 +135,14 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns(everything: Summary) -> 
     assert max(map(len, narrow.splitlines())) <= 80
     for text in ("12,500", "0.100–1.000", "above 0.123", "100.0%", "15.0", "123.4", "12.3%", "0.26]"):  # noqa: RUF001
         assert narrow.count(text) == wide.count(text) > 0, text
-    assert to_rich(summary_table({"run": everything})).row_count == len(ESTIMATORS)
+    assert to_rich(summary_table(everything)).row_count == len(ESTIMATORS)
     assert all(estimator.title in wide for estimator in ESTIMATORS.values())
-
-
-def test_latex_rows_have_as_many_cells_as_columns_and_nothing_unescaped(everything: Summary) -> None:
-    text = to_latex(summary_table({"50% & more_$": everything, "b#2": everything}))
-    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
-    rows = [line for line in body if line and not line.startswith("\\multicolumn")]
-    assert len(rows) == 2 * len(ESTIMATORS)
-    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(COLUMNS) - 1}
-    assert all(row.endswith(" \\\\") for row in rows)
-    assert "\\emph{50\\% \\& more\\_\\$}" in text
-    assert "\\emph{b\\#2}" in text
-    plain = text.replace("\\begin{tabular}{lrrrrrrr}", "").split("\n", 1)[1]
-    assert not re.search(r"(?<!\\)[%$#_]|(?<!\\)~|–", plain)  # noqa: RUF001
-    assert text.count("{") == text.count("}") - text.count("\\}") + text.count("\\{")
-    assert "\\emph" not in to_latex(summary_table({"only": everything}))
 
 
 def test_csv_keeps_every_digit_of_every_run_domain_and_estimator(make_stream: MakeStream) -> None:
     summary = summarise(make_stream(60))
     name = 'a, "b"\nc'
-    rows = list(csv.DictReader(io.StringIO(summary_csv({name: summary}))))
+    rows = list(csv.DictReader(io.StringIO(summary_csv(name, summary))))
     assert {row["run"] for row in rows} == {name}
     plain = summary.to_json()
     parts = {"": plain, **plain["domains"]}

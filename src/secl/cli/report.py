@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,53 +22,34 @@ if TYPE_CHECKING:
     from secl.runs.settings import RunSettings
     from secl.runs.store import Store
 
-REPORT = Path("report")
-"""Where the report of several runs goes."""
-
 
 @app.command
-def report(
-    run: RunFolder,
-    /,
-    *more: RunFolder,
-    grader: Grader | None = None,
-    out: Path | None = None,
-    full: Full = False,
-) -> None:
-    """Write a page about runs, also about unfinished ones, and print the result.
+def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
+    """Write a page about a run, also about an unfinished one, and print the result.
 
-    A folder of its own (--out, or of several runs) gets all numbers as CSV and LaTeX, and all pictures, too.
+    A folder of its own (--out) gets all numbers as CSV, and all pictures, too.
 
     Args:
         grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
-        out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew), or report for several.
+        out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew).
     """
     from secl.reports.folder import check_folder
     from secl.runs.labelling import current_records
     from secl.runs.store import Store
 
-    runs = (run, *more)
-    resolved = [folder.resolve() for folder in runs]
-    for folder, path in zip(runs, resolved, strict=True):
-        if resolved.count(path) > 1:
-            raise ParameterError(f"the run {folder} is given twice; name every run once.")
-    if len(runs) == 1 and grader is not None and (out is None or out.resolve() == resolved[0]):
-        out = run / f"graded-{grader}"  # the run's own report and summary stay as they are
-    if len(runs) == 1 and out is not None and out.resolve() == resolved[0]:
+    if out is not None and out.resolve() == run.resolve():
         out = None
-    if out is not None or len(runs) > 1:
-        check_folder(out or REPORT)
-    with ExitStack() as resources:
-        stores = []
-        for folder in runs:
-            store = resources.enter_context(Store(folder))
-            records = list(current_records(store))
-            if not records:
-                raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
-            if grader is not None:
-                records = _graded_anew(records, grader, folder)
-            stores.append((store, records))
-        write_and_print(stores, out, full=full)
+    if grader is not None and out is None:
+        out = run / f"graded-{grader}"  # the run's own report and summary stay as they are
+    if out is not None:
+        check_folder(out)
+    with Store(run) as store:
+        records = list(current_records(store))
+        if not records:
+            raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume {run}.")
+        if grader is not None:
+            records = _graded_anew(records, grader, run)
+        write_and_print(store, records, out, full=full)
 
 
 def _graded_anew(records: Sequence[Record], grader: Grader, folder: Path) -> list[Record]:
@@ -115,56 +95,39 @@ def export(
         console().print(str(path), soft_wrap=True)
 
 
-def write_and_print(
-    stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None, *, full: bool = False
-) -> None:
-    """Print and write the report of open runs (`write`); with `full` all tables, else the result in a few lines."""
+def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
+    """Print and write the report of an open run (`write`); with `full` all tables, else the result in a few lines."""
     from secl.reports.result import look_first, next_step, trust_line
-    from secl.reports.sections import print_sections, sections_of, shared_sections
+    from secl.reports.sections import print_sections, sections_of
 
-    reports, page = write(stores, out)
-    alone, screen = len(stores) == 1, console()
-    print_sections(shared_sections(reports) if full and not alone else (), screen)
-    for run in reports:
-        name = "" if alone else run.name
-        sections = sections_of(run, several=not alone)
-        print_sections(sections if full else [replace(sections[0], title="")], screen, name)
-        for line in (trust_line(run.trust, name), None if full else look_first(run.rows)):
-            if line is not None:
-                screen.print(terminal_text(line), highlight=False)
-    for store, _ in stores:
-        if store.pruned:
-            screen.print(store.pruned, soft_wrap=True)
+    run, page = write(store, records, out)
+    screen, sections = console(), list(sections_of(run))
+    print_sections(sections if full else [replace(sections[0], title="")], screen)
+    for line in (trust_line(run.trust), None if full else look_first(run.rows)):
+        if line is not None:
+            screen.print(terminal_text(line), highlight=False)
+    if store.pruned:
+        screen.print(store.pruned, soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     if not full:
-        folder, own = stores[0][0].folder, alone and out is None
-        again = f"secl report {shlex.quote(str(folder))} --full" if own else "the same with --full"
+        again = "the same with --full" if out else f"secl report {shlex.quote(str(store.folder))} --full"
         screen.print(f"all tables: {again}", soft_wrap=True)
-        if alone:
-            screen.print(f"next: {next_step(reports[0], folder)}", soft_wrap=True)
+        screen.print(f"next: {next_step(run, store.folder)}", soft_wrap=True)
 
 
-def write(stores: Sequence[tuple[Store, Sequence[Record]]], out: Path | None = None) -> tuple[list[RunReport], Path]:
-    """Write the report of open runs.
+def write(store: Store, records: Sequence[Record], out: Path | None = None) -> tuple[RunReport, Path]:
+    """Write the report of an open run with its records, at least one.
 
     Args:
-        stores: open runs with their records, at least one each.
-        out: the folder; None for the run's own, whose `summary.json` is then written anew, or that of several runs.
+        store: the run.
+        records: all of them.
+        out: the folder; None for the run's own, whose `summary.json` is then written anew.
 
     Returns:
-        what is reported of each run, and the path of the page.
+        what is reported, and the path of the page.
     """
-    from secl.reports.folder import write_report
-
-    stay = len(stores) == 1 and out is None
-    names = distinct([store.folder for store, _ in stores])
-    reports = [_run_report(store, records, name, stay) for (store, records), name in zip(stores, names, strict=True)]
-    return reports, write_report(stores[0][0].folder if stay else out or REPORT, reports, of_run=stay)
-
-
-def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) -> RunReport:
-    """What a report is made of; with `stay` the run's own summary is written anew."""
     from secl.evaluation.summary import evaluate
+    from secl.reports.folder import write_report
     from secl.reports.run_report import RunReport
     from secl.runs.labelling import stored_answers
     from secl.runs.manifest import Manifest
@@ -173,7 +136,7 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
     manifest = Manifest.of(store)
     evaluation = evaluate(records, estimators_of(manifest))
     report = RunReport(
-        name=name,
+        name=store.folder.resolve().name,
         records=records,
         evaluation=evaluation,
         total=manifest.total,
@@ -183,9 +146,9 @@ def _run_report(store: Store, records: Sequence[Record], name: str, stay: bool) 
         command=command(manifest.settings, manifest.mode),
         answers=stored_answers(store, records),
     )
-    if stay:
+    if out is None:
         write_summary(store, evaluation.summary, report.trust)
-    return report
+    return report, write_report(out or store.folder, report, of_run=out is None)
 
 
 def command(settings: RunSettings, mode: Mode = "ask") -> str:
@@ -211,17 +174,3 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
         else:
             parts += [option, shown(name, value)]
     return shlex.join([*parts, "--out", "NEW"])
-
-
-def distinct(folders: Sequence[Path]) -> list[str]:
-    """Names of folders: their last part, or as many of the last as it takes to tell them apart.
-
-    >>> distinct([Path("/runs/a/secl"), Path("/runs/b/secl")])
-    ['a/secl', 'b/secl']
-    """
-    paths = [folder.resolve() for folder in folders]
-    for depth in range(1, max(len(path.parts) for path in paths)):
-        names = ["/".join(path.parts[-depth:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in paths]

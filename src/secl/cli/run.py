@@ -82,7 +82,7 @@ def _print_demo(run: Run) -> None:
     from secl.cli.report import write
     from secl.reports.effect import print_effect
 
-    (report,), page = write([(run.store, run.records)])
+    report, page = write(run.store, run.records)
     print_effect(report, page.parent, console())
 
 
@@ -90,7 +90,7 @@ def print_result(*, full: bool = False) -> Finish:
     """Prints the result of a run and writes its report into its folder."""
     from secl.cli.report import write_and_print
 
-    return lambda run: write_and_print([(run.store, run.records)], full=full)
+    return lambda run: write_and_print(run.store, run.records, full=full)
 
 
 def _warn_of_equal_options(questions: Sequence[Question]) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from secl.errors import ParameterError, StorageError
 from secl.reports.figures.drawing import write_picture
 from secl.reports.page import render
 from secl.reports.run_report import RunReport
-from secl.reports.sections import Section, sections_of, shared_sections
-from secl.reports.summary_table import ranking_table, summary_csv, summary_table
-from secl.reports.table import to_latex
+from secl.reports.sections import sections_of
+from secl.reports.summary_table import summary_csv
 
 PAGE = "report.html"
 
@@ -31,15 +29,14 @@ def check_folder(folder: Path) -> None:
         raise ParameterError(f"{folder} is not empty and holds no report; name another folder with --out.")
 
 
-def write_report(folder: Path, runs: Sequence[RunReport], *, of_run: bool = False) -> Path:
-    """Write the report of one or several runs into a folder, which is made if need be.
+def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
+    """Write the report of a run into a folder, which is made if need be.
 
-    Files: `report.html`, which needs no other; `summary.csv` with every number and `summary.tex` with the tables of
-    graded runs; every picture as `.png` and `.svg`, with several runs `1-timeline.png` and so on.
+    Files: `report.html`, which needs no other; `summary.csv` with every number; every picture as `.png` and `.svg`.
 
     Args:
         folder: where to.
-        runs: one or several.
+        run: what is reported.
         of_run: whether it is the run's own folder, which gets the page and the pictures of `BESIDE_RUN` alone.
 
     Returns:
@@ -48,33 +45,20 @@ def write_report(folder: Path, runs: Sequence[RunReport], *, of_run: bool = Fals
     Raises:
         StorageError: a file cannot be written.
     """
-    several = len(runs) > 1
-    shared = shared_sections(runs) if several else []
-    each = {f"{n}-" if several else "": sections_of(run, several=several) for n, run in enumerate(runs, 1)}
+    sections = list(sections_of(run))
     keep = BESIDE_RUN if of_run else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pictures = _draw(shared, folder, "", keep)
-        for prefix, sections in each.items():
-            pictures |= _draw(sections, folder, prefix, keep)
-        texts = {PAGE: render(runs, shared, each, pictures)}
+        pictures = {
+            picture.name: write_picture(picture.draw(), folder / picture.name, keep)
+            for section in sections
+            for picture in section.pictures
+        }
+        texts = {PAGE: render(run, sections, pictures)}
         if not of_run:
-            summaries = {run.name: run.summary for run in runs}
-            graded = {run.name: run.summary for run in runs if run.graded}
-            texts["summary.csv"] = summary_csv(summaries)
-            if graded:
-                texts["summary.tex"] = "\n".join(to_latex(make(graded)) for make in (summary_table, ranking_table))
+            texts["summary.csv"] = summary_csv(run.name, run.summary)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
     except OSError as problem:
         raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
     return folder / PAGE
-
-
-def _draw(sections: Sequence[Section], folder: Path, prefix: str, keep: Collection[str] | None) -> dict[str, str]:
-    """Write the pictures of sections; returns their SVGs by name."""
-    return {
-        f"{prefix}{picture.name}": write_picture(picture.draw(), folder / f"{prefix}{picture.name}", keep)
-        for section in sections
-        for picture in section.pictures
-    }

@@ -19,9 +19,6 @@ UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash, as tables use it
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_MARKS = re.compile(r"([\\`*_\[\]<>#|])")
-
-
 _DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"})
 
 
@@ -99,15 +96,6 @@ def xml_text(text: str) -> str:
     'a�b <c>'
     """
     return _NOT_XML.sub("\ufffd", text)
-
-
-def markdown_text(text: str) -> str:
-    r"""Text as Markdown shows it, on one line.
-
-    >>> print(markdown_text("a|b <i> *c*\nd_e"))
-    a\|b \<i\> \*c\* d\_e
-    """
-    return _MARKS.sub(r"\\\1", one_line(text))
 
 
 def one_line(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from secl.reports.answers import AnswerRow, neediest
 from secl.reports.formatting import html_templates
 from secl.reports.run_report import RunReport
-from secl.reports.sections import Section, words_section
+from secl.reports.sections import Section
 
 MOST = 2000
 """Answers that the page lists, some megabytes; of more, those that most need a person."""
@@ -41,30 +41,17 @@ def natural_width(svg: str) -> str:
     return width[1] if width else "100%"
 
 
-def render(
-    runs: Sequence[RunReport],
-    shared: Sequence[Section],
-    each: Mapping[str, Sequence[Section]],
-    pictures: Mapping[str, str],
-) -> str:
-    """The page.
-
-    Args:
-        runs: one or several.
-        shared: the sections about all of them.
-        each: the sections of each run, by the prefix of its pictures.
-        pictures: SVGs by name, of those that are shown.
-    """
+def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
+    """The page of a run with these sections, and with the SVGs of their pictures by name."""
     from markupsafe import Markup
 
     environment = html_templates(Path(__file__).parent / "templates")
     environment.globals |= {"data_uri": data_uri, "natural": natural_width, "listed": listed}
     script = _script()
     values = {
-        "runs": list(zip(runs, each, each.values(), strict=True)),
-        "shared": shared,
+        "run": run,
+        "sections": sections,
         "pictures": pictures,
-        "words": words_section(),
         "script": Markup(script),
         "policy": policy(script),
     }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 from secl.evaluation.view_check import agreement_of_views
 from secl.evidence import Posterior
-from secl.grading import correctness
 from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.figures.drawing import spread
@@ -27,7 +25,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     if not posteriors:
         return []
     notes = [_of_weights(most_common_form(posteriors))]
-    return [*notes, *_of_agreement(records), *_of_missing(records), *_of_answers(records)]
+    return [*notes, *_of_agreement(records), *_of_missing(records), _of_answers(records)]
 
 
 def most_common_form(posteriors: Sequence[Posterior]) -> list[Posterior]:
@@ -40,33 +38,36 @@ def _of_weights(posteriors: Sequence[Posterior]) -> str:
     """How far the letters followed the options, and what the views weigh in the end."""
     last = posteriors[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
-    return f"{letters_sentence(last)} Weights at the end, per nat: {weights}.".lstrip()
+    return f"{letters_sentence(last.reliability, last.questions)} Weights at the end, per nat: {weights}.".lstrip()
 
 
-def letters_sentence(posterior: Posterior) -> str:
+def letters_sentence(reliability: float | None, questions: int) -> str:
     """What the model's letters are worth, and how many questions showed it; empty without letters."""
-    if posterior.reliability is None:
+    if reliability is None:
         return ""
-    count = posterior.questions
-    seen = f"seen in {counted(count, 'question')}" if count else "as known before the first question"
-    if posterior.reliability == 0:
+    seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
+    if reliability == 0:
         return f"The letters do not follow the options when these change places ({seen}): they weigh nothing."
-    how = "follow" if posterior.reliability >= RELIABLE else "follow only in part"
-    value = number(posterior.reliability, 2)
+    how = "follow" if reliability >= RELIABLE else "follow only in part"
+    value = number(reliability, 2)
     return f"The letters {how} the options when these change places (reliability {value} of 1, {seen})."
 
 
-def _of_agreement(records: Sequence[Record]) -> list[str]:
-    """How often letters and texts agree."""
-    part = records if len(records) <= SAMPLE else [records[place] for place in spread(len(records), SAMPLE)]
-    agreement, chance = agreement_of_views(part)
+def agreement_sentence(agreement: float, chance: float, of: str = "the questions") -> list[str]:
+    """How often letters and texts agree; nothing where no question can tell."""
     if math.isnan(agreement):
         return []
-    of = "the questions" if part is records else f"{amount(SAMPLE)} questions from all over the stream"
     return [
         f"Letters and texts prefer the same candidate in {percent(agreement)} of {of}, where chance alone gives "
         f"{percent(chance)}."
     ]
+
+
+def _of_agreement(records: Sequence[Record]) -> list[str]:
+    if len(records) <= SAMPLE:
+        return agreement_sentence(*agreement_of_views(records))
+    part = [records[place] for place in spread(len(records), SAMPLE)]
+    return agreement_sentence(*agreement_of_views(part), f"{amount(SAMPLE)} questions from all over the stream")
 
 
 def _of_missing(records: Sequence[Record]) -> list[str]:
@@ -79,22 +80,11 @@ def _of_missing(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _of_answers(records: Sequence[Record]) -> list[str]:
-    """Own against best answers, over the questions that have a posterior and a reference."""
-    grades = [(each.correct, correctness(each, each.best_answer)) for each in records if each.posterior is not None]
-    graded = [(own, best) for own, best in grades if own is not None and best is not None]
+def _of_answers(records: Sequence[Record]) -> str:
+    """How often the most probable candidate is another one."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
-    asked = any(record.answers_best for record in records)
-    how = ", and was given in its place" if asked else ", which --answer best gives in its place"
-    whose = "model's own answer"
     if any(record.given for record in records):  # another one cannot be given in their place
-        whose, how = "given answer", ""
-    notes = [f"For {counted(changed, 'question')} the most probable candidate is not the {whose}{how}."]
-    if not graded:
-        return notes
-    own, best = (statistics.fmean(each) for each in zip(*graded, strict=True))
-    return [
-        *notes,
-        f"Of {amount(len(graded))} graded questions, {percent(own)} of the {whose}s and {percent(best)} of "
-        "the most probable candidates are right.",
-    ]
+        return f"For {counted(changed, 'question')} the most probable candidate is not the given answer."
+    asked = any(record.answers_best for record in records)
+    how = "and was given in its place" if asked else "which --answer best gives in its place"
+    return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."

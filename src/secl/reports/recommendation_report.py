@@ -9,25 +9,15 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.recommendation import Recommendation
 from secl.evaluation.view_check import ViewChecks
 from secl.reports.formatting import number, percent, span
+from secl.reports.posterior_section import agreement_sentence, letters_sentence
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table
 
 
 def views_lines(checks: ViewChecks) -> list[str]:
     """What letters and texts show without right answers, a sentence each."""
-    lines = []
-    if not math.isnan(checks.reliability):
-        follow = "do not follow" if checks.reliability == 0 else "follow"
-        lines.append(
-            f"The letters {follow} the options when these change places (reliability "
-            f"{number(checks.reliability, 2)} of 1): they weigh {number(checks.reliability, 2)} in the posterior."
-        )
-    if not math.isnan(checks.agreement):
-        lines.append(
-            f"Letters and texts prefer the same candidate in {percent(checks.agreement)} of the questions; chance "
-            f"alone gives {percent(checks.chance)}."
-        )
-    return lines
+    letters = [] if math.isnan(checks.reliability) else [letters_sentence(checks.reliability, checks.compared)]
+    return [*letters, *agreement_sentence(checks.agreement, checks.chance)]
 
 
 def scores_table(found: Recommendation, *, full: bool = True) -> Table:

@@ -34,14 +34,14 @@ ANSWERS: dict[Level, str] = {
 """Whether the confidences may be acted on, for each verdict."""
 
 
-def trust_line(verdict: Verdict, name: str = "") -> str:
-    """The verdict in one line, of the run called `name` where there are several.
+def trust_line(verdict: Verdict) -> str:
+    """The verdict in one line.
 
     >>> from secl.evaluation.trust import assess
-    >>> trust_line(assess([]), "runs/a")
-    'verdict on the stated confidence, runs/a: unproven. Nothing has been answered yet.'
+    >>> trust_line(assess([]))
+    'verdict on the stated confidence: unproven. Nothing has been answered yet.'
     """
-    return f"verdict on the {verdict.source} confidence{f', {name}' if name else ''}: {verdict.line}"
+    return f"verdict on the {verdict.source} confidence: {verdict.line}"
 
 
 def result_sentences(run: RunReport) -> list[str]:

@@ -22,7 +22,7 @@ class RunReport:
     """What a report is made of, for one run.
 
     Attributes:
-        name: what people call the run; different for every run of a report.
+        name: what people call the run.
         records: records of the questions answered so far, in order.
         evaluation: confidences and measures of these records.
         total: questions of the whole stream.

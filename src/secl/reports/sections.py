@@ -19,8 +19,8 @@ from secl.reports.provenance import ledger_table, provenance_table
 from secl.reports.question_table import questions_table, wrong_table
 from secl.reports.result import ANSWERS, bands_table, result_sentences
 from secl.reports.run_report import RunReport, panels
-from secl.reports.summary_table import domain_table, overview_table, ranking_table, summary_table
-from secl.reports.table import Table, plain_table, to_rich
+from secl.reports.summary_table import domain_table, ranking_table, summary_table
+from secl.reports.table import Table, to_rich
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,37 +38,6 @@ DIAGRAMS = (
     "Bars that end on the dashed line are calibrated, bars below it overconfident. Whiskers are 95% intervals; a bar "
     "is paler the fewer its answers, which the strips count."
 )
-
-WORDS = {
-    "Stated, frozen": "What the model says when it is asked how sure it is: the expected value of the ten digits that "
-    "it could say. The frozen model is the one that was loaded, without anything learned; the adapted one has the "
-    "small adapter (LoRA) that the run has trained.",
-    "P(True), normalised P(True)": "The probability of the word True where the frozen model is asked whether an answer "
-    "is correct. Normalised: the share of the answer among all candidates.",
-    "Posterior, candidates, best answer": "The probability of each candidate (an option, or an answer that the model "
-    "listed), by all that the frozen model says when it is asked in several ways, weighed without labels. The best "
-    "answer is the most probable candidate; the model's own answer may be another.",
-    "Gate, alarm, burst": "The gate watches how undecided the replies are (their entropy, in nats). Where that changes "
-    "it raises an alarm, and a burst begins: the questions from which the model may learn.",
-    "Signal, target, bin gate, trained": "Inside a burst the stated confidence is moved towards the signal by a "
-    "bounded step, to the target. Where both lie in the same tenth or in neighbouring ones, the bin gate lets nothing "
-    "be learned. Trained are the questions that changed the weights.",
-    "Brier score": "The mean of (confidence - grade) squared, where a right answer has the grade 1 and a wrong one 0. "
-    "Lower is better; saying 50% of everything gives 0.25.",
-    "ECE, floor": "Expected calibration error: how far confidence and share of right answers lie apart, over ten bins "
-    "of the confidence. Its floor is what chance alone gives a perfectly calibrated confidence.",
-    "AUROC": "The probability that a right answer has a higher confidence than a wrong one: 0.5 is chance, 1 a perfect "
-    "order.",
-    "Letter probability, likelihood": "The probability of the letter that was answered, under the order in which the "
-    "options were asked or averaged over several orders; and how probable the option is as a text, compared with the "
-    "others.",
-    "Self-consistency, DINCO": "How many of ten further answers agree; and the model's belief in an answer against "
-    "that in its rivals, which a search for probable answers finds.",
-    "Constant, temperature and Platt scaling": "What costs nothing beside the stated confidence: one number for all "
-    "questions, and maps of one or two numbers from confidence to confidence. With a star they are fitted to right "
-    "answers; label-free maps are fitted to normalised P(True) along the stream.",
-}
-"""The words of a page, which stands alone and can link to no glossary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +82,8 @@ class Section:
     answers: Sequence[AnswerRow] = ()
 
 
-def print_sections(sections: Sequence[Section], screen: Console, name: str = "") -> None:
-    """Print titles, sentences and tables of sections, below the `name` of their run; pictures are left out."""
-    if name:
-        screen.print(terminal_text(name), style="bold underline")
+def print_sections(sections: Sequence[Section], screen: Console) -> None:
+    """Print titles, sentences and tables of sections; pictures are left out."""
     for section in sections:
         if not (section.sentences or section.tables):
             continue
@@ -132,12 +99,8 @@ def print_sections(sections: Sequence[Section], screen: Console, name: str = "")
         screen.print()
 
 
-def sections_of(run: RunReport, *, several: bool = False) -> list[Section]:
-    """The sections about one run, the result first; what `several` runs share is left out."""
-    return list(_sections(run, several))
-
-
-def _sections(run: RunReport, several: bool) -> Iterator[Section]:
+def sections_of(run: RunReport) -> Iterator[Section]:
+    """The sections of a report, the result first."""
     yield Section("Result", result_sentences(run), [bands_table(run.rows)], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
@@ -146,7 +109,7 @@ def _sections(run: RunReport, several: bool) -> Iterator[Section]:
     if run.graded:
         disputed = graders_line(run.summary.graders)
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
-        yield Section("Summary", notes, [summary_table({run.name: run.summary})])
+        yield Section("Summary", notes, [summary_table(run.summary)])
         yield from _reliability(run)
     if rows := unlabelled.ungraded(run.rows):
         title, notes = "Without right answers: what the confidences say", unlabelled.share_notes(run)
@@ -172,31 +135,10 @@ def _sections(run: RunReport, several: bool) -> Iterator[Section]:
     )
     yield _timeline(run)
     if run.graded:
-        yield Section("Ranking and selective prediction", tables=[ranking_table({run.name: run.summary})], folded=True)
-    if run.graded and not several:
-        yield _cost([run])
+        yield Section("Ranking and selective prediction", tables=[ranking_table(run.summary)], folded=True)
+        yield _cost(run)
     made = [provenance_table(run), ledger_table(run.records)]
     yield Section("How the run was made", ["Repeat it with:"], made, command=run.command, folded=True)
-
-
-def shared_sections(runs: Sequence[RunReport]) -> list[Section]:
-    """What a report of several runs says about all of them, before it comes to each."""
-    asked = [{(record.question.id, record.question.text) for record in run.records} for run in runs]
-    same = all(each == asked[0] for each in asked)
-    notes = [
-        COST_NOTE,
-        "secl compare has the differences between two runs, with intervals, on the questions that both have answered."
-        if same
-        else "The runs have not answered the same questions, so their numbers cannot be compared; secl compare does "
-        "that for two runs, on the questions that they share.",
-    ]
-    return [Section("All runs", notes, [overview_table(runs)]), _cost(runs, same)]
-
-
-def words_section() -> Section:
-    """The words of a page."""
-    table = plain_table(("Word", "Meaning"), WORDS.items(), texts=2)
-    return Section("The words of this page", tables=[table], folded=True)
 
 
 def graders_line(comparison: GraderComparison | None) -> str | None:
@@ -256,10 +198,8 @@ def _timeline(run: RunReport) -> Section:
     return Section(title, pictures=[picture], folded=not run.watched)
 
 
-def _cost(runs: Sequence[RunReport], same: bool = True) -> Section:
-    title, points = "Cost against Brier score", cost_points([run.summary for run in runs])
-    if not points:
-        return Section(title, ["No confidence could be graded, so there is no error to set against the cost."])
+def _cost(run: RunReport) -> Section:
+    points = cost_points(run.summary)
     caption = (
         "Lower left is better. A marker stands at the measured cost: tokens through the network per token of plain "
         "answering. The thin line leads to the cost as the paper counts it: 1 for an answer, 15 for a question that "
@@ -267,9 +207,9 @@ def _cost(runs: Sequence[RunReport], same: bool = True) -> Section:
         "order of the options and 2 for the likelihood of each candidate. Hollow markers needed right answers. A name "
         "with n was measured on fewer questions than the others."
     )
-    if not same:
-        caption += " The runs have not answered the same questions: compare markers of one colour alone."
-    names = [run.name for run in runs]
     description = "Cost in forward passes per question against Brier score"
-    picture = Picture("cost", lambda: cost_figure(points, names), description, caption)
-    return Section(title, pictures=[picture], folded=len(runs) == 1)
+    return Section(
+        "Cost against Brier score",
+        pictures=[Picture("cost", lambda: cost_figure(points), description, caption)],
+        folded=True,
+    )

@@ -1,9 +1,8 @@
-"""Summaries as tables: a row for each confidence that was computed, for each domain, or for each run."""
+"""Summaries as tables: a row for each confidence that was computed, or for each domain."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from secl.evaluation.baselines import FOLDS
@@ -12,8 +11,7 @@ from secl.evaluation.measures import Measures
 from secl.evaluation.summary import EstimatorSummary, Summary
 from secl.metrics.bootstrap import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
-from secl.reports.provenance import settings_of
-from secl.reports.run_report import RunReport, alternatives, best_alternative, reported
+from secl.reports.run_report import RunReport, best_alternative
 from secl.reports.table import Cell, Column, Row, Table, to_csv
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
@@ -53,50 +51,39 @@ def starred_in(summary: Summary) -> bool:
     return any(row.estimator.title.endswith("*") for row in summary.estimators.values())
 
 
-def summary_table(summaries: Mapping[str, Summary]) -> Table:
-    """The table of summaries by the name of their run, of several with a section each; what is undefined is a dash.
+def summary_table(summary: Summary) -> Table:
+    """A row for each confidence; what is undefined is a dash.
 
     >>> from secl.evaluation.summary import summarise
-    >>> summary_table({"run": summarise([])}).sections
+    >>> summary_table(summarise([])).sections
     {'': []}
     """
-    several = len(summaries) > 1
-    sections = {
-        run if several else "": [[*score_cells(row).values()] for row in summary.estimators.values()]
-        for run, summary in summaries.items()
-    }
-    captions = [f"{run}: {caption(summary)}" if several else caption(summary) for run, summary in summaries.items()]
-    notes = dict.fromkeys(note for summary in summaries.values() for note in footnotes(summary))
+    rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
-    return Table(columns, sections, (*captions, *notes))
+    return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
-def ranking_table(summaries: Mapping[str, Summary]) -> Table:
-    """The second table: how well each confidence ranks, and what a threshold on it buys; arguments as above.
+def ranking_table(summary: Summary) -> Table:
+    """The second table: how well each confidence ranks, and what a threshold on it buys.
 
     >>> from secl.evaluation.summary import summarise
-    >>> ranking_table({"run": summarise([])}).sections
+    >>> ranking_table(summarise([])).sections
     {'': []}
     """
-    several = len(summaries) > 1
 
-    def cells(row: EstimatorSummary) -> tuple[Cell, ...]:
+    def cells(row: EstimatorSummary) -> list[Cell]:
         shares = (percent if name.startswith("coverage") else _three_digits for name in RANKING_COLUMNS.values())
-        return (
+        return [
             Cell(row.estimator.title),
             *(
                 Cell(show(getattr(row, name)), _interval(row, name) if name == "auroc" else "")
                 for name, show in zip(RANKING_COLUMNS.values(), shares, strict=True)
             ),
-        )
+        ]
 
-    sections = {
-        run if several else "": [cells(row) for row in summary.estimators.values() if row.estimator.ranks]
-        for run, summary in summaries.items()
-    }
+    rows = [cells(row) for row in summary.estimators.values() if row.estimator.ranks]
     columns = [Column("Confidence", text=True, wraps=True), *map(Column, RANKING_COLUMNS)]
-    starred = any(starred_in(summary) for summary in summaries.values())
-    return Table(columns, sections, (RANKING_NOTE, f"{FOOTNOTE}.") if starred else (RANKING_NOTE,))
+    return Table(columns, {"": rows}, (RANKING_NOTE, f"{FOOTNOTE}.") if starred_in(summary) else (RANKING_NOTE,))
 
 
 def _interval(row: EstimatorSummary, measure: str) -> str:
@@ -136,22 +123,21 @@ OTHERS = tuple(each.name for each in fields(Measures) if each.name not in (*MEAS
 """Measures without an interval."""
 
 
-def summary_csv(summaries: Mapping[str, Summary]) -> str:
-    """Every number at full precision: a row for each run, domain (empty: all) and estimator.
+def summary_csv(run: str, summary: Summary) -> str:
+    """Every number at full precision: a row for each domain (empty: all) and estimator, all of this run.
 
-    >>> print(summary_csv({})[:45])
+    >>> from secl.evaluation.summary import summarise
+    >>> print(summary_csv("mine", summarise([]))[:45])
     run,domain,estimator,confidence,needs_right_a
     """
     ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    ranges += OTHERS
     first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
     rows = [
         (run, domain, *_values(row))
-        for run, whole in summaries.items()
-        for domain, part in (("", whole), *whole.domains.items())
+        for domain, part in (("", summary), *summary.domains.items())
         for row in part.estimators.values()
     ]
-    return to_csv((*first, *ranges, "cost_paper", "cost_measured", "fitted"), rows)
+    return to_csv((*first, *ranges, *OTHERS, "cost_paper", "cost_measured", "fitted"), rows)
 
 
 def _values(row: EstimatorSummary) -> tuple[object, ...]:
@@ -235,31 +221,3 @@ def _best_accuracy(summary: Summary) -> str:
     """Accuracy of the posterior's best answers; empty without any."""
     best = summary.estimators.get("posterior_best")
     return "" if best is None or math.isnan(best.accuracy) else f"best {percent(best.accuracy)}"
-
-
-def overview_table(runs: Sequence[RunReport]) -> Table:
-    """A row for each run: what it asked, how calibrated it was before and after, and what that cost."""
-    texts = ("Run", "Model", "Method", "Compared with")
-    headings = ("Run", "Model", "Method", "Questions", "Accuracy", "Brier stated", "ECE stated", "Compared with")
-    columns = [Column(each, text=each in texts, wraps=each in texts) for each in (*headings, "Its Brier", "Its ECE")]
-    return Table([*columns, Column("Its cost ours")], {"": [_overview(run) for run in runs]})
-
-
-def _overview(run: RunReport) -> Row:
-    """The row of a run; a confidence picked among several says so."""
-    recipe, after = settings_of(run), best_alternative(run.summary)
-    stated = run.summary.estimators.get("stated")
-    candidates = 1 if reported(run.summary) else len(alternatives(run.summary))
-    among = f"the best of {candidates} on these answers" if candidates > 1 else ""
-    before, then = score_cells(stated), score_cells(after)
-    return [
-        Cell(run.name),
-        Cell(str(recipe.get("model", ""))),
-        Cell(str(recipe.get("method", ""))),
-        Cell(amount(len(run.records))),
-        Cell((then if after else before)["Accuracy"].text, _best_accuracy(run.summary)),
-        Cell(before["Brier"].text),
-        Cell(before["ECE"].text),
-        Cell(after.estimator.title if after else "", among),
-        *(Cell(then[heading].text) for heading in ("Brier", "ECE", "Cost ours")),
-    ]

@@ -1,4 +1,4 @@
-"""One table, and a writer for each format: terminal, Markdown, LaTeX and CSV."""
+"""One table, and its writers: for the terminal, and rows as CSV."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secl.data.cells import harmless
-from secl.reports.formatting import RANGE, markdown_text, terminal_lines, terminal_text
+from secl.reports.formatting import terminal_lines, terminal_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -115,40 +115,6 @@ def _rich_cell(cell: Cell) -> Text:
     return text.append(f"\n{terminal_text(cell.detail)}", style="dim") if cell.detail else text
 
 
-def to_markdown(table: Table) -> str:
-    """The table in Markdown, details in brackets, with a paragraph for each note; ends in a newline."""
-    from tabulate import tabulate
-
-    rows = []
-    for section, section_rows in table.sections.items():
-        rows += [[f"**{markdown_text(section)}**"]] if section else []
-        rows += [[markdown_text(_in_brackets(cell.text, cell.detail)) for cell in row] for row in section_rows]
-    text = tabulate(
-        rows,
-        headers=[column.heading for column in table.columns],
-        tablefmt="github",
-        disable_numparse=True,
-        colalign=["left" if column.text else "right" for column in table.columns],
-    )
-    return "\n\n".join([text, *map(markdown_text, table.notes)]) + "\n"
-
-
-def to_latex(table: Table) -> str:
-    """The table in LaTeX (package booktabs), details smaller and in brackets, with the notes as its caption.
-
-    Not by tabulate: its booktabs have no headings of sections, and no cell may hold a command.
-    """
-    columns = "".join("l" if column.text else "r" for column in table.columns)
-    lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{columns}}}"]
-    lines += ["\\toprule", _latex_row(column.heading for column in table.columns) + " \\midrule"]
-    for section, rows in table.sections.items():
-        if section:
-            lines.append(f"\\multicolumn{{{len(columns)}}}{{l}}{{\\emph{{{latex(section)}}}}} \\\\")
-        lines += [_latex_row(_latex_cell(cell) for cell in row) for row in rows]
-    lines += ["\\bottomrule", "\\end{tabular}", "\\caption{" + "\n".join(map(latex, table.notes)) + "}", "\\end{table}"]
-    return "\n".join([*lines, ""])
-
-
 def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows of values as CSV, every number at full precision; None and nan are empty fields, and no text is a formula.
 
@@ -161,31 +127,3 @@ def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     for row in rows:
         writer.writerow(["" if isinstance(value, float) and math.isnan(value) else harmless(value) for value in row])
     return text.getvalue()
-
-
-def latex(text: str) -> str:
-    r"""Text as LaTeX shows it.
-
-    >>> print(latex("50% of {a_b} & $5 – ~^#\\"))
-    50\% of \{a\_b\} \& \$5 -- \textasciitilde{}\textasciicircum{}\#\textbackslash{}
-    """
-    return text.translate(_LATEX)
-
-
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", RANGE: "--"}
-    | {"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", '"': "''"}
-)
-
-
-def _latex_cell(cell: Cell) -> str:
-    return latex(cell.text) + (f" {{\\scriptsize ({latex(cell.detail)})}}" if cell.detail else "")
-
-
-def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + " \\\\"
-
-
-def _in_brackets(text: str, detail: str) -> str:
-    return f"{text} ({detail})" if detail else text

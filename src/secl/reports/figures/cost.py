@@ -17,7 +17,6 @@ from secl.reports.figures.drawing import (
     GREY,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
     WHITE,
     new_figure,
@@ -41,8 +40,6 @@ STYLES: dict[Family, tuple[str, str]] = {
 }
 """Marker and colour of each kind of confidence."""
 
-RUN_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -51,7 +48,6 @@ class Point:
     Attributes:
         label: what people call it.
         estimator: estimator of the confidence.
-        run: place of its run among those drawn.
         error: Brier score or ECE, in [0, 1].
         measured: cost in forward passes per question, as tokens per token of plain answering; None if unknown.
         paper: the same as the paper counts.
@@ -59,7 +55,6 @@ class Point:
 
     label: str
     estimator: Estimator
-    run: int
     error: float
     measured: float | None
     paper: float
@@ -70,32 +65,27 @@ class Point:
         return self.measured or self.paper
 
 
-def cost_points(summaries: Sequence[Summary]) -> list[Point]:
-    """A point for each estimator of each run with a Brier score and a cost; shared ones are there once."""
-    distinct: dict[tuple[str, float, float], Point] = {}
-    for run, summary in enumerate(summaries):
-        most = max((row.n for row in summary.estimators.values()), default=0)
-        for name, row in summary.estimators.items():
-            measured = None if math.isnan(row.cost_measured) else row.cost_measured
-            if math.isnan(row.brier) or not (measured or row.cost_paper):
-                continue
+def cost_points(summary: Summary) -> list[Point]:
+    """A point for each estimator with a Brier score and a cost."""
+    points = []
+    most = max((row.n for row in summary.estimators.values()), default=0)
+    for row in summary.estimators.values():
+        measured = None if math.isnan(row.cost_measured) else row.cost_measured
+        if not math.isnan(row.brier) and (measured or row.cost_paper):
             label = row.estimator.title + (f", n={row.n:,}" if row.n < most else "")
-            point = Point(label, row.estimator, run, row.brier, measured, row.cost_paper)
-            distinct.setdefault((name, round(point.error, 9), round(point.cost, 9)), point)
-    return list(distinct.values())
+            points.append(Point(label, row.estimator, row.brier, measured, row.cost_paper))
+    return points
 
 
 @styled
-def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",), *, measure: str = "Brier score") -> Figure:
+def cost_figure(points: Sequence[Point], *, measure: str = "Brier score") -> Figure:
     """Cost against error (the paper's first figure): lower left is better.
 
     A marker stands at the measured cost, hollow where right answers were needed; a thin line leads to the cost as the
-    paper counts it. The legend has the name to each number. Shapes tell the kind of confidence, colours too, or the run
-    where there are several.
+    paper counts it. The legend has the name to each number. Shapes and colours tell the kind of confidence.
 
     Args:
         points: points made by `cost_points`.
-        runs: what people call the runs, in the order of `Point.run`.
         measure: what people call the error.
 
     Raises:
@@ -114,61 +104,50 @@ def cost_figure(points: Sequence[Point], runs: Sequence[str] = ("",), *, measure
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    names = list(dict.fromkeys(point.label for point in points))
     for point in points:
-        _mark(axes, point, several=len(runs) > 1)
+        _mark(axes, point)
     axes.margins(y=0.1)
-    _number(axes, points, names)
-    _legend(figure, points, names, runs)
+    _number(axes, points)
+    _legend(figure, points)
     return figure
 
 
-def _mark(axes: Axes, point: Point, *, several: bool) -> None:
+def _mark(axes: Axes, point: Point) -> None:
     """The marker at the measured cost, and a line to the cost as the paper counts it."""
     if point.paper and point.paper != point.cost:
         axes.plot([point.paper, point.cost], [point.error] * 2, color=GREY, linewidth=0.8, alpha=0.7, zorder=2)
         axes.plot([point.paper], [point.error], "|", color=GREY, markersize=6, zorder=2)
     marker, colour = STYLES[point.estimator.family]
-    colour = RUN_COLOURS[point.run % len(RUN_COLOURS)] if several else colour
     hollow = point.estimator.needs_labels
     size = (13 if marker == "*" else 7) + 2.5 * hollow  # so that one under the other can be seen
     face = WHITE if hollow else colour
     axes.plot([point.cost], [point.error], marker, ms=size, mfc=face, mec=colour, zorder=3 if hollow else 4)
 
 
-def _number(axes: Axes, points: Sequence[Point], names: Sequence[str]) -> None:
+def _number(axes: Axes, points: Sequence[Point]) -> None:
     """The number of each confidence beside its marker; markers that lie together have theirs beside the first."""
     to_share = axes.transData + axes.transAxes.inverted()
     places: list[tuple[tuple[float, float], Point, list[int]]] = []
-    for point in sorted(points, key=lambda each: (each.error, each.cost)):
+    for number, point in sorted(enumerate(points, 1), key=lambda each: (each[1].error, each[1].cost)):
         x, y = (float(value) for value in to_share.transform((point.cost, point.error)))
-        number = names.index(point.label) + 1
         near = next((all_here for (a, b), _, all_here in places if abs(a - x) < NEAR and abs(b - y) < NEAR), None)
         if near is None:
             places.append(((x, y), point, [number]))
-        elif number not in near:
+        else:
             near.append(number)
     for _, point, numbers in places:
         text = ", ".join(map(str, sorted(numbers)))
         axes.annotate(text, (point.cost, point.error), (6, 6), textcoords="offset points", fontsize=8.5, zorder=5)
 
 
-def _legend(figure: Figure, points: Sequence[Point], names: Sequence[str], runs: Sequence[str]) -> None:
-    """The name to each number, and what colours, hollow markers and lines mean."""
+def _legend(figure: Figure, points: Sequence[Point]) -> None:
+    """The name to each number, and what hollow markers and lines mean."""
     from matplotlib.lines import Line2D
 
-    several = len(runs) > 1
-    first = {point.label: point.estimator for point in reversed(points)}
     entries: list[tuple[str, str, str, str]] = []
-    for number, name in enumerate(names, 1):
-        marker, colour = STYLES[first[name].family]
-        colour = GREY if several else colour
-        entries.append((marker, WHITE if first[name].needs_labels else colour, colour, f"{number}  {name}"))
-    if several:
-        entries += [
-            ("o", RUN_COLOURS[place % len(RUN_COLOURS)], RUN_COLOURS[place % len(RUN_COLOURS)], shortened(run))
-            for place, run in enumerate(runs)
-        ]
+    for number, point in enumerate(points, 1):
+        marker, colour = STYLES[point.estimator.family]
+        entries.append((marker, WHITE if point.estimator.needs_labels else colour, colour, f"{number}  {point.label}"))
     if any(point.estimator.needs_labels for point in points):
         entries.append(("o", WHITE, BLACK, "hollow: needs right answers"))
     if any(point.paper != point.cost for point in points):
@@ -178,12 +157,3 @@ def _legend(figure: Figure, points: Sequence[Point], names: Sequence[str], runs:
         for marker, face, edge, name in entries
     ]
     figure.legend(handles=handles, loc="outside right upper")
-
-
-def shortened(name: str) -> str:
-    """A long name without its middle: runs of a sweep differ at their ends.
-
-    >>> shortened("a run"), shortened("smollm2-secl-capitals-100-mmlu-100-seed=43-8219a070")
-    ('a run', 'smollm2-secl-capit…eed=43-8219a070')
-    """
-    return name if len(name) <= 36 else f"{name[:18]}…{name[-15:]}"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 import secl
-from secl.evaluation.adaptation_check import decide
+from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
 from secl.gates import Never

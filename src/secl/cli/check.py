@@ -1,4 +1,4 @@
-"""The command that says whether there is something to learn from, and which method fits: check."""
+"""The command that says which method fits, and whether there is something to learn from: check."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ from secl.settings import FLAT, EvidenceSettings, ModelSettings, Seed, StreamSet
 from secl.settings_base import Settings
 
 if TYPE_CHECKING:
-    from secl.evaluation.adaptation_check import Gap
-    from secl.evaluation.recommendation import Recommendation
+    from secl.evaluation.check import Check
     from secl.runs.check_run import CheckRun
-
-NOTHING = 4
-"""Exit code where no method can be recommended; 2 is a mistake, as everywhere."""
 
 
 class CheckSettings(Settings):
@@ -31,8 +27,8 @@ class CheckSettings(Settings):
     seed: Seed = Field(42, description="Seed of everything random.")
 
 
-@app.command
-def check(
+@app.command(name="check")
+def check_command(
     *,
     flags: Annotated[CheckSettings | None, FLAT] = None,
     set_: Set = None,
@@ -40,18 +36,17 @@ def check(
     out: Path | None = None,
     full: Full = False,
     as_json: AsJson = False,
-) -> int:
-    """Check whether adapting can help (is normalised P(True) better than what is stated?), and recommend a method.
+) -> None:
+    """Recommend a method, and check whether learning can help: is normalised P(True) better than what is stated?
 
     Both need right answers to be sure; without any, what can be seen in the model's own views is said.
-    Exit codes: 0 a method is recommended, 4 none can be, 2 a mistake.
 
     Args:
         tau: Temperature of normalised P(True); the model's own by default.
         out: Folder that keeps the answers as a run, to continue or to reuse it; they are kept nowhere by default.
     """
-    from secl.evaluation.adaptation_check import measure_gap
-    from secl.evaluation.recommendation import recommend
+    from secl.evaluation.check import check
+    from secl.reports.check_report import check_json
 
     tau = EvidenceSettings(tau=tau).tau
     settings = with_set(flags, set_)
@@ -62,16 +57,11 @@ def check(
         answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
     name_skipped(answers.manifest.skipped)
     run = answers.manifest.settings
-    records, tau, formula = answers.records, tau or answers.manifest.tau, run.evidence.formula
-    labelled = any(record.frozen_correct is not None for record in records)
-    gap = measure_gap(records, tau, formula, seed=run.seed) if labelled else None
-    found = recommend(records, tau, formula, seed=run.seed)
-    code = NOTHING if found.method is None else 0
+    found = check(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
     if as_json:
-        _print_json(gap, found, run.model.name, len(records), code)
+        print_json({"model": run.model.name, **check_json(found)})
     else:
-        _print(gap, found, len(records), full=full)
-    return code
+        _print(found, full=full)
 
 
 def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
@@ -95,35 +85,24 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
         fail(f"stopped after {reached[0]} of {reached[1]} questions, {hint}")
 
 
-def _print(gap: Gap | None, found: Recommendation, questions: int, *, full: bool) -> None:
+def _print(found: Check, *, full: bool) -> None:
     """What to use and why, whether learning would help, and the confidences in numbers; in full all it rests on."""
-    from secl.reports.adaptation_report import gap_table, notes, sentence, sweep_table, without_references
-    from secl.reports.recommendation_report import scores_table, use_and_why, views_lines
+    from secl.reports.check_report import learning_sentence, notes, scores_table, signal_table, sweep_table, use_and_why
     from secl.reports.table import to_rich
 
     screen = console()
     use, why = use_and_why(found)
     screen.print(use, soft_wrap=True, highlight=False)
     screen.print(why, highlight=False)
-    verdict = sentence(gap) if gap else without_references(questions)
-    screen.print(f"Learning (--method secl): {verdict}", highlight=False)
+    screen.print(f"Learning (--method secl): {learning_sentence(found)}", highlight=False)
     screen.print()
     screen.print(to_rich(scores_table(found, full=full)))
     screen.print()
     if not full:
         screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
         return
-    for table in (sweep_table(gap), gap_table(gap)) if gap and gap.n else ():
+    for table in (sweep_table(found), signal_table(found)) if found.signal else ():
         screen.print(to_rich(table))
         screen.print()
-    for line in (*views_lines(found.views), *(notes(gap) if gap else ())):
+    for line in notes(found):
         screen.print(line)
-
-
-def _print_json(gap: Gap | None, found: Recommendation, model: str, questions: int, code: int) -> None:
-    from secl.reports.adaptation_report import gap_json, without_references
-    from secl.reports.recommendation_report import recommendation_json
-
-    without = {"verdict": "cannot tell", "questions": questions, "sentence": without_references(questions)}
-    verdict = gap_json(gap) if gap else without
-    print_json({"model": model, **verdict, "recommendation": recommendation_json(found), "exit_code": code})

@@ -1,0 +1,211 @@
+"""Which method to run on this model and this stream, and whether there is anything to learn from: `secl check`.
+
+**The method.** With right answers the methods are compared from the cheapest to the dearest, and a dearer one must have
+a lower Brier score for sure (paired bootstrap over the same questions). Without, the posterior is the choice: its Brier
+score was below that of the stated confidence wherever both were measured (docs/log.md).
+
+**Learning** pulls the stated confidence towards normalised P(True), so it can only help where that signal is better
+calibrated: the paper's prerequisite, and the reason why it leaves its Qwen control alone. The signal must win by both
+scores, for ECE alone can be won by knowing less, and Brier alone by knowing more without meaning it:
+
+    adapt          ECE and Brier score are lower for sure: both intervals lie below 0
+    do not adapt   the Brier score is higher for sure, or a gain in ECE of `MIN_GAIN` or more is excluded
+    cannot tell    else, and always below `MIN_QUESTIONS` questions or `MIN_PER_CLASS` right or wrong answers
+
+How often that is wrong was measured (docs/findings.md). Against a badly overconfident stated confidence even a constant
+near the base rate wins, so the AUROC of the signal is told beside the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+
+from secl.evaluation.estimators import make_estimators
+from secl.evaluation.posterior import replayed
+from secl.evaluation.series import Series
+from secl.evaluation.summary import EstimatorSummary, evaluate
+from secl.evaluation.view_check import ViewChecks, check_views
+from secl.metrics.bootstrap import FEWEST_OF_A_KIND
+from secl.metrics.calibration import brier, ece
+from secl.metrics.discrimination import auroc
+from secl.metrics.paired_bootstrap import FEWEST, Difference, paired_differences
+from secl.posterior.rule import PosteriorRule
+from secl.records import Record
+from secl.settings import Formula
+
+SHOWN = ("stated", "letter_probability", "norm_p_true", "posterior", "posterior_best")
+"""Estimators that are expected to matter, in the order of tables."""
+
+METHODS = ("stated", "posterior", "norm_p_true")
+"""Methods that can be recommended, from the cheapest to the dearest."""
+
+TAUS = (
+    *(0.05, 0.063, 0.08, 0.1, 0.125, 0.16, 0.2, 0.25, 0.315, 0.4),
+    *(0.5, 0.63, 0.8, 1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0),
+)
+"""The sweep of normalised P(True): ten steps to a factor of ten, on numbers that people type."""
+
+MIN_GAIN = 0.02
+"""Smallest gain in ECE that is worth learning for."""
+
+MIN_QUESTIONS = FEWEST
+"""Graded answers that a comparison needs."""
+
+MIN_PER_CLASS = FEWEST_OF_A_KIND
+"""Right answers, and wrong ones, that it needs: with fewer, a near constant at the base rate would fit."""
+
+Basis = Literal["labels", "experience"]
+"""What a recommendation stands on: right answers, or what was measured with other models and questions."""
+
+Verdict = Literal["adapt", "do not adapt", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class TauResult:
+    """Normalised P(True) at one tau, over all answers that have it and a grade; nan where undefined."""
+
+    tau: float
+    brier: float
+    ece: float
+    auroc: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A method for a model and a stream, and whether it would learn anything there.
+
+    Attributes:
+        questions: asked.
+        labelled: those with a reference.
+        rated: those among them with normalised P(True): the answer could be read, and has a distractor.
+        right: right answers among these.
+        basis: what the recommendation stands on.
+        method: its name for `--method`.
+        flags: further flags, as typed.
+        views: what the views show.
+        rows: measures by estimator; nan without right answers.
+        means: mean confidence by estimator, of all answers, also of those that cannot be graded.
+        gain: {measure: difference} from the stated confidence (a) to the method's (b); empty without enough answers, or
+            if the stated confidence is what is recommended.
+        best: the same from the posterior of own answers (a) to that of best answers (b); empty unless the posterior is
+            recommended by right answers.
+        tau: of normalised P(True).
+        signal: the same from the stated confidence (a) to normalised P(True) (b); empty without enough answers.
+        verdict: whether to learn, which follows from `signal`.
+        sweep: normalised P(True) at each tau, the one in use among them, in rising order.
+    """
+
+    questions: int
+    labelled: int
+    rated: int
+    right: int
+    basis: Basis
+    method: str
+    flags: tuple[str, ...]
+    views: ViewChecks
+    rows: Mapping[str, EstimatorSummary]
+    means: Mapping[str, float]
+    gain: Mapping[str, Difference]
+    best: Mapping[str, Difference]
+    tau: float
+    signal: Mapping[str, Difference]
+    verdict: Verdict
+    sweep: tuple[TauResult, ...]
+
+
+def check(records: Sequence[Record], tau: float = 1.0, formula: Formula = "log", *, seed: int = 0) -> Check:
+    """Judge the records of a run that gathered P(True) and candidates for every answer; nothing is asked again.
+
+    The run does not learn, and whatever evidence its records lack is left out. `tau` and `formula` are those of
+    normalised P(True), `seed` is that of the bootstrap.
+
+    Raises:
+        ParameterError: tau is not above 0.
+
+    >>> found = check([])
+    >>> found.basis, found.method, found.verdict
+    ('experience', 'posterior', 'cannot tell')
+    """
+    records, estimators = _with_posteriors(records), make_estimators(tau, formula)
+    evaluation = evaluate(records, {name: estimators[name] for name in SHOWN})
+    series, rows = evaluation.series, evaluation.summary.estimators
+    gains = {name: _differences(series["stated"], series[name], seed) for name in METHODS[1:]}
+    basis: Basis = "labels" if any(gains.values()) else "experience"
+    method, flags = _lowest_brier(series, gains, seed) if basis == "labels" else "posterior", tuple[str, ...]()
+    best: Mapping[str, Difference] = {}
+    if basis == "labels" and method == "posterior":
+        best = _differences(series["posterior"], series["posterior_best"], seed, of_each_kind=0)
+        flags = ("--answer best",) if best and best["accuracy"].rises else ()
+    signal, (_, grades) = gains["norm_p_true"], series["norm_p_true"].graded()
+    return Check(
+        questions=len(records),
+        labelled=sum(record.frozen_correct is not None for record in records),
+        rated=len(grades),
+        right=int(grades.sum()),
+        basis=basis,
+        method=method,
+        flags=flags,
+        views=check_views(records),
+        rows=rows,
+        means={name: fmean(series[name].confidence) for name in rows},
+        gain=gains.get(method, {}) if basis == "labels" else {},
+        best=best,
+        tau=tau,
+        signal=signal,
+        verdict=decide(signal) if signal else "cannot tell",
+        sweep=tuple(_at_tau(each, formula, records) for each in sorted({*TAUS, tau})),
+    )
+
+
+def decide(signal: Mapping[str, Difference]) -> Verdict:
+    """The verdict over the differences from stated confidence to normalised P(True).
+
+    >>> from secl.metrics.bootstrap import Interval
+    >>> even, better = Difference(0.2, 0.2, Interval(-0.01, 0.01)), Difference(0.3, 0.1, Interval(-0.3, -0.1))
+    >>> decide({"ece": better, "brier": better}), decide({"ece": even, "brier": even})
+    ('adapt', 'do not adapt')
+    """
+    if signal["ece"].falls and signal["brier"].falls:
+        return "adapt"
+    if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:
+        return "do not adapt"
+    return "cannot tell"
+
+
+def _at_tau(tau: float, formula: Formula, records: Sequence[Record]) -> TauResult:
+    graded = make_estimators(tau, formula)["norm_p_true"].estimate(records).graded()
+    return TauResult(tau, brier(*graded), ece(*graded), auroc(*graded))
+
+
+def _with_posteriors(records: Sequence[Record]) -> Sequence[Record]:
+    """The records with the posteriors that their evidence gives, where none was computed along the stream."""
+    if any(record.posterior is not None for record in records):
+        return records
+    posteriors = replayed(PosteriorRule(), records)
+    return [replace(record, posterior=each) for record, each in zip(records, posteriors, strict=True)]
+
+
+def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]], seed: int) -> str:
+    """The method that no cheaper and no dearer one beats for sure; `gains` are those over the stated confidence."""
+    method = METHODS[0]
+    for name in METHODS[1:]:
+        over = gains[name] if method == METHODS[0] else _differences(series[method], series[name], seed)
+        if over and over["brier"].falls:
+            method = name
+    return method
+
+
+def _differences(a: Series, b: Series, seed: int, *, of_each_kind: int = MIN_PER_CLASS) -> dict[str, Difference]:
+    """All measures over the questions that both have a grade for; empty if they are too few for a verdict."""
+    first, second = (each.where(each.has_grade) for each in (a, b))
+    shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
+    sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]
+    for right in (sides[1].sum(), sides[3].sum()):
+        if len(shared) < MIN_QUESTIONS or min(right, len(shared) - right) < of_each_kind:
+            return {}
+    return paired_differences(*sides, seed=seed)

@@ -1,0 +1,155 @@
+"""What `secl check` says: one method with the reason, whether learning would help, and the numbers behind both."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from secl.evaluation.check import MIN_GAIN, MIN_PER_CLASS, MIN_QUESTIONS, Check
+from secl.evaluation.json_values import json_value
+from secl.evaluation.view_check import ViewChecks
+from secl.reports.comparison_report import NOTE, TITLES, difference_table
+from secl.reports.formatting import number, percent, span
+from secl.reports.posterior_section import agreement_sentence, letters_sentence
+from secl.reports.summary_table import score_cells
+from secl.reports.table import Cell, Column, Table, plain_table
+
+COMPARED = ("brier", "ece", "auroc", "mean_confidence")
+"""Measures of the table of differences."""
+
+
+def use_and_why(found: Check) -> tuple[str, str]:
+    """The recommendation as a command, and the reason in a sentence."""
+    use = " ".join(("Use: secl run --method", found.method, *found.flags))
+    return use, f"Why: {_by_labels(found) if found.basis == 'labels' else BY_EXPERIENCE}."
+
+
+BY_EXPERIENCE = (
+    "it had a lower Brier score than the stated confidence on every model and set of questions that was measured; "
+    "whether it has here only right answers can tell: label twenty"
+)
+
+
+def _by_labels(found: Check) -> str:
+    if not found.gain:
+        return "no other confidence has a lower Brier score than the stated one for sure"
+    brier, auroc = found.gain["brier"], found.gain["auroc"]
+    reason = (
+        f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
+        f"{-brier.interval.low:.3f}) and its AUROC {number(auroc.b, 3)} against {number(auroc.a, 3)}"
+    )
+    if found.flags:
+        accuracy = found.best["accuracy"]
+        reason += f", and its best answers are right in {percent(accuracy.b)}, the own ones in {percent(accuracy.a)}"
+    if not auroc.b > 0.5:
+        reason += "; it ranks these answers no better than chance, so what is gained may be the level alone"
+    return reason
+
+
+def learning_sentence(found: Check) -> str:
+    """Whether to learn, in one sentence; it begins with the verdict and a colon."""
+    if not found.labelled:
+        return (
+            f"cannot tell: none of the {found.questions} questions has a reference; add right answers to see whether "
+            "to adapt."
+        )
+    if not found.signal:
+        return (
+            f"cannot tell: {found.rated} answers are graded and rated, {found.right} of them right; a verdict needs "
+            f"{MIN_QUESTIONS}, {MIN_PER_CLASS} right and {MIN_PER_CLASS} wrong ones among them, and as a rule some "
+            "hundreds."
+        )
+    ece, brier = found.signal["ece"], found.signal["brier"]
+    text = (
+        f"{found.verdict}: normalised P(True) at tau {found.tau:g} has a Brier score of {brier.b:.3f} against "
+        f"{brier.a:.3f} stated and an ECE of {ece.b:.3f} against {ece.a:.3f}"
+    )
+    gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
+    if found.verdict == "adapt":
+        return f"{text}, {gain}."
+    if found.verdict == "cannot tell":
+        return f"{text}, {gain}, which {found.rated} questions cannot settle; more may."
+    if brier.rises:
+        return f"{text}: it is worse for sure."
+    return f"{text}: a gain in ECE of {MIN_GAIN:g} or more is excluded."
+
+
+def notes(found: Check) -> list[str]:
+    """What a reader must know beside the verdict, a sentence each."""
+    lines = [*views_lines(found.views)]
+    if unlabelled := found.questions - found.labelled:
+        lines.append(f"{unlabelled} of {found.questions} questions have no reference and do not count.")
+    if unrated := found.labelled - found.rated:
+        lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
+    if not found.signal:
+        return lines
+    best, auroc = min(found.sweep, key=lambda row: row.brier).tau, found.signal["auroc"]
+    if best != found.tau:
+        lines.append(
+            f"On these answers normalised P(True) has its lowest Brier score at tau {best:g}; what is chosen on the "
+            f"answers looks better on them than on others. --tau {best:g} has the verdict about it."
+        )
+    if auroc.falls:
+        lines.append(
+            f"Warning: normalised P(True) tells right from wrong worse than the stated confidence (AUROC {auroc.b:.3f} "
+            f"against {auroc.a:.3f}); learning from it may cost ranking."
+        )
+    if found.verdict == "adapt" and auroc.b <= 0.5:
+        lines.append(
+            f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}); what is "
+            "learned from it may be no more than how often answers are right."
+        )
+    return lines
+
+
+def views_lines(checks: ViewChecks) -> list[str]:
+    """What letters and texts show without right answers, a sentence each."""
+    letters = [] if math.isnan(checks.reliability) else [letters_sentence(checks.reliability, checks.compared)]
+    return [*letters, *agreement_sentence(checks.agreement, checks.chance)]
+
+
+def scores_table(found: Check, *, full: bool = True) -> Table:
+    """A row for each confidence: how many answers are right, what it says, its scores and, in full, what it costs."""
+    note = "Says: the mean confidence. Cost: tokens through the network per token of plain answering."
+    if found.basis != "labels":
+        note += (
+            " Without right answers the mean of the posterior says how often the answers are right by the model's own "
+            "account, its misconceptions included."
+        )
+    headings = ("Right", "Says", "Brier", "ECE", "AUROC", "Cost") if full else ("Right", "Says", "Brier", "AUROC")
+    rows = []
+    for name, row in found.rows.items():
+        cells = score_cells(row)
+        auroc = Cell(cells["AUROC"].text, span(row.intervals["auroc"] if row.intervals else None))
+        more = {"Right": cells["Accuracy"], "Says": Cell(percent(found.means[name])), "Cost": cells["Cost ours"]}
+        cells |= {**more, "AUROC": auroc}
+        rows.append(
+            [Cell(row.estimator.title), *(cells[each] if full else Cell(cells[each].text) for each in headings)]
+        )
+    columns = [Column("Confidence", text=True, wraps=True), *map(Column, headings)]
+    return Table(columns, {"": rows}, (note,) if full else ())
+
+
+def signal_table(found: Check) -> Table:
+    """Stated confidence against normalised P(True), with intervals; fits 80 columns."""
+    rows = {TITLES[name]: found.signal[name] for name in COMPARED}
+    return difference_table(("Stated", "Signal"), {f"normalised P(True), tau {found.tau:g}": rows}, NOTE)
+
+
+def sweep_table(found: Check) -> Table:
+    """Normalised P(True) at every tau."""
+    rows = [
+        (
+            f"{row.tau:g}",
+            *(number(value, 3) for value in (row.brier, row.ece, row.auroc)),
+            "in use" if row.tau == found.tau else "",
+        )
+        for row in found.sweep
+    ]
+    return plain_table(("tau", "Brier", "ECE", "AUROC", ""), rows)
+
+
+def check_json(found: Check) -> dict[str, Any]:
+    """A check as JSON values; whatever is undefined is None."""
+    plain: dict[str, Any] = json_value(found)
+    return plain | {"use": " ".join(use_and_why(found)), "learning": learning_sentence(found), "notes": notes(found)}

@@ -1,0 +1,274 @@
+"""`secl check`: which method is recommended, and the verdict on learning, on simulated models whose truth is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from secl.calibrator import Calibrator
+from secl.errors import ParameterError
+from secl.evaluation.check import MIN_GAIN, TAUS, Check, check, decide
+from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, PTrue
+from secl.gates import Never
+from secl.metrics.bootstrap import Interval
+from secl.metrics.paired_bootstrap import Difference, paired_differences
+from secl.metrics.probability import normalised_p_true
+from secl.question import Question
+from secl.records import Record, Reply
+from secl.reports.check_report import (
+    check_json,
+    learning_sentence,
+    notes,
+    scores_table,
+    signal_table,
+    sweep_table,
+    use_and_why,
+)
+from secl.reports.table import Table, to_rich
+from secl.settings import LoopSettings
+from secl.testing import ScriptedModel, toy_stream, unit
+from tests.reports.conftest import record, reply
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+Generator = np.random.Generator
+Rule = Callable[[Generator, float], tuple[float, bool]]
+"""From the signal at the right tau to what is stated and whether the answer is right."""
+
+
+def stating(confidence: float) -> Reply:
+    """A reply whose soft confidence is `confidence`, in [0.05, 0.95]."""
+    low = min(int(confidence * 10 - 0.5), 8)
+    share = confidence * 10 - 0.5 - low
+    bins = tuple(1 - share if k == low else share if k == low + 1 else 0.0 for k in range(10))
+    return dataclasses.replace(reply(0), bins=bins)
+
+
+def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:
+    """Records of a model whose P(True), normalised at `tau`, is what `rule` is told."""
+    generator, records = np.random.default_rng(seed), []
+    for i in range(count):
+        scores = generator.normal([0.5, 0.0, 0.0, 0.0], 1.0)
+        p_true = tuple(np.exp(scores - scores.max() - 0.2).tolist())
+        stated, right = rule(generator, normalised_p_true(p_true, tau))
+        answer = stating(min(max(stated, 0.05), 0.95))
+        plain = record(i, correct=right, frozen_correct=right, p_true=p_true)
+        records.append(dataclasses.replace(plain, reply=answer, frozen=answer))
+    return records
+
+
+def overconfident(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says about 0.88 whatever it knows; the signal is calibrated."""
+    return float(generator.normal(0.88, 0.03)), bool(generator.random() < signal)
+
+
+def honest(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says what is true; the signal knows nothing of it."""
+    chance = float(generator.beta(2, 2))
+    return chance, bool(generator.random() < chance)
+
+
+def even(generator: Generator, signal: float) -> tuple[float, bool]:
+    """Says what the signal says, and both are calibrated: there is no gap."""
+    chance = min(max(signal, 0.05), 0.95)
+    return chance, bool(generator.random() < chance)
+
+
+def screen(table: Table) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(to_rich(table))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_an_overconfident_model_with_a_calibrated_signal_should_adapt() -> None:
+    records = simulated(120, overconfident, 1)
+    found = check(records, 0.5)
+    assert (found.verdict, found.questions, found.labelled, found.rated) == ("adapt", 120, 120, 120)
+    grades, stated = [bool(plain.correct) for plain in records], [plain.frozen.confidence for plain in records]
+    p_true = [plain.evidence.p_true.probabilities for plain in records if plain.evidence.p_true]
+    signals = {row.tau: np.array([normalised_p_true(each, row.tau) for each in p_true]) for row in found.sweep}
+    assert found.signal == paired_differences(stated, grades, signals[0.5], grades)
+    for row in found.sweep:
+        assert row.brier == pytest.approx(np.mean((signals[row.tau] - grades) ** 2))
+    text = screen(sweep_table(found)) + screen(signal_table(found)) + screen(scores_table(found))
+    assert max(map(len, text.splitlines())) <= 80
+    plain = json.loads(json.dumps(check_json(found), allow_nan=False))
+    assert (plain["verdict"], plain["learning"]) == (found.verdict, learning_sentence(found))
+    assert plain["signal"]["ece"]["interval"] == [found.signal["ece"].interval.low, found.signal["ece"].interval.high]
+    other = check(records, 0.7)
+    assert [row.tau for row in other.sweep] == sorted([*TAUS, 0.7])
+    best = min(other.sweep, key=lambda row: row.brier).tau
+    assert any(f"lowest Brier score at tau {best:g}" in note for note in notes(other))
+    with pytest.raises(ParameterError, match="tau"):
+        check(records, -1.0)
+
+
+def test_an_honest_model_with_a_blind_signal_should_not_adapt() -> None:
+    found = check(simulated(120, honest, 1))
+    assert found.verdict == "do not adapt"
+    assert learning_sentence(found).endswith(": it is worse for sure.")
+    assert any("may cost ranking" in note for note in notes(found))
+
+
+def test_without_a_gap_adapting_is_rarely_advised() -> None:
+    verdicts = Counter(check(simulated(60, even, seed)).verdict for seed in range(8))
+    assert verdicts["adapt"] <= 1
+
+
+def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
+    records = simulated(60, overconfident, 7)
+    silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), distractor_source="none"))
+    holed = [replace(plain, correct=None, frozen_correct=None) for plain in records[:5]]
+    holed += [replace(plain, evidence=silent if i < 7 else alone) for i, plain in enumerate(records[5:14])]
+    holed += records[14:]
+    found = check(holed)
+    assert (found.questions, found.labelled, found.rated) == (60, 55, 46)
+    assert found.signal == check(records[14:]).signal
+    assert notes(found)[:2] == [
+        "5 of 60 questions have no reference and do not count.",
+        "9 answers have no normalised P(True) (unreadable, or no distractor) and do not count.",
+    ]
+    unrated = check(holed[5:12])
+    assert (unrated.rated, unrated.verdict) == (0, "cannot tell")
+    json.dumps(check_json(unrated), allow_nan=False)
+    assert "none of the 5 questions has a reference" in learning_sentence(check(holed[:5]))
+
+
+def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
+    """What is stated is 0.9, and a constant near the base rate has a lower ECE and Brier score for sure."""
+    flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
+
+    def found(right: int) -> Check:
+        grades = iter([True] * right + [False] * (40 - right))
+        records = simulated(40, lambda g, s: (0.9, next(grades)), 3)
+        return check([replace(plain, evidence=flat) for plain in records])
+
+    assert [found(right).verdict for right in (4, 5)] == ["cannot tell", "adapt"]
+    assert "40 answers are graded and rated, 4 of them right; a verdict needs" in learning_sentence(found(4))
+    assert any("no better than chance (AUROC 0.5" in note for note in notes(found(5)))
+
+
+def difference(low: float, high: float) -> Difference:
+    return Difference(0.5, 0.5 + (low + high) / 2, Interval(low, high))
+
+
+@pytest.mark.parametrize(
+    ("ece", "brier", "verdict"),
+    [
+        ((-0.3, -0.1), (-0.2, -0.1), "adapt"),
+        ((-0.3, 0.0), (-0.2, -0.1), "cannot tell"),
+        ((-0.3, -0.1), (0.01, 0.1), "do not adapt"),
+        ((-MIN_GAIN + 0.001, 0.3), (-0.1, 0.1), "do not adapt"),
+        ((-MIN_GAIN - 0.001, 0.3), (-0.1, 0.1), "cannot tell"),
+    ],
+)
+def test_the_verdict_follows_from_the_intervals(
+    ece: tuple[float, float], brier: tuple[float, float], verdict: str
+) -> None:
+    assert decide({"ece": difference(*ece), "brier": difference(*brier)}) == verdict
+
+
+class Texts(ScriptedModel):
+    """Letters know nothing; the right text is likelier by `knows` nats, beside noise of a few."""
+
+    knows = 6.0
+
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
+        names, count = question.options, len(question.options)
+        right = question.options.index(question.option(str(question.reference))) if question.reference else -1
+        noise = [unit(f"{question.text}/{name}") + unit(f"{name}/{question.text}") - 1 for name in names]
+        return CandidateEvidence(
+            candidates=names,
+            letters=(
+                LetterOrder(order=tuple(range(count))[::-1], log_p=tuple(unit(f"o{i}{names}") for i in range(count))),
+            ),
+            likelihoods=tuple(
+                Likelihood(given=self.knows * (i == right) + 4 * noise[i] - 20, alone=-20.0, tokens=2)
+                for i in range(count)
+            ),
+            source="options",
+        )
+
+
+class Blind(Texts):
+    knows = 0.0
+
+
+def asked(model: ScriptedModel, count: int = 80) -> list[Record]:
+    loop = Calibrator(
+        model,
+        gate=Never(),
+        loop=LoopSettings(evidence_on="always"),
+        evidence=("p_true", "candidates"),
+    )
+    return list(loop.run(toy_stream(count)))
+
+
+def unlabelled(records: Sequence[Record]) -> list[Record]:
+    return [
+        replace(each, correct=None, frozen_correct=None, question=replace(each.question, reference=None))
+        for each in records
+    ]
+
+
+def test_a_posterior_that_is_better_for_sure_is_recommended_with_its_gain() -> None:
+    found = check(asked(Texts(stated=0.95)))
+    assert (found.basis, found.method) == ("labels", "posterior")
+    assert found.gain["brier"].falls
+    assert found.gain["brier"].b == found.rows["posterior"].brier
+    use, said = use_and_why(found)
+    assert use.startswith("Use: secl run --method posterior")
+    assert f"its Brier score is {found.rows['posterior'].brier:.3f} against {found.rows['stated'].brier:.3f}" in said
+
+
+def test_best_answers_are_recommended_where_they_are_right_more_often_for_sure() -> None:
+    found = check(asked(Texts(stated=0.95, accuracy=0.4), 160))
+    assert found.best["accuracy"].rises
+    assert found.flags == ("--answer best",)
+    own, best = found.best["accuracy"].a, found.best["accuracy"].b
+    assert use_and_why(found)[1].endswith(
+        f"and its best answers are right in {100 * best:.1f}%, the own ones in {100 * own:.1f}%."
+    )
+
+
+def test_what_is_stated_stays_where_nothing_is_better() -> None:
+    found = check(asked(Blind(stated=0.55)))
+    assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
+    assert use_and_why(found) == (
+        "Use: secl run --method stated",
+        "Why: no other confidence has a lower Brier score than the stated one for sure.",
+    )
+
+
+def test_without_right_answers_the_posterior_is_the_choice_and_what_would_tell_is_said() -> None:
+    records = asked(Texts())
+    found = check(unlabelled(records))
+    assert (found.basis, found.method, found.flags) == ("experience", "posterior", ())
+    use, said = use_and_why(found)
+    assert use == "Use: secl run --method posterior"
+    assert said.startswith("Why: it had a lower Brier score than the stated")
+    assert said.endswith("whether it has here only right answers can tell: label twenty.")
+    assert found.means["stated"] == pytest.approx(sum(r.frozen.confidence for r in records) / len(records))
+    (note,) = scores_table(found).notes
+    assert "by the model's own account" in note
+
+
+def test_posteriors_are_computed_from_evidence_that_was_recorded_without_them() -> None:
+    records = asked(Texts(), 30)
+    bare = [replace(record, posterior=None) for record in records]
+    found = check(records)
+    assert check(bare).means == found.means
+    assert [row[0].text for row in scores_table(found).sections[""]] == [
+        row.estimator.title for row in found.rows.values()
+    ]
+    plain = check_json(found)
+    assert (plain["method"], plain["use"]) == (found.method, " ".join(use_and_why(found)))
+    assert plain["rows"]["stated"]["brier"] == found.rows["stated"].brier

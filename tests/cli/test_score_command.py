@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secl.runs import loading, runner
+from secl.runs import runner
 from secl.runs.store import Store
 from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
@@ -23,8 +23,7 @@ Who wrote Hamlet?,,,,[red]Elvis[/red],,no
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (runner, loading):
-        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel())
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel())
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -15,7 +17,6 @@ from secl.settings import FLAT, ModelSettings, Order
 
 if TYPE_CHECKING:
     from secl.records import Record
-    from secl.runs.loading import Stream
     from secl.runs.settings import RunSettings
 
 
@@ -49,6 +50,8 @@ def score(
         seed: Seed of everything random.
         accept: Lowest confidence of an answer that is accepted.
     """
+    from secl.evaluation.json_values import json_value
+    from secl.runs.encoding import to_row
     from secl.runs.given import score_settings
     from secl.runs.runner import start_run
 
@@ -63,50 +66,32 @@ def score(
 
         proceed(lambda: start_run(settings, out, mode="score"), out, print_result())
         return
-    stream, records = _rated(settings)
+    records, skipped = _rated(settings)
     if as_json:
-        print_json(_json(stream, records))
+        left_out = [{"where": where, "why": why} for where, why in skipped]
+        print_json({"answers": [json_value(to_row(record)) for record in records], "skipped": left_out})
     else:
         _print(records)
 
 
-def _rated(settings: RunSettings) -> tuple[Stream, list[Record]]:
-    """The records of the answers in a file, with a progress bar and without a run folder."""
+def _rated(settings: RunSettings) -> tuple[list[Record], Sequence[tuple[str, str]]]:
+    """The records of the answers in a file and what was left out, with a progress bar; nothing is kept."""
     from secl.cli.progress import follow
     from secl.cli.run import name_skipped
-    from secl.runs.loading import load_model, read_stream
-    from secl.runs.runner import build_calibrator
+    from secl.runs.runner import start_run
 
-    screen = console(stderr=True)
-    records: list[Record] = []
-    stream = read_stream(settings, "score")
     try:
-        with screen.status("loading the model"):
-            model = load_model(settings)
-        stream = stream.checked(model, settings.stream.skip_bad)
-        for note in stream.notes:
-            echo(f"warning: {note}", error=True)
-        name_skipped(stream.skipped)
-        calibrator = build_calibrator(settings, model)
-        with follow("rating", len(stream.questions), transient=True) as show:
-            for record in calibrator.score_many(stream.given or ()):
-                records.append(record)
-                show(len(records), len(stream.questions), "rating")
+        with TemporaryDirectory(prefix="secl-score-") as parent:
+            with console(stderr=True).status("loading the model"):
+                run = start_run(settings, Path(parent) / "run", mode="score")
+            for note in run.notes:
+                echo(f"warning: {note}", error=True)
+            name_skipped(run.manifest.skipped)
+            with run.store, follow("rating", len(run.questions), transient=True) as show:
+                run.proceed(lambda done, total, _: show(done, total, "rating"))
+            return run.records, run.manifest.skipped
     except KeyboardInterrupt:
-        of_all = f"{len(records)} of {len(stream.questions)}"
-        fail(f"stopped after {of_all} answers, and none is kept; with --out they are, and the run can be resumed.")
-    return stream, records
-
-
-def _json(stream: Stream, records: list[Record]) -> dict[str, Any]:
-    """Every answer as a flat row, and what was left out."""
-    from secl.evaluation.json_values import json_value
-    from secl.runs.encoding import to_row
-
-    return {
-        "answers": [json_value(to_row(record)) for record in records],
-        "skipped": [{"where": where, "why": why} for where, why in stream.skipped],
-    }
+        fail("stopped, and none of the answers is kept; with --out they are, and the run can be resumed.")
 
 
 def _print(records: list[Record]) -> None:

@@ -1,10 +1,13 @@
-"""A run's SQLite file: its tables, how it is opened, and how a row becomes a record."""
+"""A run's SQLite file: its tables, how it is opened, and how records, updates, versions and labels are rows in it.
+
+Whatever inserts does so inside a transaction of its caller.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from pydantic_core import from_json
 from secl.errors import RunError, StorageError
 from secl.labels import Label
 from secl.records import Record
-from secl.runs.encoding import from_plain
+from secl.runs.encoding import from_plain, to_plain
 
 SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,7 +40,74 @@ CREATE TABLE labels (
 """
 """A label is a row with the fields of `secl.labels.Label`; entries are added and never changed."""
 
+RECORDS = """
+SELECT r.body, d.alarm, d.in_burst, d.remaining, d.statistic, u.version, u.before, u.target, u.after, u.losses
+FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)"""
+"""The rows that `read_record` reads."""
+
 LABEL = tuple(field.name for field in fields(Label))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An adapter version to keep.
+
+    Attributes:
+        number: of the version.
+        weights: in the safetensors format.
+        drift: norm of what it adds to the weights over that of the weights; None where nobody measured it.
+    """
+
+    number: int
+    weights: bytes
+    drift: float | None = None
+
+
+def insert_record(db: sqlite3.Connection, record: Record, seconds: float) -> None:
+    """Write a record with its decision and its update."""
+    body = to_plain(record)
+    decision, update = body.pop("decision"), body.pop("update")
+    db.execute(
+        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            record.position,
+            record.question.id,
+            record.question.domain,
+            record.reply.confidence,
+            record.frozen.confidence,
+            record.signal,
+            record.correct,
+            record.reply.version,
+            record.outcome,
+            seconds,
+            json.dumps(body),
+        ),
+    )
+    db.execute(
+        "INSERT INTO decisions VALUES (:position, :alarm, :in_burst, :remaining, :statistic, :entropy)",
+        {**decision, "position": record.position, "entropy": record.reply.entropy},
+    )
+    if update is not None:
+        insert_update(db, record.position, update)
+
+
+def insert_update(db: sqlite3.Connection, position: int, update: dict[str, Any]) -> None:
+    """Write the update of a record."""
+    db.execute(
+        "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
+        {**update, "losses": json.dumps(update["losses"]), "position": position},
+    )
+
+
+def insert_snapshot(db: sqlite3.Connection, position: int, snapshot: bytes) -> None:
+    """Write the learner's state, in place of an earlier one."""
+    db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
+
+
+def insert_version(db: sqlite3.Connection, kept: Version, position: int) -> None:
+    """Keep an adapter version as the one after a position, unless it is kept already."""
+    values = (kept.number, position, kept.drift, kept.weights)
+    db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
 
 def add_label(db: sqlite3.Connection, label: Label) -> None:

@@ -116,7 +116,8 @@ def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
     if first is None:
         return [], iter(())
     own = to_row(first)
-    extras = _extra_columns(store.extra_names(), own)
+    names = (name for record in store.records() for name, _ in record.question.extra)
+    extras = _extra_columns(names, own)
 
     def rows() -> Iterator[list[object]]:
         for record in current_records(store):

@@ -16,7 +16,6 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,7 +25,7 @@ from secl.errors import ParameterError, QuestionError, RunError, StorageError
 from secl.labels import Label, standing
 from secl.records import Record
 from secl.runs import database
-from secl.runs.encoding import to_plain
+from secl.runs.database import Version
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, lock_folder, storage_errors
 
 FORMAT = 6
@@ -34,21 +33,6 @@ FORMAT = 6
 
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """An adapter version to keep.
-
-    Attributes:
-        number: of the version.
-        weights: in the safetensors format.
-        drift: norm of what it adds to the weights over that of the weights; None where nobody measured it.
-    """
-
-    number: int
-    weights: bytes
-    drift: float | None = None
 
 
 class Store(Shown):
@@ -150,81 +134,24 @@ class Store(Shown):
             StorageError: the disk is full or refuses; nothing of the question is kept.
         """
         with storage_errors(self.folder, RESUME), self.db:
-            self.insert(record, seconds)
+            database.insert_record(self.db, record, seconds)
             if snapshot is not None:
-                self.insert_snapshot(record.position, snapshot)
+                database.insert_snapshot(self.db, record.position, snapshot)
             if kept is not None:
-                self.insert_version(kept, record.position)
-
-    def insert(self, record: Record, seconds: float) -> None:
-        """Write a record with its decision and its update, inside a transaction."""
-        body = to_plain(record)
-        decision, update = body.pop("decision"), body.pop("update")
-        self.db.execute(
-            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                record.position,
-                record.question.id,
-                record.question.domain,
-                record.reply.confidence,
-                record.frozen.confidence,
-                record.signal,
-                record.correct,
-                record.reply.version,
-                record.outcome,
-                seconds,
-                json.dumps(body),
-            ),
-        )
-        self.db.execute(
-            "INSERT INTO decisions VALUES (:position, :alarm, :in_burst, :remaining, :statistic, :entropy)",
-            {**decision, "position": record.position, "entropy": record.reply.entropy},
-        )
-        if update is not None:
-            self.insert_update(record.position, update)
-
-    def insert_update(self, position: int, update: dict[str, Any]) -> None:
-        """Write the update of a record, inside a transaction."""
-        self.db.execute(
-            "INSERT INTO updates VALUES (:version, :position, :before, :target, :after, :losses)",
-            {**update, "losses": json.dumps(update["losses"]), "position": position},
-        )
-
-    def insert_snapshot(self, position: int, snapshot: bytes) -> None:
-        """Write the learner's state, inside a transaction."""
-        self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
+                database.insert_version(self.db, kept, record.position)
 
     def keep(self, kept: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
-            self.insert_version(kept, len(self) - 1)
-
-    def insert_version(self, kept: Version, position: int) -> None:
-        """Keep an adapter version, inside a transaction."""
-        values = (kept.number, position, kept.drift, kept.weights)
-        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
+            database.insert_version(self.db, kept, len(self) - 1)
 
     def records(self, where: str = "r.outcome != 'unrated'", *values: object) -> Iterator[Record]:
         """The records that a condition on their row `r` lets through, in order; those with a confidence by default."""
-        query = f"""
-            SELECT r.body, d.alarm, d.in_burst, d.remaining, d.statistic,
-                   u.version, u.before, u.target, u.after, u.losses
-            FROM records r JOIN decisions d USING (position) LEFT JOIN updates u USING (position)
-            WHERE {where} ORDER BY r.position"""
-        for row in self.read(query, *values):
+        for row in self.read(f"{database.RECORDS} WHERE {where} ORDER BY r.position", *values):
             try:
                 yield database.read_record(row)
             except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
                 raise self.damaged(problem) from problem
-
-    def extra_names(self) -> Iterator[str]:
-        """Names of the extra columns of all questions, as often as they come."""
-        # Older versions of SQLite read no NaN, which only records of endpoints and servers have.
-        query = """
-            SELECT json_extract(e.value, '$[0]') FROM records r,
-                   json_each(CASE WHEN json_valid(r.body) THEN r.body ELSE '{}' END, '$.question.extra') e
-            ORDER BY r.position, e.key"""
-        return (name for (name,) in self.read(query))
 
     def domains(self) -> Iterator[tuple[int, str]]:
         """Position and domain of all records with a confidence, in order."""

@@ -186,10 +186,10 @@ class ServerStore:
         with self.writing():
             for record in records:
                 name = (names or {}).get(record.position)
-                self.store.insert(redacted(record, self.keep_text), seconds / count)
+                database.insert_record(self.store.db, redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, moment, count, name, words=words)
             if kept is not None and not self.store.keeps(kept.number):
-                self.store.insert_version(kept, first)
+                database.insert_version(self.store.db, kept, first)
             if checkpoint is not None:
                 self.write_checkpoint(first + count, checkpoint)
 
@@ -208,9 +208,9 @@ class ServerStore:
                 (record.signal, record.outcome, json.dumps(body), record.position),
             )
             if update is not None:
-                self.store.insert_update(record.position, update)
+                database.insert_update(self.store.db, record.position, update)
             if snapshot is not None:
-                self.store.insert_snapshot(record.position, snapshot)
+                database.insert_snapshot(self.store.db, record.position, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event, and the learner's state where the event changed it."""
@@ -221,7 +221,7 @@ class ServerStore:
                 (time.time(), kind, latest if latest >= 0 else None, version, detail),
             )
             if snapshot is not None:
-                self.store.insert_snapshot(max(0, latest), snapshot)
+                database.insert_snapshot(self.store.db, max(0, latest), snapshot)
 
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False

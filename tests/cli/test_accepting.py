@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
-from secl.runs import loading, runner
+from secl.runs import runner
 from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -89,7 +89,7 @@ def test_one_answer_says_whether_it_is_accepted(shell: Shell, tiny_llama: Path, 
 def test_answers_from_elsewhere_are_accepted_or_not(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "load_model", lambda _settings: ScriptedModel())
+    monkeypatch.setattr(runner, "load_model", lambda _settings: ScriptedModel())
     file = tmp_path / "given.csv"
     file.write_text("question,answer,correct\nCapital of Peru?,Lima,true\nCapital of Chile?,Rio,false\n")
     assert (

@@ -39,8 +39,7 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     standard = standard_measures(confidence, correct, domains)
     assert {name: getattr(measures, name) for name in MEASURES} == standard
     values = resampled_measures(confidence, correct, domains=domains, resamples=60, seed=3)
-    expected = {name: percentile_interval(values[name]) for name in MEASURES}
-    expected |= {
+    expected = {name: percentile_interval(values[name]) for name in MEASURES} | {
         "ece": ece_interval(confidence, correct, seed=3),
         "ada_ece": ada_ece_interval(confidence, correct, seed=3),
     }
@@ -53,7 +52,8 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     assert [measures.coverage_at_5, measures.coverage_at_10, measures.coverage_at_20] == coverages
     nothing = measure([], [])
     assert all(math.isnan(getattr(nothing, name)) for name in MEASURES)
-    assert all(math.isnan(getattr(nothing.intervals, name).high) for name in MEASURES)
+    assert nothing.intervals is not None
+    assert all(math.isnan(nothing.intervals[name].high) for name in MEASURES)
 
 
 def test_each_confidence_is_graded_by_the_answer_it_belongs_to(make_record: MakeRecord) -> None:

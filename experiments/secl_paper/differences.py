@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.data.benchmarks import QuizBenchmark, find_benchmark
-from secl.runs.settings import MACHINE_SETTINGS, RunSettings, said
+from secl.runs.settings import MACHINE_SETTINGS, RunSettings, as_compared
 from secl.setting_groups import FLAT_NAMES
 from secl_paper.compare import FinishedRun
 from secl_paper.layout import Row, Run, Table
@@ -91,18 +91,18 @@ def _settings(
 ) -> list[str]:
     """Settings that the paper's run has otherwise."""
     papers = Setup.of({name: value for name, value in setup.given().items() if name in APART})
-    found: dict[str, str] = {}
+    unlike: dict[str, str] = {}
     for run in table.runs:
         theirs, ours = RunSettings.of(settings_of(run, papers)), settings[run]
-        found |= _unlike(theirs.flat(), ours.flat())
+        unlike |= _unlike(theirs.flat(), ours.flat())
     taus = {run.tau for run in runs.values()}
     papers_tau = read_paper().tau.get(compared.name or "")
     if taus - {papers_tau}:
         own = " and ".join(f"{tau:g}" for tau in sorted(taus))
-        found["tau"] = f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})"
-    if not found:
+        unlike["tau"] = f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})"
+    if not unlike:
         return []
-    return [f"Settings that are not the paper's, with its own in brackets: {', '.join(found.values())}."]
+    return [f"Settings that are not the paper's, with its own in brackets: {', '.join(unlike.values())}."]
 
 
 def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str
     if theirs["gate"] != ours["gate"]:
         left_out |= {name for name, path in FLAT_NAMES.items() if path[0] == "gate" and ours[name] is None}
     return {
-        name: f"{name} {said(name, ours[name])} ({said(name, theirs[name])})"
+        name: f"{name} {as_compared(name, ours[name])} ({as_compared(name, theirs[name])})"
         for name in ours
         if name not in left_out and ours[name] != theirs[name]
     }
@@ -119,12 +119,12 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str
 
 def _kept(table: Table, setup: Setup) -> list[str]:
     """Given settings that some rows do not have, because they are about other values of them."""
-    kept = []
+    sentences = []
     for name, value in setup.given().items():
         rows = [row.name for row in table.rows if name not in APART[:3] and _names_another(row, name, value)]
         if rows:
-            kept.append(f"{name} {said(name, value)} not in {', '.join(rows)}")
-    return [f"Given, but set by the table itself: {'; '.join(kept)}."] if kept else []
+            sentences.append(f"{name} {as_compared(name, value)} not in {', '.join(rows)}")
+    return [f"Given, but set by the table itself: {'; '.join(sentences)}."] if sentences else []
 
 
 def _names_another(row: Row, name: str, value: Any) -> bool:

@@ -13,7 +13,7 @@ for group, names in {
     BACK: "report label threshold export history show verify",
     LISTS: "models methods benchmarks",
 }.items():
-    for place, name in enumerate(names.split()):
-        app[name].group, app[name].sort_key = (group,), place
+    for order, name in enumerate(names.split()):
+        app[name].group, app[name].sort_key = (group,), order
 
 __all__ = ["app", "main"]

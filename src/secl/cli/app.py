@@ -32,7 +32,7 @@ app = App(
 app.register_install_completion_command(help="Install tab completion for this shell.")
 
 ASK, STUDY, SERVE, BACK, LISTS = (
-    Group(name, sort_key=place) for place, name in enumerate(("Ask", "Study", "Serve", "Look back", "Lists"))
+    Group(name, sort_key=order) for order, name in enumerate(("Ask", "Study", "Serve", "Look back", "Lists"))
 )
 """Under which `secl --help` lists its commands."""
 

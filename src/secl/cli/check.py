@@ -57,11 +57,11 @@ def check_command(
         answers = _ask(settings, out, f"all of them recorded; go on with: secl check --out {out}")
     name_skipped(answers.manifest.skipped)
     run = answers.manifest.settings
-    found = check(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
+    result = check(answers.records, tau or answers.manifest.tau, run.evidence.formula, seed=run.seed)
     if as_json:
-        print_json({"model": run.model.name, **check_json(found)})
+        print_json({"model": run.model.name, **check_json(result)})
     else:
-        _print(found, full=full)
+        _print(result, full=full)
 
 
 def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
@@ -85,24 +85,24 @@ def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
         fail(f"stopped after {reached[0]} of {reached[1]} questions, {hint}")
 
 
-def _print(found: Check, *, full: bool) -> None:
+def _print(result: Check, *, full: bool) -> None:
     """What to use and why, whether learning would help, and the confidences in numbers; in full all it rests on."""
     from secl.reports.check_report import learning_sentence, notes, scores_table, signal_table, sweep_table, use_and_why
     from secl.reports.table import to_rich
 
     screen = console()
-    use, why = use_and_why(found)
+    use, why = use_and_why(result)
     screen.print(use, soft_wrap=True, highlight=False)
     screen.print(why, highlight=False)
-    screen.print(f"Learning (--method secl): {learning_sentence(found)}", highlight=False)
+    screen.print(f"Learning (--method secl): {learning_sentence(result)}", highlight=False)
     screen.print()
-    screen.print(to_rich(scores_table(found, full=full)))
+    screen.print(to_rich(scores_table(result, full=full)))
     screen.print()
     if not full:
         screen.print("All tables: the same with --full; --out FOLDER keeps the answers for it.", style="dim")
         return
-    for table in (sweep_table(found), signal_table(found)) if found.signal else ():
+    for table in (sweep_table(result), signal_table(result)) if result.signal else ():
         screen.print(to_rich(table))
         screen.print()
-    for line in notes(found):
+    for line in notes(result):
         screen.print(line)

@@ -109,11 +109,11 @@ def _shown(record: Record, show_confidence: bool) -> list[str]:
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
     # Behind other turns the question says whose it is, too.
-    asked = f"user: {question.text}" if before or earlier else question.text
-    lines = [*before, *earlier, *([question.context] if question.context else []), asked]
+    last = f"user: {question.text}" if before or earlier else question.text
+    lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {letter}. {question.option(letter)}" for letter in question.letters]
-    given = f"{answer}. {question.option(answer)}" if question.options and answer else answer
-    lines.append(f"Answer: {given or '(could not be read) ' + record.reply.text}")
+    shown = f"{answer}. {question.option(answer)}" if question.options and answer else answer
+    lines.append(f"Answer: {shown or '(could not be read) ' + record.reply.text}")
     return [*lines, f"Confidence: {record.confidence:.2f}"] if show_confidence else lines
 
 

@@ -66,11 +66,11 @@ def check_sampled(sampled: Sequence[str], benchmarks: Sequence[str]) -> None:
     Raises:
         ParameterError: it is not.
     """
-    asked = [name.partition(":")[0] for name in benchmarks]
+    names = [name.partition(":")[0] for name in benchmarks]
     for name in sampled:
-        if name not in asked:
+        if name not in names:
             raise ParameterError(
-                f"sampled names {name!r}, which is no benchmark of this stream ({', '.join(asked) or 'it has none'}); "
+                f"sampled names {name!r}, which is no benchmark of this stream ({', '.join(names) or 'it has none'}); "
                 "leave it out."
             )
 

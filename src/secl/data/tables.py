@@ -164,23 +164,23 @@ def _delimiter(path: Path) -> str:
     return max(headers, key=lambda each: (sum(map(is_known, headers[each])), len(headers[each])))
 
 
-def _with_header(rows: Iterator[tuple[int, Sequence[object]]], place: str, delimiters: str = "") -> Table:
+def _with_header(rows: Iterator[tuple[int, Sequence[object]]], source: str, delimiters: str = "") -> Table:
     """The rows below the first one, which names the columns; a column without a name is called by its number.
 
     Args:
         rows: numbers of rows, and their cells.
-        place: the file and what is counted, for messages.
+        source: the file and what is counted, for messages.
         delimiters: what stands between cells, where a wrong number of them means that some are not quoted.
     """
     number, names = next(rows)
     header = tuple(str(_cell(name) or f"column {column}") for column, name in enumerate(names, start=1))
     for name in header:
         if header.count(name) > 1:
-            raise DataError(f"{place} {number} has the column {name!r} twice; remove one.")
+            raise DataError(f"{source} {number} has the column {name!r} twice; remove one.")
 
     def below() -> Iterator[TableRow]:
         for number, cells in rows:
-            location = f"{place} {number}"
+            location = f"{source} {number}"
             if delimiters and len(cells) != len(header):
                 message = f"{location} has {len(cells)} fields but the header has {len(header)}; put quotes around"
                 yield TableRow(number, location, DataError(f"{message} {delimiters}."))
@@ -189,7 +189,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[object]]], place: str, delim
             if values := _present({name: cell for name, cell in named.items() if cell != ""}):
                 yield TableRow(number, location, values)
 
-    return Table(below(), header, f"{place} {number}")
+    return Table(below(), header, f"{source} {number}")
 
 
 def _cell(value: object) -> object:

@@ -60,6 +60,6 @@ def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.in
     if len(domains) != answers:
         raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
     places: dict[Hashable, list[int]] = {}
-    for place, domain in enumerate(domains):
-        places.setdefault(domain, []).append(place)
+    for index, domain in enumerate(domains):
+        places.setdefault(domain, []).append(index)
     return [np.array(each, dtype=np.intp) for each in places.values()]

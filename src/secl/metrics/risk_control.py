@@ -220,9 +220,9 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
     counted = curve.labels >= min(5, curve.total)  # a place with a label or two tells nothing
     hopeful = np.flatnonzero(counted & (shares < risk))
     totals = []
-    for place in hopeful[:: max(1, len(hopeful) // 50)]:
-        accepted = _fewest(0, float(shares[place]), fewest_labels(0, risk, certainty), risk, certainty)
-        totals.append(math.ceil(accepted / curve.coverage[place]))
+    for index in hopeful[:: max(1, len(hopeful) // 50)]:
+        accepted = _fewest(0, float(shares[index]), fewest_labels(0, risk, certainty), risk, certainty)
+        totals.append(math.ceil(accepted / curve.coverage[index]))
     least = min(totals, default=None)
     return None if least is None or least > MOST_NEEDED else least
 
@@ -258,19 +258,19 @@ def cheapest(
     costs = wrong * cost_wrong + (1 - accepted) * cost_review
     if not costs.size or costs.min() >= cost_review:
         return None, cost_review
-    place = int(np.argmin(costs))
-    return threshold_at(curve, place), float(costs[place])
+    index = int(np.argmin(costs))
+    return threshold_at(curve, index), float(costs[index])
 
 
-def threshold_at(curve: RiskCoverage, place: int) -> Threshold:
-    """The threshold that accepts what the curve accepts at a place."""
-    below = float(curve.confidence[place + 1]) if place + 1 < len(curve.confidence) else None
+def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
+    """The threshold that accepts what the curve accepts at this place."""
+    below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None
     return Threshold(
-        value=separating(float(curve.confidence[place]), below),
-        coverage=float(curve.coverage[place]),
-        labels=int(curve.labels[place]),
-        wrong=int(curve.wrong[place]),
-        expected=float(curve.expected[place]),
+        value=separating(float(curve.confidence[index]), below),
+        coverage=float(curve.coverage[index]),
+        labels=int(curve.labels[index]),
+        wrong=int(curve.wrong[index]),
+        expected=float(curve.expected[index]),
     )
 
 

@@ -38,10 +38,10 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike, max_rejection: float 
     rights, rejections = float(right.max(initial=0.0)), math.floor(max_rejection * total)
     if rejections < 2 or rights in (0.0, total):
         return math.nan
-    kept = np.arange(total - rejections + 1, total + 1)
+    count = np.arange(total - rejections + 1, total + 1)
     # Within a tie right answers are spread evenly, in expectation.
-    ours = np.interp(kept, [0.0, *accepted], [0.0, *right]) / kept
-    oracle, chance = np.minimum(kept, rights) / kept, rights / total
+    ours = np.interp(count, [0.0, *accepted], [0.0, *right]) / count
+    oracle, chance = np.minimum(count, rights) / count, rights / total
     return float((ours - chance).mean() / (oracle - chance).mean())
 
 

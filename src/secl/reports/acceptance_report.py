@@ -154,17 +154,17 @@ def share(value: float) -> str:
     return f"{float(f'{100 * value:.{digits}f}'):g}%"
 
 
-def value_and_coverage(found: Threshold | None) -> tuple[str, str]:
+def value_and_coverage(threshold: Threshold | None) -> tuple[str, str]:
     """A threshold and what it accepts, for a table."""
-    if found is None:
+    if threshold is None:
         return "none", UNDEFINED
-    return (str(found.value) if found.value else "all", share(found.coverage))
+    return (str(threshold.value) if threshold.value else "all", share(threshold.coverage))
 
 
-def _accepted(found: Threshold | None) -> tuple[str, ...]:
+def _accepted(threshold: Threshold | None) -> tuple[str, ...]:
     """The same, with its labelled answers and how many of them are wrong."""
-    counts = (amount(found.labels), amount(found.wrong)) if found else (UNDEFINED, UNDEFINED)
-    return (*value_and_coverage(found), *counts)
+    counts = (amount(threshold.labels), amount(threshold.wrong)) if threshold else (UNDEFINED, UNDEFINED)
+    return (*value_and_coverage(threshold), *counts)
 
 
 def domain_table(parts: Mapping[str, Advice]) -> Table:
@@ -182,9 +182,9 @@ def advice_json(answers: Answers, advice: Advice) -> dict[str, Any]:
     """An advice as JSON values; undefined numbers are None."""
     plain = asdict(advice)
     for key in ("threshold", "nearest_threshold"):
-        found: Threshold | None = getattr(advice, key)
-        if found is not None and advice.basis == "labels":  # only what was tested in order has a bound
-            plain[key]["bound"] = float(risk_bound(found.wrong, found.labels, advice.certainty))
+        threshold: Threshold | None = getattr(advice, key)
+        if threshold is not None and advice.basis == "labels":  # only what was tested in order has a bound
+            plain[key]["bound"] = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
     return plain | {
         "guarantee": advice.basis == "labels" and advice.threshold is not None,
         "left_out": answers.left_out,
@@ -240,6 +240,6 @@ def risk_table(answers: Answers) -> Table:
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
         (*headings, "by the confidences: accept above", "answers accepted"),
-        [(share(risk), *_accepted(found), *by_confidence[risk]) for risk, found in promised.items()],
+        [(share(risk), *_accepted(threshold), *by_confidence[risk]) for risk, threshold in promised.items()],
         (f"A promise holds with {share(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
     )

@@ -134,10 +134,10 @@ def _row(record: Record) -> AnswerRow:
 
 def _signs(record: Record) -> tuple[Sign, ...]:
     stated = source_of(record) == "stated"
-    found: dict[Sign, bool] = {
+    holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
         "low": record.confidence < LOW,
         "another": record.best_answer != record.reply.answer,
         "digits": stated and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
-    return tuple(sign for sign in SIGNS if found[sign])
+    return tuple(sign for sign in SIGNS if holds[sign])

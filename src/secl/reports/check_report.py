@@ -18,10 +18,10 @@ COMPARED = ("brier", "ece", "auroc", "mean_confidence")
 """Measures of the table of differences."""
 
 
-def use_and_why(found: Check) -> tuple[str, str]:
+def use_and_why(result: Check) -> tuple[str, str]:
     """The recommendation as a command, and the reason in a sentence."""
-    use = " ".join(("Use: secl run --method", found.method, *found.flags))
-    return use, f"Why: {_by_labels(found) if found.basis == 'labels' else BY_EXPERIENCE}."
+    use = " ".join(("Use: secl run --method", result.method, *result.flags))
+    return use, f"Why: {_by_labels(result) if result.basis == 'labels' else BY_EXPERIENCE}."
 
 
 BY_EXPERIENCE = (
@@ -30,61 +30,61 @@ BY_EXPERIENCE = (
 )
 
 
-def _by_labels(found: Check) -> str:
-    if not found.gain:
+def _by_labels(result: Check) -> str:
+    if not result.gain:
         return "no other confidence has a lower Brier score than the stated one for sure"
-    brier, auroc = found.gain["brier"], found.gain["auroc"]
+    brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
         f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
         f"{-brier.interval.low:.3f}) and its AUROC {number(auroc.b, 3)} against {number(auroc.a, 3)}"
     )
-    if found.flags:
-        accuracy = found.best["accuracy"]
+    if result.flags:
+        accuracy = result.best["accuracy"]
         reason += f", and its best answers are right in {percent(accuracy.b)}, the own ones in {percent(accuracy.a)}"
     if not auroc.b > 0.5:
         reason += "; it ranks these answers no better than chance, so what is gained may be the level alone"
     return reason
 
 
-def learning_sentence(found: Check) -> str:
+def learning_sentence(result: Check) -> str:
     """Whether to learn, in one sentence; it begins with the verdict and a colon."""
-    if not found.labelled:
+    if not result.labelled:
         return (
-            f"cannot tell: none of the {found.questions} questions has a reference; add right answers to see whether "
+            f"cannot tell: none of the {result.questions} questions has a reference; add right answers to see whether "
             "to adapt."
         )
-    if not found.signal:
+    if not result.signal:
         return (
-            f"cannot tell: {found.rated} answers are graded and rated, {found.right} of them right; a verdict needs "
+            f"cannot tell: {result.rated} answers are graded and rated, {result.right} of them right; a verdict needs "
             f"{MIN_QUESTIONS}, {MIN_PER_CLASS} right and {MIN_PER_CLASS} wrong ones among them, and as a rule some "
             "hundreds."
         )
-    ece, brier = found.signal["ece"], found.signal["brier"]
+    ece, brier = result.signal["ece"], result.signal["brier"]
     text = (
-        f"{found.verdict}: normalised P(True) at tau {found.tau:g} has a Brier score of {brier.b:.3f} against "
+        f"{result.verdict}: normalised P(True) at tau {result.tau:g} has a Brier score of {brier.b:.3f} against "
         f"{brier.a:.3f} stated and an ECE of {ece.b:.3f} against {ece.a:.3f}"
     )
     gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
-    if found.verdict == "adapt":
+    if result.verdict == "adapt":
         return f"{text}, {gain}."
-    if found.verdict == "cannot tell":
-        return f"{text}, {gain}, which {found.rated} questions cannot settle; more may."
+    if result.verdict == "cannot tell":
+        return f"{text}, {gain}, which {result.rated} questions cannot settle; more may."
     if brier.rises:
         return f"{text}: it is worse for sure."
     return f"{text}: a gain in ECE of {MIN_GAIN:g} or more is excluded."
 
 
-def notes(found: Check) -> list[str]:
+def notes(result: Check) -> list[str]:
     """What a reader must know beside the verdict, a sentence each."""
-    lines = [*views_lines(found.views)]
-    if unlabelled := found.questions - found.labelled:
-        lines.append(f"{unlabelled} of {found.questions} questions have no reference and do not count.")
-    if unrated := found.labelled - found.rated:
+    lines = [*views_lines(result.views)]
+    if unlabelled := result.questions - result.labelled:
+        lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
+    if unrated := result.labelled - result.rated:
         lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
-    if not found.signal:
+    if not result.signal:
         return lines
-    best, auroc = min(found.sweep, key=lambda row: row.brier).tau, found.signal["auroc"]
-    if best != found.tau:
+    best, auroc = min(result.sweep, key=lambda row: row.brier).tau, result.signal["auroc"]
+    if best != result.tau:
         lines.append(
             f"On these answers normalised P(True) has its lowest Brier score at tau {best:g}; what is chosen on the "
             f"answers looks better on them than on others. --tau {best:g} has the verdict about it."
@@ -94,7 +94,7 @@ def notes(found: Check) -> list[str]:
             f"Warning: normalised P(True) tells right from wrong worse than the stated confidence (AUROC {auroc.b:.3f} "
             f"against {auroc.a:.3f}); learning from it may cost ranking."
         )
-    if found.verdict == "adapt" and auroc.b <= 0.5:
+    if result.verdict == "adapt" and auroc.b <= 0.5:
         lines.append(
             f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}); what is "
             "learned from it may be no more than how often answers are right."
@@ -108,20 +108,20 @@ def views_lines(checks: ViewChecks) -> list[str]:
     return [*letters, *agreement_sentence(checks.agreement, checks.chance)]
 
 
-def scores_table(found: Check, *, full: bool = True) -> Table:
+def scores_table(result: Check, *, full: bool = True) -> Table:
     """A row for each confidence: how many answers are right, what it says, its scores and, in full, what it costs."""
     note = "Says: the mean confidence. Cost: tokens through the network per token of plain answering."
-    if found.basis != "labels":
+    if result.basis != "labels":
         note += (
             " Without right answers the mean of the posterior says how often the answers are right by the model's own "
             "account, its misconceptions included."
         )
     headings = ("Right", "Says", "Brier", "ECE", "AUROC", "Cost") if full else ("Right", "Says", "Brier", "AUROC")
     rows = []
-    for name, row in found.rows.items():
+    for name, row in result.rows.items():
         cells = score_cells(row)
         auroc = Cell(cells["AUROC"].text, span(row.intervals["auroc"] if row.intervals else None))
-        more = {"Right": cells["Accuracy"], "Says": Cell(percent(found.means[name])), "Cost": cells["Cost ours"]}
+        more = {"Right": cells["Accuracy"], "Says": Cell(percent(result.means[name])), "Cost": cells["Cost ours"]}
         cells |= {**more, "AUROC": auroc}
         rows.append(
             [Cell(row.estimator.title), *(cells[each] if full else Cell(cells[each].text) for each in headings)]
@@ -130,26 +130,26 @@ def scores_table(found: Check, *, full: bool = True) -> Table:
     return Table(columns, {"": rows}, (note,) if full else ())
 
 
-def signal_table(found: Check) -> Table:
+def signal_table(result: Check) -> Table:
     """Stated confidence against normalised P(True), with intervals; fits 80 columns."""
-    rows = {TITLES[name]: found.signal[name] for name in COMPARED}
-    return difference_table(("Stated", "Signal"), {f"normalised P(True), tau {found.tau:g}": rows}, NOTE)
+    rows = {TITLES[name]: result.signal[name] for name in COMPARED}
+    return difference_table(("Stated", "Signal"), {f"normalised P(True), tau {result.tau:g}": rows}, NOTE)
 
 
-def sweep_table(found: Check) -> Table:
+def sweep_table(result: Check) -> Table:
     """Normalised P(True) at every tau."""
     rows = [
         (
             f"{row.tau:g}",
             *(number(value, 3) for value in (row.brier, row.ece, row.auroc)),
-            "in use" if row.tau == found.tau else "",
+            "in use" if row.tau == result.tau else "",
         )
-        for row in found.sweep
+        for row in result.sweep
     ]
     return plain_table(("tau", "Brier", "ECE", "AUROC", ""), rows)
 
 
-def check_json(found: Check) -> dict[str, Any]:
+def check_json(result: Check) -> dict[str, Any]:
     """A check as JSON values; whatever is undefined is None."""
-    plain: dict[str, Any] = json_value(found)
-    return plain | {"use": " ".join(use_and_why(found)), "learning": learning_sentence(found), "notes": notes(found)}
+    plain: dict[str, Any] = json_value(result)
+    return plain | {"use": " ".join(use_and_why(result)), "learning": learning_sentence(result), "notes": notes(result)}

@@ -94,11 +94,11 @@ def _others(posterior: Posterior, without: Collection[int | None]) -> list[str]:
     """The other candidates with their shares, as many as fit on a line; no line for none."""
     numbers = [number for number in _ranked(posterior) if number not in without]
     line = ""
-    for place, number in enumerate(numbers):
+    for shown, number in enumerate(numbers):
         share = whole_percent(posterior.probabilities[number])
         longer = f"{line}{'   ' if line else '  '}{excerpt(posterior.candidates[number], LONGEST)} {share}"
         if len(longer) > LINE - len("   and 99 more"):
-            return [f"{line}   and {len(numbers) - place} more"]
+            return [f"{line}   and {len(numbers) - shown} more"]
         line = longer
     return [line] if line else []
 
@@ -109,8 +109,10 @@ def _of_own(question: Question, reply: Reply, posterior: Posterior | None) -> st
     if text is None:
         return "The model's own reply holds no readable answer."
     likely = None if posterior is None else posterior.confidence
-    said = f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {whole_percent(reply.confidence)}'
-    return f"{said}." if likely is None else f"{said}; {whole_percent(likely)} likely right."
+    text_and_claim = (
+        f'The model itself answers "{excerpt(text, 2 * LONGEST)}" and claims {whole_percent(reply.confidence)}'
+    )
+    return f"{text_and_claim}." if likely is None else f"{text_and_claim}; {whole_percent(likely)} likely right."
 
 
 def _why(question: Question, evidence: Evidence, posterior: Posterior | None) -> str:

@@ -66,7 +66,7 @@ def agreement_sentence(agreement: float, chance: float, of: str = "the questions
 def _of_agreement(records: Sequence[Record]) -> list[str]:
     if len(records) <= SAMPLE:
         return agreement_sentence(*agreement_of_views(records))
-    part = [records[place] for place in spread(len(records), SAMPLE)]
+    part = [records[index] for index in spread(len(records), SAMPLE)]
     return agreement_sentence(*agreement_of_views(part), f"{amount(SAMPLE)} questions from all over the stream")
 
 

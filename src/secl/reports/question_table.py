@@ -66,9 +66,9 @@ COLUMNS: dict[str, tuple[Column, Callable[[AnswerRow], Cell]]] = {
 
 def questions_table(rows: Sequence[AnswerRow], *names: str) -> Table:
     """A row for each answer, with the columns of `COLUMNS` that are named; those without any text are left out."""
-    made = {name: [COLUMNS[name][1](row) for row in rows] for name in names}
-    made = {name: cells for name, cells in made.items() if any(cell.text for cell in cells)}
-    return Table([COLUMNS[name][0] for name in made], {"": list(zip(*made.values(), strict=True))})
+    cells_of = {name: [COLUMNS[name][1](row) for row in rows] for name in names}
+    cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
+    return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})
 
 
 def wrong_table(rows: Sequence[AnswerRow]) -> Table | None:

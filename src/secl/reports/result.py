@@ -152,11 +152,11 @@ def look_first(rows: Sequence[AnswerRow]) -> str | None:
 
 def next_step(run: RunReport, folder: Path) -> str:
     """What to type next."""
-    place = shlex.quote(str(folder))
+    shell_name = shlex.quote(str(folder))
     if not run.complete:
-        return f"secl run --resume {place}"
+        return f"secl run --resume {shell_name}"
     graded = run.trust.graded
     if graded < ENOUGH and graded < len(run.records):
-        return f"secl label {place}"
-    threshold = f"secl threshold {place} --risk 0.1"
+        return f"secl label {shell_name}"
+    threshold = f"secl threshold {shell_name} --risk 0.1"
     return threshold if graded >= ENOUGH else f"ask more questions, then {threshold}"

@@ -137,8 +137,8 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     if run.graded:
         yield Section("Ranking and selective prediction", tables=[ranking_table(run.summary)], folded=True)
         yield _cost(run)
-    made = [provenance_table(run), ledger_table(run.records)]
-    yield Section("How the run was made", ["Repeat it with:"], made, command=run.command, folded=True)
+    tables = [provenance_table(run), ledger_table(run.records)]
+    yield Section("How the run was made", ["Repeat it with:"], tables, command=run.command, folded=True)
 
 
 def graders_line(comparison: GraderComparison | None) -> str | None:

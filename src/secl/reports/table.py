@@ -71,13 +71,13 @@ def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, texts: int = 0
 ) -> Table:
     """A table of cells without details; its first columns, so many, hold texts, which a narrow terminal may break."""
-    columns = [Column(heading, text=place < texts, wraps=place < texts) for place, heading in enumerate(headings)]
+    columns = [Column(heading, text=number < texts, wraps=number < texts) for number, heading in enumerate(headings)]
     return Table(columns, {"": [[Cell(text) for text in row] for row in rows]}, notes)
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> RichTable:
     """A table of texts for a terminal; its first columns, so many, hold names, which are never broken."""
-    columns = [Column(heading, text=True, wraps=place >= names) for place, heading in enumerate(headings)]
+    columns = [Column(heading, text=True, wraps=number >= names) for number, heading in enumerate(headings)]
     return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
 
 

@@ -104,9 +104,9 @@ def insert_snapshot(db: sqlite3.Connection, position: int, snapshot: bytes) -> N
     db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (position, snapshot))
 
 
-def insert_version(db: sqlite3.Connection, kept: Version, position: int) -> None:
+def insert_version(db: sqlite3.Connection, version: Version, position: int) -> None:
     """Keep an adapter version as the one after a position, unless it is kept already."""
-    values = (kept.number, position, kept.drift, kept.weights)
+    values = (version.number, position, version.drift, version.weights)
     db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
 

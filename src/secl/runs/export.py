@@ -129,14 +129,14 @@ def _table(store: Store) -> tuple[list[str], Iterator[list[object]]]:
 
 def _extra_columns(extras: Iterable[str], own: Iterable[str]) -> dict[str, str]:
     """The column of each extra column of the questions: its own name, with `PREFIX` where an export has one like it."""
-    taken, found = {*map(plain, own)}, dict[str, str]()
+    taken, columns = {*map(plain, own)}, dict[str, str]()
     for name in dict.fromkeys(extras):
         column = name
         while plain(column) in taken:
             column = PREFIX + column
         taken.add(plain(column))
-        found[name] = column
-    return found
+        columns[name] = column
+    return columns
 
 
 def _cell(value: object) -> object:

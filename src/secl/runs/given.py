@@ -56,21 +56,21 @@ def answers_of(file: QuestionFile, path: Path, skip_bad: bool) -> tuple[dict[str
     Raises:
         DataError: a row has no answer that can be rated, or no row has one.
     """
-    given: dict[str, GivenAnswer] = {}
+    answers: dict[str, GivenAnswer] = {}
     skipped: list[tuple[str, str]] = []
     for row in file.rows:
         location = f"{path}, line {row.line}"
         try:
             if row.answer is None:
                 raise DataError("has no 'answer' to rate; give one, or ask the model itself with secl run.")
-            given[row.question.id] = _given(row, row.answer)
+            answers[row.question.id] = _given(row, row.answer)
         except DataError as problem:
             if not skip_bad:
                 raise DataError(f"{location} {problem}") from problem
             skipped.append((location, str(problem)))
-    if not given:
+    if not answers:
         raise DataError(f"{path} holds no answer that can be rated: {skipped[0][0]} {skipped[0][1]}")
-    return given, skipped
+    return answers, skipped
 
 
 def _given(row: QuestionRow, answer: str) -> GivenAnswer:

@@ -43,8 +43,8 @@ def remember(fingerprint: str, records: Sequence[Record]) -> None:
 
 def remembered(fingerprint: str) -> float | None:
     """The correlation of a model's letters between two orders, as the latest run found it; None if none did."""
-    found = _read().get(_key(fingerprint))
-    value = found.get("correlation") if isinstance(found, dict) else None
+    entry = _read().get(_key(fingerprint))
+    value = entry.get("correlation") if isinstance(entry, dict) else None
     return float(value) if isinstance(value, int | float) and -1 <= value <= 1 else None
 
 

@@ -80,12 +80,12 @@ class Stream:
                 if not skip_bad:
                     raise
                 refused[question.id] = str(problem).removeprefix(f"question {question.id!r} ")
-        kept = self.without(refused)
-        if refused and not kept.questions:
+        rest = self.without(refused)
+        if refused and not rest.questions:
             name, reason = next(iter(refused.items()))
             raise DataError(f"the model can be asked none of the questions: question {name!r} {reason}")
         skipped = tuple((f"question {name!r}", reason) for name, reason in refused.items())
-        return replace(kept, skipped=self.skipped + skipped, unanswerable=tuple(refused))
+        return replace(rest, skipped=self.skipped + skipped, unanswerable=tuple(refused))
 
 
 def read_stream(settings: RunSettings, mode: Mode = "ask") -> Stream:

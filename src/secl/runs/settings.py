@@ -72,7 +72,7 @@ class RunSettings(SettingGroups):
         """
         there, here = self.flat(), other.flat()
         return [
-            f"{name}: {said(name, there[name])} {sides[0]}, {said(name, here[name])} {sides[1]}"
+            f"{name}: {as_compared(name, there[name])} {sides[0]}, {as_compared(name, here[name])} {sides[1]}"
             for name in there
             if name not in CHANGEABLE_SETTINGS and there[name] != here[name]
         ]
@@ -209,11 +209,11 @@ def shown(name: str, value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def said(name: str, value: Any) -> str:
+def as_compared(name: str, value: Any) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
-    >>> said("burst", None), said("bin_gate", None), said("sampled", ()), said("burst", 20)
-    ('default', 'off', 'none', '20')
+    >>> [as_compared(name, None) for name in ("burst", "bin_gate")], as_compared("sampled", ()), as_compared("burst", 20)
+    (['default', 'off'], 'none', '20')
     """
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 

@@ -140,10 +140,10 @@ class Store(Shown):
             if kept is not None:
                 database.insert_version(self.db, kept, record.position)
 
-    def keep(self, kept: Version) -> None:
+    def keep(self, version: Version) -> None:
         """Keep an adapter version as the one after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
-            database.insert_version(self.db, kept, len(self) - 1)
+            database.insert_version(self.db, version, len(self) - 1)
 
     def records(self, where: str = "r.outcome != 'unrated'", *values: object) -> Iterator[Record]:
         """The records that a condition on their row `r` lets through, in order; those with a confidence by default."""
@@ -163,10 +163,10 @@ class Store(Shown):
         Raises:
             ParameterError: there is none.
         """
-        found = next(self.records("r.position = ?", position), None)
-        if found is None:
+        record = next(self.records("r.position = ?", position), None)
+        if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
-        return found
+        return record
 
     @property
     def is_server(self) -> bool:

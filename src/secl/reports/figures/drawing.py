@@ -80,10 +80,10 @@ def grid(count: int, height: float, x: str, y: str) -> tuple[Figure, list[Axes]]
     columns, rows = min(ACROSS, count), math.ceil(count / ACROSS)
     figure = new_figure(4.6 if columns == 1 else 0.5 + 2.4 * columns, 0.5 + height * rows)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for place, axes in enumerate(panels.flat):
-        axes.set_visible(place < count)
-        axes.set_ylabel("" if place % columns else y)
-        if place + columns >= count:
+    for number, axes in enumerate(panels.flat):
+        axes.set_visible(number < count)
+        axes.set_ylabel("" if number % columns else y)
+        if number + columns >= count:
             axes.set_xlabel(x)
             axes.tick_params(labelbottom=True)
     return figure, list(panels.flat[:count])

@@ -162,7 +162,7 @@ def _entropy(axes: Axes, records: Sequence[Record], window: int) -> None:
 def _statistic(axes: Axes, records: Sequence[Record]) -> None:
     shown = spread(len(records))
     statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
-    positions = [records[place].position for place in shown]
+    positions = [records[index].position for index in shown]
     peaks = np.fmax.reduceat(statistic, shown)  # what makes the gate fire is not thinned away
     axes.plot(positions, peaks, color=VERMILLION, linewidth=1, label="gate statistic")
     axes.set_ylabel("statistic")
@@ -206,4 +206,4 @@ def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None]
         style = {"color": BLACK, "linewidth": 1, "linestyle": (0, (4, 4)), "zorder": 3}
     means = running_mean([math.nan if value is None else float(value) for value in values], window)
     shown = spread(len(records))
-    axes.plot([records[place].position for place in shown], means[shown], label=label, **style)
+    axes.plot([records[index].position for index in shown], means[shown], label=label, **style)

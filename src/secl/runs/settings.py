@@ -212,8 +212,8 @@ def shown(name: str, value: Any) -> str:
 def as_compared(name: str, value: Any) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
-    >>> [as_compared(name, None) for name in ("burst", "bin_gate")], as_compared("sampled", ()), as_compared("burst", 20)
-    (['default', 'off'], 'none', '20')
+    >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("sampled", ()), as_compared("burst", 20)
+    ('default', 'off', 'none', '20')
     """
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 

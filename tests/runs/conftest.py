@@ -9,7 +9,8 @@ import pytest
 from secl.calibrator import Calibrator
 from secl.gates import EntropyShift
 from secl.records import Record
-from secl.runs.store import Store, Version
+from secl.runs.database import Version
+from secl.runs.store import Store
 from secl.settings import LoopSettings
 from secl.testing import ScriptedModel, toy_stream
 

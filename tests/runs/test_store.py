@@ -15,8 +15,9 @@ from secl.errors import RunError, StorageError
 from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.question import Form, Question, References
 from secl.records import Decision, Ledger, Record, Reply, Update
+from secl.runs.database import Version
 from secl.runs.folder import FILE
-from secl.runs.store import Store, Version
+from secl.runs.store import Store
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)

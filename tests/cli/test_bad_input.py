@@ -30,9 +30,6 @@ STREAM = ("--benchmarks", "capitals:2")
         ((), ("either a stream",)),
         (("--benchmarks", "capitals", "--questions", "x.jsonl"), ("not both",)),
         ((*STREAM, "--method", "magic"), ("'magic'", "secl-paper")),
-        ((*STREAM, "--gate", "fence"), ("gate is 'fence'", "page-hinkley")),
-        ((*STREAM, "--set", "gate.burst=0"), ("burst is 0", "at least 1")),
-        ((*STREAM, "--set", "loop.bin_gate=10"), ("bin_gate is 10", "from 0 to 9, or off")),
         ((*STREAM, "--seed", 2**64), ("seed", str(2**64))),
         ((*STREAM, "--dtype", "int8"), ("dtype is 'int8'", "bf16")),
         ((*STREAM, "--device", "cuda:one"), ("device is 'cuda:one'", "a GPU such as cuda:1")),
@@ -49,17 +46,7 @@ def test_a_setting_is_refused_before_the_model_is_looked_for(
 
 QUESTION_FILES = {
     "missing.jsonl": (None, "does not exist"),
-    "bad.jsonl": ('{"question": "a?"}\n{oops\n', "line 2 is broken JSON"),
-    "reference.jsonl": ('{"question": "a?", "options": ["b", "c"], "reference": "Z"}', "line 1", "'Z'"),
-    "options.jsonl": (
-        json.dumps({"question": "a?"}) + "\n" + json.dumps({"question": "b?", "options": [f"o{i}" for i in range(27)]}),
-        "line 2",
-        "27 options",
-        "26 letters",
-    ),
     "key.jsonl": ('{"qestion": "b?"}', "line 1", "qestion", "--columns question=NAME"),
-    "empty.jsonl": ("", "is empty"),
-    "words.txt": ("a?", "'.txt'"),
     "latin.jsonl": (b'{"question": "caf\xe9?"}', "line 1"),
 }
 

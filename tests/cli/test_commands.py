@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -27,7 +25,6 @@ from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.loading import load_for_asking
 from tests.cli.conftest import Ended, Shell
-from tests.pictures import PNG
 
 pytestmark = pytest.mark.heavy
 
@@ -69,29 +66,6 @@ def test_plain_transformers_and_peft_load_the_adapter_and_state_the_adapted_conf
     wrapped = peft.PeftModel.from_pretrained(base, str(run / "adapter")).eval()
     assert stated(wrapped) == pytest.approx(reply.confidence, abs=1e-4)
     assert abs(frozen - reply.confidence) > 1e-3
-
-
-def test_a_report_can_be_made_again(shell: Shell, run: Path, drawn: None) -> None:
-    before = (run / "summary.json").read_text()
-    for name in ("summary.json", "reliability.png", "timeline.png"):
-        (run / name).unlink()
-    ended = shell("report", run)
-    assert (ended.code, ended.err) == (0, "")
-    assert (run / "summary.json").read_text() == before
-    assert (run / "timeline.png").read_bytes()[:8] == PNG
-    assert "unfinished" not in ended.out
-
-
-def cut(run: Path, place: Path, left: int) -> Path:
-    """A copy of a run as it was after so many questions."""
-    folder = place / f"cut-{left}"
-    shutil.copytree(run, folder)
-    db = sqlite3.connect(folder / FILE)
-    with db:
-        for table in ("updates", "decisions", "records", "versions"):
-            db.execute(f"DELETE FROM {table} WHERE position >= ?", (left,))
-    db.close()
-    return folder
 
 
 def flags(options: Sequence[str]) -> list[str]:
@@ -149,12 +123,6 @@ def test_models_and_benchmarks_are_listed(shell: Shell) -> None:
     for name, benchmark in BENCHMARKS.items():
         row = f"{name} +{benchmark.form} +{benchmark.split} +{benchmark.licence} +{benchmark.description}"
         assert re.search(rf"^{row}", benchmarks.out, re.MULTILINE)
-
-
-def test_the_demo_continues_an_unfinished_run(shell: Shell, run: Path, tmp_path: Path, tiny_llama: Path) -> None:
-    folder = cut(run, tmp_path, 18)
-    ended = shell("demo", "--out", folder)
-    assert (ended.code, ended.out.splitlines()[-1]) == (0, "your own questions: secl check --questions FILE")
 
 
 def test_help_lists_every_command_and_every_command_and_flag_has_a_text(shell: Shell) -> None:

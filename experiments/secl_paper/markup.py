@@ -45,7 +45,7 @@ def to_latex(table: Table) -> str:
     """
     columns = "".join("l" if column.text else "r" for column in table.columns)
     lines = ["% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{columns}}}"]
-    lines += ["\\toprule", _latex_row(column.heading for column in table.columns) + " \\midrule"]
+    lines += ["\\toprule", _latex_row(latex(column.heading) for column in table.columns) + " \\midrule"]
     for section, rows in table.sections.items():
         if section:
             lines.append(f"\\multicolumn{{{len(columns)}}}{{l}}{{\\emph{{{latex(section)}}}}} \\\\")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,18 +68,6 @@ def test_undo_takes_the_last_word_back_and_asks_again(say: Any, reviewed: Path) 
     ended = say("", reviewed, "--undo", label.position)
     assert "is taken back" in ended.out
     assert said(reviewed) == [True, None, False, None]
-
-
-def test_the_report_and_the_export_follow(say: Any, shell: Shell, reviewed: Path) -> None:
-    def exported() -> list[dict[str, Any]]:
-        return [json.loads(line) for line in shell("export", reviewed, "--out", "-").out.splitlines()]
-
-    before = exported()
-    say("n " * 8, reviewed)
-    after = exported()
-    assert all(now["confidence"] < then["confidence"] for now, then in zip(after, before, strict=True))
-    assert sum(row["label"] is False for row in after) == 8
-    assert shell("report", reviewed).code == 0
 
 
 def test_what_cannot_be_labelled_is_refused(refused: Any, reviewed: Path, tmp_path: Path) -> None:

@@ -87,26 +87,9 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
     assert "A. Rome, B. Pisa" in ended.err
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("question\nWhy?\n", "line 2 has no 'answer' to rate"),
-        ("question,A,B,answer\nWhy?,x,y,z\n", "is none of its options (A. x, B. y)"),
-        ("question,answer,correct\nWhy?,z,perhaps\n", "write true or false"),
-        ("answer\nz\n", "no column 'question'"),
-    ],
-)
-@pytest.mark.usefixtures("scripted")
-def test_a_file_that_cannot_be_rated_is_refused_in_one_sentence(
-    content: str, words: str, tmp_path: Path, refused: Any
-) -> None:
-    path = tmp_path / "bad.csv"
-    path.write_text(content)
-    refused(("score", path), "bad.csv", words)
-    refused(("score", path, "--out", tmp_path / "run"), "bad.csv", words)
-
-
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
     refused(("score", pairs, "--json", "--out", tmp_path / "run"), "--json", "--out")
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")
+    pairs.write_text("question\nWhy?\n")
+    refused(("score", pairs), "line 2 has no 'answer' to rate")
     refused(("score", pairs, "--set", "evidence.extra_evidence=dinco"), "dinco")

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from secl.labels import label_of
-from secl.runs.store import Store
 from tests.answers import answered, run_folder
 from tests.cli.conftest import Shell
 
@@ -69,21 +67,6 @@ def test_each_domain_has_a_line(shell: Shell, tmp_path: Path) -> None:
     assert "By domain" in out
     assert any(line.split()[:3] == ["[b]easy", "60", "all"] for line in out.splitlines())
     assert any(line.split()[:3] == ["hard", "60", "none"] for line in out.splitlines())
-
-
-def test_labels_from_a_review_give_a_promise_and_volunteered_ones_do_not(shell: Shell, tmp_path: Path) -> None:
-    records = answered(CONFIDENCE, [None] * 120)
-    reviewed, thumbs = (run_folder(tmp_path / name, records) for name in ("reviewed", "thumbs"))
-    for folder, source, chance in ((reviewed, "review", 1.0), (thumbs, "feedback", None)):
-        with Store(folder, writable=True) as store:
-            for number, position in enumerate((*range(30), *range(60, 90)), 1):
-                label = label_of(records[position], position < 60, number=number, source=source, chance=chance)  # type: ignore[arg-type]
-                store.add_label(label)
-    out = shell("threshold", reviewed, "--risk", 0.1).out
-    assert "50% of answers, at most 10% of them wrong with 90% certainty (from 60 labels).\nOf the 30 labelled" in out
-    out = shell("threshold", thumbs, "--risk", 0.1).out
-    assert "an estimate and no promise (60 labels of answers that were not drawn at random)" in out
-    assert "certainty" not in out
 
 
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:

@@ -82,18 +82,22 @@ def check(shell: Shell, *arguments: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("model", "verdict"),
-    [(Knowing(stated=0.9), "adapt"), (Fooled(stated=0.5), "do not adapt"), (Loaded(stated=0.55), "cannot tell")],
+    ("model", "tau", "verdict"),
+    [
+        (Knowing(stated=0.9), 0.25, "adapt"),
+        (Fooled(stated=0.5), 1.0, "do not adapt"),
+        (Loaded(stated=0.7), 1.0, "cannot tell"),
+    ],
     ids=["adapt", "do_not_adapt", "cannot_tell"],
 )
 def test_a_check_that_recommends_a_method_ends_well_whatever_the_verdict_and_leaves_nothing_behind(
-    shell: Shell, use: Any, mine: Path, model: Any, verdict: str, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, use: Any, mine: Path, model: Any, tau: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(mine.parent))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("COLUMNS", "80")
     use(model)
-    ended = shell("check", "--questions", mine)
+    ended = shell("check", "--questions", mine, "--tau", tau)
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0].startswith("Use: secl run --method ")
@@ -109,7 +113,7 @@ def test_all_of_a_check_is_the_short_answer_and_tables_below_it(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     use(Knowing(stated=0.9))
-    ended = shell("check", "--questions", mine, "--full")
+    ended = shell("check", "--questions", mine, "--full", "--tau", 0.25)
     assert ended.out.startswith("Use: secl run --method ")
     assert max(map(len, ended.out.splitlines())) <= 80
     assert ended.out.index("adapt: ") < ended.out.index("in use") < ended.out.index("Mean confidence")

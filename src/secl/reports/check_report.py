@@ -47,7 +47,7 @@ def _by_labels(result: Check) -> str:
 
 
 def learning_sentence(result: Check) -> str:
-    """Whether to learn, in one sentence; it begins with the verdict and a colon."""
+    """Whether to learn, the verdict and a colon first; then whether another tau looks better on the same answers."""
     if not result.labelled:
         return (
             f"cannot tell: none of the {result.questions} questions has a reference; add right answers to see whether "
@@ -68,10 +68,13 @@ def learning_sentence(result: Check) -> str:
     if result.verdict == "adapt":
         return f"{text}, {gain}."
     if result.verdict == "cannot tell":
-        return f"{text}, {gain}, which {result.rated} questions cannot settle; more may."
-    if brier.rises:
-        return f"{text}: it is worse for sure."
-    return f"{text}: a gain in ECE of {MIN_GAIN:g} or more is excluded."
+        text += f", {gain}, which {result.rated} questions cannot settle; more may."
+    else:
+        text += ": it is worse for sure." if brier.rises else f": a gain in ECE of {MIN_GAIN:g} or more is excluded."
+    best = min(result.sweep, key=lambda row: row.brier)
+    if best.brier < brier.a and best.tau != result.tau:
+        text += f" On these answers tau {best.tau:g} has the lowest Brier score, {best.brier:.3f}; --tau judges it."
+    return text
 
 
 def notes(result: Check) -> list[str]:
@@ -83,12 +86,7 @@ def notes(result: Check) -> list[str]:
         lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
     if not result.signal:
         return lines
-    best, auroc = min(result.sweep, key=lambda row: row.brier).tau, result.signal["auroc"]
-    if best != result.tau:
-        lines.append(
-            f"On these answers normalised P(True) has its lowest Brier score at tau {best:g}; what is chosen on the "
-            f"answers looks better on them than on others. --tau {best:g} has the verdict about it."
-        )
+    auroc = result.signal["auroc"]
     if auroc.falls:
         lines.append(
             f"Warning: normalised P(True) tells right from wrong worse than the stated confidence (AUROC {auroc.b:.3f} "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from secl.data.benchmarks import QuizBenchmark, find_benchmark
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings, as_compared
@@ -105,7 +104,7 @@ def _settings(
     return [f"Settings that are not the paper's, with its own in brackets: {', '.join(unlike.values())}."]
 
 
-def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, str]:
+def _unlike(theirs: Mapping[str, object], ours: Mapping[str, object]) -> dict[str, str]:
     """The settings that differ, as "alpha 0.3 (0.5)"; of another gate its name, and what was set of it."""
     left_out = set(APART)
     if theirs["gate"] != ours["gate"]:
@@ -127,7 +126,7 @@ def _kept(table: Table, setup: Setup) -> list[str]:
     return [f"Given, but set by the table itself: {'; '.join(sentences)}."] if sentences else []
 
 
-def _names_another(row: Row, name: str, value: Any) -> bool:
+def _names_another(row: Row, name: str, value: object) -> bool:
     own = row.tau if name == "tau" else row.formula if name == "formula" else None
     values = [run.changes[name] for run in row.runs if name in run.changes]
     return any(each != value for each in (*values, *([] if own is None else [own])))

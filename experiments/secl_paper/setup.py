@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -36,7 +36,7 @@ class Setup(SettingGroups):
     )
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, object]) -> Self:
         """A setup from settings under the names of their flags, `against` among them.
 
         >>> Setup.of({"model": "gemma-2-2b", "benchmarks": ["arc:20"], "burst": 20}).given()

@@ -10,7 +10,7 @@ import sys
 import warnings
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
@@ -90,7 +90,7 @@ def echo(text: str, *, error: bool = False, end: str = "\n") -> None:
     print(text, file=sys.stderr if error else sys.stdout, end=end, flush=True)
 
 
-def print_json(values: dict[str, Any]) -> None:
+def print_json(values: dict[str, object]) -> None:
     """Print one JSON object."""
     echo(json.dumps(values, allow_nan=False, ensure_ascii=False, indent=2))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -64,7 +64,7 @@ def check_command(
         _print(result, full=full)
 
 
-def _ask(settings: dict[str, Any], folder: Path, hint: str) -> CheckRun:
+def _ask(settings: dict[str, object], folder: Path, hint: str) -> CheckRun:
     """Get the answers, with a progress bar on standard error."""
     from secl.cli.progress import follow
     from secl.runs.check_run import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from secl.cli.app import AsJson, Full, app, console, print_json
 from secl.errors import ParameterError, RunError
@@ -53,7 +53,7 @@ def compare(
         notes.insert(0, f"{answered}, {comparison.shared} of them the same; all this is about these alone.")
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
-        answer: dict[str, Any] = {
+        answer: dict[str, object] = {
             key: {"run": str(run), "estimator": side.estimator.name, "answered": len(side.records), "total": side.total}
             for key, (run, side) in runs.items()
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.errors import ParameterError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Finish = Callable[["Run"], None]
 """What is done with a run whose questions are all answered."""
 
-DEMO: dict[str, Any] = {
+DEMO: dict[str, object] = {
     "model": "smollm2",
     "benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
     "evidence_on": "always",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from secl.cli.app import Flag, app, console, fail
 from secl.errors import ParameterError
@@ -121,7 +121,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     return to_rich(Table([*texts, *map(Column, ("Brier", "ECE", "AUROC", "Accuracy", "n"))], {"": rows}))
 
 
-def foremost(summary: dict[str, Any], method_name: str) -> str:
+def foremost(summary: dict[str, object], method_name: str) -> str:
     """The confidence that a method is for, among those that its run has; the stated one if it is for none.
 
     >>> foremost({"stated": {}, "secl": {}}, "secl"), foremost({"stated": {}, "dinco": {}}, "baselines")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -72,12 +72,12 @@ def read_answers(folder: Path) -> Answers:
 
 def _json(
     run: Path, answers: Answers, advice: Advice | None, domains: Mapping[str, Advice], cost: CostAdvice | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from dataclasses import asdict
 
     from secl.reports.acceptance_report import advice_json
 
-    values: dict[str, Any] = {"run": str(run), "answers": len(answers.confidence)}
+    values: dict[str, object] = {"run": str(run), "answers": len(answers.confidence)}
     if advice is not None:
         values |= advice_json(answers, advice)
         values["domains"] = {name: advice_json(answers.of(name), part) for name, part in domains.items()}

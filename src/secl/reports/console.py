@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import Source, seen_in_one
@@ -176,7 +176,7 @@ def answer_json(
     p_true: PTrue | None,
     normalise: NormalisedPTrue,
     posterior: Posterior | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The same as JSON values; what there is none of is None."""
     reply = answered.reply
     choice = choose(question, reply, posterior)
@@ -201,7 +201,7 @@ def answer_json(
     }
 
 
-def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[dict[str, Any]]:
+def _pairs(candidates: Sequence[str], probabilities: Sequence[float]) -> list[dict[str, object]]:
     return [{"text": text, "probability": p} for text, p in zip(candidates, probabilities, strict=True)]
 
 

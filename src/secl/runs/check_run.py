@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from secl.data.streams import fingerprint
 from secl.errors import RunError
@@ -34,7 +33,7 @@ class CheckRun:
 
 
 def ask(
-    settings: Mapping[str, Any], folder: Path, progress: Progress | None = None, load: Load | None = None
+    settings: Mapping[str, object], folder: Path, progress: Progress | None = None, load: Load | None = None
 ) -> CheckRun:
     """Records with P(True) of every answer: of a new run, of an unfinished one that goes on, or of a finished one.
 
@@ -66,7 +65,7 @@ def ask(
         return CheckRun(run.records, run.manifest)
 
 
-def _check_fits(manifest: Manifest, folder: Path, settings: Mapping[str, Any]) -> None:
+def _check_fits(manifest: Manifest, folder: Path, settings: Mapping[str, object]) -> None:
     """Check that a run has what a check needs and was begun with these settings."""
     begun, method = manifest.settings, manifest.method
     if method.learns or "p_true" not in method.evidence or begun.complete_loop.evidence_on != "always":
@@ -79,7 +78,7 @@ def _check_fits(manifest: Manifest, folder: Path, settings: Mapping[str, Any]) -
         raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); name another folder.")
 
 
-def _check_questions(manifest: Manifest, folder: Path, settings: Mapping[str, Any]) -> None:
+def _check_questions(manifest: Manifest, folder: Path, settings: Mapping[str, object]) -> None:
     """Check that the questions are those of the run; without any named, those of the run are meant."""
     source = nested(settings).get("stream", {})
     if not {"benchmarks", "questions"} & set(source):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from secl.data.question_files import QuestionFile, QuestionRow
 from secl.errors import DataError, ParameterError, QuestionError
@@ -22,7 +21,7 @@ RATED = ("p_true", "candidates")
 """Kinds of evidence that can be gathered about a given answer."""
 
 
-def score_settings(path: Path, values: Mapping[str, Any]) -> RunSettings:
+def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
     """The settings of a run that rates the answers of a file: the method posterior, and what `values` change.
 
     Raises:

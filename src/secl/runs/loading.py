@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
@@ -213,7 +213,7 @@ def _model_cache() -> ModelCache:
 
 
 def load_for_asking(
-    changes: Mapping[str, Any], run: Path | None, load: Load | None = None
+    changes: Mapping[str, object], run: Path | None, load: Load | None = None
 ) -> tuple[Model, NormalisedPTrue, PosteriorRule]:
     """A model to ask by hand, untouched or with what a run has learned, and how its P(True) and its views are read.
 

@@ -168,7 +168,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     return Run(store, calibrator, model, questions, [], _revealed(settings, questions), stream.notes, stream.given)
 
 
-def resume_run(folder: str | Path, changes: Mapping[str, Any] | None = None, load: Load | None = None) -> Run:
+def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
     """Open an unfinished run where it stopped.
 
     Args:

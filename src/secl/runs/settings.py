@@ -43,7 +43,7 @@ class RunSettings(SettingGroups):
     """
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, object]) -> Self:
         """Settings from a recipe file, a manifest or a sweep, in tables or under their flat names (`nested`).
 
         Raises:
@@ -198,7 +198,7 @@ DEFAULTS = RunSettings.model_construct().flat()
 """The default of every setting, by the name of its flag."""
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: object) -> str:
     """A setting as a flag or a file would give it.
 
     >>> shown("bin_gate", None), shown("modules", ("q_proj", "v_proj"))
@@ -209,7 +209,7 @@ def shown(name: str, value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def as_compared(name: str, value: Any) -> str:
+def as_compared(name: str, value: object) -> str:
     """The same for a comparison, in which a setting that was not given is that, too.
 
     >>> as_compared("burst", None), as_compared("bin_gate", None), as_compared("sampled", ()), as_compared("burst", 20)
@@ -218,7 +218,7 @@ def as_compared(name: str, value: Any) -> str:
     return "default" if value is None and name != "bin_gate" else shown(name, value) or "none"
 
 
-def with_absolute_paths(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_absolute_paths(values: Mapping[str, object]) -> dict[str, Any]:
     """Settings by group with absolute paths, so that a run can be resumed from any working directory.
 
     A model is taken for a path where there is one of that name, unless it is a preset.

@@ -82,7 +82,7 @@ def read_sweep(path: Path) -> list[dict[str, Any]]:
 
 
 def combinations(
-    common: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], variants: Sequence[Mapping[str, Any]]
+    common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
 ) -> list[dict[str, Any]]:
     """Every variant at every point of the grid by group, the last setting of the grid fastest.
 
@@ -96,7 +96,7 @@ def combinations(
     return [merged(merged(common, point), variant) for variant in variants for point in points]
 
 
-def _check_tables(grid: Any, variants: Any) -> None:
+def _check_tables(grid: object, variants: object) -> None:
     if not isinstance(grid, dict):
         raise ParameterError(f"{GRID} is {grid!r}; it must be a table of lists, as in [{GRID}] seed = [42, 43].")
     for field, values in grid.items():

@@ -18,6 +18,7 @@ from secl.runs.encoding import from_plain
 from secl.server.http.app import create_app
 from secl.server.http.routes_state import what_follows
 from secl.server.online.service import Service
+from secl.server.records import labelled_answers
 from secl.server.settings import HttpSettings, Limits
 from secl.server.store import ServerStore
 from tests.server.conftest import MakeService
@@ -87,7 +88,7 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
     for correct in (False, True):
         reply = client.post("/v1/feedback", json={"record_id": "rec_00000000", "correct": correct})
         assert reply.json() == {"record_id": "rec_00000000", "correct": correct, "labels": 1}
-    assert [correct for _, correct, _ in service.state.labelled()] == [True]
+    assert [correct for _, correct, _ in labelled_answers(service.state, 9)] == [True]
     assert [label.correct for label in service.state.label_log()] == [False, True]
     assert service.state.served(0).record.correct is None
 
@@ -99,7 +100,7 @@ def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: h
 def test_feedback_that_says_nothing_clear_is_refused(client: httpx.Client, service: Service, body: Any) -> None:
     client.post("/v1/ask", json=OPTIONS)
     assert client.post("/v1/feedback", json=body).status_code == 400
-    assert service.state.labelled() == []
+    assert labelled_answers(service.state, 9) == []
 
 
 def test_a_rolled_back_version_answers_as_it_did_when_it_was_new(make_service: MakeService) -> None:

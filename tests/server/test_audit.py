@@ -15,8 +15,8 @@ import pytest
 from secl.evidence import EvidenceKind
 from secl.model import ModelAnswer
 from secl.question import Question
-from secl.server import history
 from secl.server.explain import explain
+from secl.server.history import bursts, history, version_now, versions
 from secl.server.online.service import Service
 from secl.server.recompute import Verification, rederive, verify
 from secl.server.settings import Limits
@@ -52,30 +52,28 @@ def folder(share_service: MakeService) -> Path:
 
 def test_history_tells_what_the_records_tell(folder: Path) -> None:
     with ServerStore(folder) as state:
-        past = history.history(state)
+        past = history(state)
         records = list(state.store.records())
-    assert (past.answers, past.labelled, past.version, past.paused) == (40, 1, 10, None)
-    assert past.lessons == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
-    (burst,) = past.bursts
-    assert (burst.first, burst.last, burst.alarm, burst.remaining) == (0, 9, True, 0)
-    assert (burst.lessons, burst.versions) == ({"trained": 10}, (1, 10))
-    assert [used.number for used in past.versions] == list(range(11))
-    for used in past.versions:
-        mine = [record for record in records if record.reply.version == used.number]
-        assert used.answers == len(mine)
-        assert used.shift == pytest.approx(np.mean([r.reply.confidence - r.frozen.confidence for r in mine]))
-        assert used.position == (mine[0].position if used.number else None)
-        assert (used.drift == 0.0) == (used.number == 0)
-    assert past.began is not None
-    assert past.ended is not None
-    assert 0 <= past.ended - past.began < 60
-    json.dumps(past.to_json(), allow_nan=False)
+    assert (past["answers"], past["labelled"], past["version"], past["paused"]) == (40, 1, 10, None)
+    assert past["lessons"] == Counter(record.outcome for record in records) == {"trained": 10, "idle": 30}
+    (burst,) = past["bursts"]
+    assert (burst["first"], burst["last"], burst["alarm"], burst["remaining"]) == (0, 9, True, 0)
+    assert (burst["lessons"], burst["versions"]) == ({"trained": 10}, (1, 10))
+    assert [version["number"] for version in past["versions"]] == list(range(11))
+    for version in past["versions"]:
+        mine = [record for record in records if record.reply.version == version["number"]]
+        assert version["answers"] == len(mine)
+        assert version["shift"] == pytest.approx(np.mean([r.reply.confidence - r.frozen.confidence for r in mine]))
+        assert version["position"] == (mine[0].position if version["number"] else None)
+        assert (version["drift"] == 0.0) == (version["number"] == 0)
+    assert 0 <= past["ended"] - past["began"] < 60
+    json.dumps(past, allow_nan=False)
 
 
 def test_an_alarm_right_after_a_burst_opens_another_one(folder: Path, tmp_path: Path) -> None:
     alarm = "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 3, statistic = 9.5 WHERE position = 10"
     with ServerStore(spoiled(folder, tmp_path, alarm)) as state:
-        assert [(b.first, b.last, b.statistic, b.remaining) for b in history.bursts(state)] == [
+        assert [(b["first"], b["last"], b["statistic"], b["remaining"]) for b in bursts(state)] == [
             (0, 9, None, 0),
             (10, 10, 9.5, 3),
         ]
@@ -85,14 +83,14 @@ def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Mak
     service = make_service()
     questions = toy_stream(20)
     ask_all(service, questions[:6])
-    assert history.version_now(service.state) == service.learner.model.version == 6
+    assert version_now(service.state) == service.learner.model.version == 6
     service.learner.rollback(2)
-    assert history.version_now(service.state) == 2
-    assert [used.number for used in history.versions(service.state) if used.current] == [2]
+    assert version_now(service.state) == 2
+    assert [each["number"] for each in versions(service.state) if each["current"]] == [2]
     ask_all(service, questions[6:8])
-    assert history.version_now(service.state) == service.learner.model.version == 8
+    assert version_now(service.state) == service.learner.model.version == 8
     service.learner.rollback(0)
-    assert history.version_now(service.state) == 0
+    assert version_now(service.state) == 0
 
 
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> None:
@@ -107,10 +105,11 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(folder: Path) -> N
     assert explanation.prompt[1][1] == f"Answer: {record.reply.answer}\nConfidence: "
     assert record.update is not None
     assert record.signal is not None
-    assert (explanation.stated_bin, explanation.signal_bin) == (int(record.update.before * 10), int(record.signal * 10))
-    assert "version 4" in explanation.reason
-    assert (explanation.threshold, explanation.bin_gate) == (8.0, None)
-    assert (quiet.reason, quiet.stated_bin, quiet.signal_bin) == ("it lies outside the bursts", None, None)
+    why = " ".join(explanation.why)
+    assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
+    assert "against the threshold 8" in " ".join(quiet.why)
+    assert "It made version 4" in why or "it made version 4" in why
+    assert "Lesson: idle, because it lies outside the bursts." in quiet.why
     plain = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
     assert plain["record_id"] == "rec_00000003"
     assert plain["reply"]["confidence"] == record.reply.confidence
@@ -124,8 +123,8 @@ def test_a_question_of_a_burst_without_a_lesson_is_told_why(make_service: MakeSe
     service.ask(questions[2], 10)
     service.learner.resume()
     ask_all(service, questions[3:4])
-    assert explain(service.state, 2).reason == "learning was paused: maintenance"
-    assert "made version" in explain(service.state, 3).reason
+    assert "Lesson: idle, because learning was paused: maintenance." in explain(service.state, 2).why
+    assert "made version" in " ".join(explain(service.state, 3).why)
 
 
 def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_service: MakeService) -> None:
@@ -135,7 +134,7 @@ def test_without_texts_there_is_no_prompt_and_nothing_to_compute_again(make_serv
     assert explanation.prompt is None
     assert "plus" not in json.dumps(explanation.to_json())
     outcome = verify(service.state, service.state.latest(5), None)
-    assert (outcome.matches, outcome.findings) == ({"not kept": 5}, ())
+    assert (outcome.matches, outcome.findings) == ({"unknown": 5}, ())
 
 
 def test_passages_and_system_texts_are_kept_no_more_than_questions(make_service: MakeService) -> None:
@@ -158,9 +157,14 @@ SPOILS = {
     "UPDATE decisions SET statistic = statistic + 1e-3 WHERE position = 20": ("gate", "statistic"),
     "UPDATE decisions SET alarm = 1, in_burst = 1, remaining = 9 WHERE position = 30": ("gate", "stored is alarm"),
     "DELETE FROM decisions WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM served WHERE position = 20": ("integrity", "when it was answered is missing"),
+    "DELETE FROM decisions WHERE position = 39": ("integrity", "in the table records, but not in decisions"),
+    "UPDATE records SET body = json_set(body, '$.position', 99) WHERE position = 39": (
+        "integrity",
+        "jump from 38 to 99",
+    ),
+    "DELETE FROM served WHERE position = 20": ("integrity", "in the table records, but not in served"),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", "speaks of a record that is not there"),
+    "DELETE FROM records WHERE position = 39": ("integrity", "but not in records"),
     "DELETE FROM updates WHERE version = 5": ("integrity", "an update of it is missing"),
     "UPDATE updates SET version = 50 WHERE version = 5": ("integrity", "not above the 50"),
     "DELETE FROM versions WHERE version = 10": ("integrity", "version 10, which answered, is not kept"),
@@ -240,7 +244,7 @@ def test_answers_of_a_pass_come_out_within_the_tolerance(make_service: MakeServi
 @pytest.mark.parametrize("model", [Rounding(0.2), Rounding(0.0, wording=True)])
 def test_a_pass_that_rounds_far_is_asked_again_as_a_pass(make_service: MakeService, model: Rounding) -> None:
     state = batched(make_service, model)
-    assert outcome(state, model).matches == {"same": 1, "together": 12}
+    assert outcome(state, model).matches == {"same": 13}
 
 
 def test_a_changed_confidence_and_changed_weights_are_found(make_service: MakeService, tmp_path: Path) -> None:

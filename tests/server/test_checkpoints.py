@@ -46,7 +46,7 @@ def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
     now = second.calibrator.state
     assert checkpoint.pack(now) == checkpoint.pack(whole) == checkpoint.pack(live)
     assert now.position == asked
-    assert [row[0] for row in second.state.read("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
+    assert [row[0] for row in second.state.rows("SELECT position FROM checkpoints")] == list(range(5, asked + 1, 5))
 
 
 GATES: list[Gate] = [Always(), Never(), EntropyShift(burst=3, warmup=4), PageHinkley(warmup=3)]

@@ -67,7 +67,7 @@ def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(mak
     twice = Question("Which zebra?", options=("stripes", "dots", "stripes"))
     answer = service.ask(twice, 20).record
     stored = service.state.served(0).record
-    text = json.dumps(list(service.state.read("SELECT body FROM records")))
+    text = json.dumps(list(service.state.rows("SELECT body FROM records")))
     assert not any(word in text for word in ("stripes", "dots", "zebra"))
     assert stored.posterior is not None
     assert answer.posterior is not None

@@ -18,6 +18,7 @@ from secl.server.history import history
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.recompute import verify
+from secl.server.records import label_count
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -142,7 +143,7 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: MakeServi
     again = make_service(gate="never")
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
-    assert (again.state.label_count, len(again.trust.graded)) == (8, 8)
+    assert (label_count(again.state), len(again.trust.graded)) == (8, 8)
     with pytest.raises(ParameterError, match="the record 3 was pruned; kept are 11 to 13"):
         again.state.add_feedback(3, True)
     assert examined(again.state) == (3, [])
@@ -176,7 +177,7 @@ def test_what_was_pruned_is_said_in_a_sentence(make_service: MakeService, tmp_pa
     ask_all(service, 20)
     prune(service.state, Retention(records=5), rest=0.0)
     past = history(service.state)
-    assert (past.answers, past.first, past.lessons) == (20, 15, {"trained": 10, "idle": 10})
+    assert (past["answers"], past["first"], past["lessons"]) == (20, 15, {"trained": 10, "idle": 10})
     lines = [str(part) for part in history_page(past)]
     assert any("the records before rec_00000015 were pruned" in line for line in lines)
     outcome = verify(service.state)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
 from secl.reports.table import listing
-from secl.server.entries import answer_text, record_id
-from secl.server.explain import Explanation, learning_in_words, number_in_words, outcome_in_words, weights_in_words
-from secl.server.history import History
-from secl.server.recompute import Verification
+from secl.server.entries import Values, answer_text, record_id
+from secl.server.explain import Explanation, outcome_in_words, weights_in_words
+from secl.server.recompute import Match, Verification
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,8 +22,6 @@ SHOWN = 20
 
 MAX_FINDINGS = 50
 """Most findings that are printed."""
-
-OUTCOMES = ("trained", "agreed", "no_signal", "waiting", "dropped", "failed", "idle")
 
 
 def moment(seconds: float | None) -> str:
@@ -36,87 +33,79 @@ def moment(seconds: float | None) -> str:
     return UNDEFINED if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def history_page(history: History) -> list[RenderableType]:
-    """A summary and three tables: bursts, versions, events."""
-    learning = "learning is on" if history.learns else "learning is off, for this method learns nothing"
-    if history.paused is not None:
-        learning = f"learning is paused: {terminal_lines(history.paused)}"
-    lessons = ", ".join(
-        f"{history.lessons[name]} {outcome_in_words(name)}" for name in OUTCOMES if name in history.lessons
-    )
-    rated = history.lessons.get("given", 0)
-    given = f", {rated} of them given and rated" if rated else ""
-    period = "" if history.began is None else f" from {moment(history.began)} to {moment(history.ended)}"
+def history_page(past: Values) -> list[RenderableType]:
+    """A summary and three tables: bursts, versions, events; of what `secl.server.history.history` returns."""
+    learning = "on" if past["learns"] else "off, for this method learns nothing"
+    if past["paused"] is not None:
+        learning = f"paused: {terminal_lines(past['paused'])}"
+    period = "" if past["began"] is None else f" from {moment(past['began'])} to {moment(past['ended'])}"
     parts: list[RenderableType] = [
-        f"{history.model}: {counted(history.answers, 'answer')}{given}{period}",
-        f"adapter version {history.version}; {learning}",
+        f"{past['model']}: {counted(past['answers'], 'answer')}{period}",
+        f"adapter version {past['version']}; learning is {learning}",
     ]
-    if history.first:
-        first = record_id(history.first)
-        kept = "counts are of all, bursts and versions of those that are kept"
-        parts.append(f"the records before {first} were pruned; {kept}")
-    parts.append(f"lessons: {lessons or 'none'}; {counted(history.labelled, 'answer')} labelled by people")
+    if past["first"]:
+        first = record_id(past["first"])
+        parts.append(
+            f"the records before {first} were pruned; counts are of all, bursts and versions of those that are kept"
+        )
+    labelled = counted(past["labelled"], "answer")
+    parts.append(f"lessons: {_outcomes(past['lessons'])}; {labelled} labelled by people")
+    bursts = [
+        (
+            moment(burst["began"]),
+            f"{burst['first']} to {burst['last']}",
+            _number(burst["statistic"], ".2f") if burst["alarm"] else "no alarm",
+            _outcomes(burst["lessons"]),
+            UNDEFINED if burst["versions"] is None else "{} to {}".format(*burst["versions"]),
+            str(burst["remaining"]) if burst["remaining"] else "",
+        )
+        for burst in past["bursts"]
+    ]
+    versions = [
+        (
+            f"{'*' if version['current'] else ' '} {version['number']}",
+            moment(version["began"]) if version["number"] else "untouched model",
+            UNDEFINED if version["position"] is None else str(version["position"]),
+            str(version["answers"]),
+            _number(version["shift"], "+.3f"),
+            _number(version["drift"], ".4f"),
+        )
+        for version in past["versions"]
+    ]
+    events = [
+        (
+            moment(event["time"]),
+            event["kind"],
+            UNDEFINED if event["position"] is None else str(event["position"]),
+            str(event["version"]),
+            terminal_lines(event["detail"]),
+        )
+        for event in past["events"]
+    ]
+    of_versions = ("version", "first answer", "record", "answers", "stated less frozen", "drift of the weights")
     return [
         *parts,
-        *_section("Bursts", history.bursts, _bursts(history)),
-        *_section("Versions (* is where learning stands)", history.versions, _versions(history)),
-        *_section("Events", history.events, _events(history)),
+        *_section("Bursts", ("began", "records", "statistic", "lessons", "versions", "to come"), bursts),
+        *_section("Versions (* is where learning stands)", of_versions, versions),
+        *_section("Events", ("time", "what", "after record", "version", ""), events),
     ]
 
 
-def _bursts(history: History) -> RenderableType:
-    kinds = [name for name in OUTCOMES if any(name in burst.lessons for burst in history.bursts)]
-    rows = [
-        (
-            moment(burst.began),
-            f"{burst.first} to {burst.last}",
-            _number(burst.statistic, ".2f") if burst.alarm else "no alarm",
-            *(str(burst.lessons.get(name, 0)) for name in kinds),
-            UNDEFINED if burst.versions is None else f"{burst.versions[0]} to {burst.versions[1]}",
-            str(burst.remaining) if burst.remaining else "",
-        )
-        for burst in history.bursts[-SHOWN:]
-    ]
-    return listing(("began", "records", "statistic", *map(outcome_in_words, kinds), "versions", "to come"), rows)
+def _outcomes(lessons: dict[str, int]) -> str:
+    return ", ".join(f"{count} {outcome_in_words(name)}" for name, count in sorted(lessons.items())) or "none"
 
 
-def _versions(history: History) -> RenderableType:
-    rows = [
-        (
-            f"{'*' if used.current else ' '} {used.number}",
-            moment(used.began) if used.number else "untouched model",
-            UNDEFINED if used.position is None else str(used.position),
-            str(used.answers),
-            _number(used.shift, "+.3f"),
-            _number(used.drift, ".4f"),
-        )
-        for used in history.versions[-SHOWN:]
-    ]
-    headings = ("version", "first answer", "record", "answers", "stated less frozen", "drift of the weights")
-    return listing(headings, rows)
-
-
-def _events(history: History) -> RenderableType:
-    rows = [
-        (
-            moment(event.time),
-            event.kind,
-            UNDEFINED if event.position is None else str(event.position),
-            str(event.version),
-            terminal_lines(event.detail),
-        )
-        for event in history.events[-SHOWN:]
-    ]
-    return listing(("time", "what", "after record", "version", ""), rows)
-
-
-def _section(title: str, rows: Sequence[object], table: RenderableType) -> list[RenderableType]:
+def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[RenderableType]:
     from rich.text import Text
 
     if not rows:
         return []
     earlier = f"  (the latest {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
-    return ["", Text(f"{title}{earlier}", style="bold"), table]
+    return ["", Text(f"{title}{earlier}", style="bold"), listing(headings, rows[-SHOWN:])]
+
+
+def _number(value: float | None, form: str) -> str:
+    return UNDEFINED if value is None else format(value, form)
 
 
 def explanation_page(explanation: Explanation) -> list[RenderableType]:
@@ -124,34 +113,28 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
     from rich.text import Text
 
     served, record = explanation.served, explanation.served.record
-    question, reply, frozen = record.question, record.reply, record.frozen
+    question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
     did = "rated" if record.given else "answered"
     title = f"{record_id(record.position)}, {did} {moment(served.time)} {alone} by adapter version {reply.version}"
-    number = map(terminal_lines, number_in_words(explanation))
-    parts: list[RenderableType] = [Text(title, style="bold"), ""]
-    if not record.rated:
+    asked: RenderableType = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
+    if explanation.keep_text == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
-        return [*parts, _turns(turns), "", Text(terminal_lines(answer_text(record)), style="bold"), *number]
-    asked = f"texts were not kept (keep-text {explanation.keep_text}); question: {question.text}"
-    parts += [
-        asked if explanation.prompt is None else _turns(explanation.prompt),
-        "",
-        Text(terminal_lines(answer_text(record) if record.answer else "no readable answer"), style="bold"),
-        f"reported confidence  {record.confidence:.4f} ({explanation.source})",
-        *number,
-    ]
-    if record.posterior is not None:
-        parts += [candidates_table(question, record.posterior), f"weights: {weights_in_words(record.posterior)}"]
-    return [
-        *parts,
-        f"stated confidence  {reply.confidence:.4f}   frozen model  {frozen.confidence:.4f}",
-        f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}",
-        bins_table(reply, frozen),
-        "",
-        *_evidence(explanation),
-        *map(terminal_lines, learning_in_words(explanation)),
-    ]
+        asked = _turns(explanation.prompt or turns)
+    answer = answer_text(record) if record.answer else "no readable answer"
+    parts = [Text(title, style="bold"), "", asked, "", Text(terminal_lines(answer), style="bold")]
+    if record.rated:
+        parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
+    parts += map(terminal_lines, explanation.why)
+    if posterior is not None:
+        parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]
+    if p_true is not None:
+        parts += ["", p_true_table(p_true)]
+    if record.rated:
+        stated = f"stated confidence  {reply.confidence:.4f}   frozen model  {record.frozen.confidence:.4f}"
+        numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
+        parts += ["", stated, numbers, bins_table(reply, record.frozen)]
+    return parts
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
@@ -164,45 +147,39 @@ def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
     return table
 
 
-def _evidence(explanation: Explanation) -> list[RenderableType]:
-    """P(True) of the answer and its distractors, and the bins that were compared."""
-    record = explanation.served.record
-    p_true = record.evidence.p_true
-    parts: list[RenderableType] = []
-    if p_true is not None:
-        parts.append(p_true_table(p_true))
-    if record.signal is not None:
-        stated_bin, bin_gate = explanation.stated_bin, explanation.bin_gate
-        stated = "" if stated_bin is None else f"; stated confidence then in bin {stated_bin}"
-        rule = "the bin gate is off" if bin_gate is None else f"the bin gate wants more than {bin_gate} apart"
-        parts.append(f"signal {record.signal:.4f} in bin {explanation.signal_bin}{stated}; {rule}")
-    return parts
-
-
-def _number(value: float | None, form: str) -> str:
-    return UNDEFINED if value is None else format(value, form)
+MATCHES: dict[Match, str] = {
+    "same": "the same to the last digit",
+    "rounding": "within {:g}, as other passes and processors round",
+    "unknown": "not verifiable",
+    "differs": "different",
+}
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
     """What was verified and how it came out, the findings last."""
     counts = Counter(finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
+    agreeing = {
+        "gate": f"replayed over {records}: every decision is as stored",
+        "posterior": "every one is as stored",
+        "labels": "give every confidence as stored",
+        "integrity": f"{records} examined: all tables agree",
+    }
     parts: list[RenderableType] = [
-        f"gate        replayed over {records}: {_differences(counts['gate']) or 'every decision is as stored'}"
-        f"{_apart(outcome, 'gate')}",
-        f"posterior   {_differences(counts['posterior']) or 'every one is as stored'}{_apart(outcome, 'posterior')}",
-        f"labels      {_differences(counts['labels']) or 'give every confidence as stored'}{_apart(outcome, 'labels')}",
-        f"integrity   {records} examined: {_differences(counts['integrity']) or 'all tables agree'}",
-        f"confidence  {_confidence(outcome)}",
+        f"{check:12}{counted(counts[check], 'difference') if counts[check] else all_well}{_apart(outcome, check)}"
+        for check, all_well in agreeing.items()
     ]
+    phrases = [f"{count} {MATCHES[name].format(outcome.tolerance)}" for name, count in outcome.matches.items()]
+    answers = f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
+    answers = answers if phrases else "no answer computed again"
+    parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
-        parts.append(
-            f"pruned      the records before {record_id(outcome.first)}; all this is about those that are kept"
-        )
+        first = record_id(outcome.first)
+        parts.append(f"pruned      the records before {first}; all this is about those that are kept")
     for difference in outcome.environment:
         parts.append(f"            computed elsewhere, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
-        if each.match == "unsettled":
+        if each.match == "unknown":
             parts.append(f"open {record_id(each.position)}: {each.detail}")
     for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" {record_id(finding.position)}"
@@ -212,27 +189,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     return parts
 
 
-def _confidence(outcome: Verification) -> str:
-    if not outcome.rederived:
-        return "no answer computed again"
-    meanings = {
-        "same": "the same to the last digit",
-        "rounding": f"within {outcome.tolerance:g}, as other passes and processors round",
-        "together": "the same to the last digit once asked with their pass",
-        "unsettled": "open, because a close choice between words came out otherwise",
-        "not kept": "not verifiable, because their texts were not kept",
-        "differs": "different",
-    }
-    phrases = [f"{count} {meanings[name]}" for name, count in outcome.matches.items()]
-    found = f"{counted(len(outcome.rederived), 'answer')} computed again: {', '.join(phrases)}"
-    return found + _apart(outcome, "confidence")
-
-
 def _apart(outcome: Verification, check: str) -> str:
     """How far numbers that agree lie apart at most; nothing where they are the same."""
-    largest = outcome.largest[check]
+    largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""
-
-
-def _differences(count: int) -> str:
-    return counted(count, "difference") if count else ""

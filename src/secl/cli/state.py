@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -13,6 +13,8 @@ from secl.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from secl.server.entries import Values
 
 StateFolder = Annotated[Path, Parameter(name="--state", help="The server's state folder; it may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
@@ -24,12 +26,12 @@ not be computed again; 2 is a mistake, as everywhere."""
 def history(*, state: StateFolder, as_json: AsJson = False) -> None:
     """What a server has done: bursts with their lessons, versions and how far they moved the weights, events."""
     from secl.cli.server_pages import history_page
-    from secl.server import history
+    from secl.server.history import history
     from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
-        past = history.history(store)
-    _print(past.to_json() if as_json else history_page(past))
+        past = history(store)
+    _print(past if as_json else history_page(past))
 
 
 @app.command
@@ -85,7 +87,7 @@ def verify(
             changes = recompute.environment_changes(store, model)
         outcome = recompute.verify(store, records, model, changes, unread)
     _print(outcome.to_json() if as_json else verification_page(outcome))
-    return CONTRADICTS if outcome.findings else UNKNOWN if outcome.unknown else 0
+    return CONTRADICTS if outcome.findings else UNKNOWN if "unknown" in outcome.matches else 0
 
 
 @app.command
@@ -123,6 +125,8 @@ def list_keys(*, state: StateFolder) -> None:
     from secl.reports.table import listing
     from secl.server.http.api_keys import Keys
 
+    if not state.is_dir():
+        raise ParameterError(f"there is no folder {state}; name the one of secl serve --state.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
 
 
@@ -141,7 +145,7 @@ def remove_key(name: str, /, *, state: StateFolder) -> None:
         echo("That was the last key: a server on a loopback address is now open to all of this machine.", error=True)
 
 
-def _print(what: dict[str, Any] | Sequence[RenderableType]) -> None:
+def _print(what: Values | Sequence[RenderableType]) -> None:
     """One JSON object, or the parts of a page."""
     if isinstance(what, dict):
         print_json(what)

@@ -34,51 +34,22 @@ class Explanation:
         keep_text: what is stored of texts; without "full" it has no prompt.
         prompt: the conversation whose next token was the confidence digit, as pairs of role and text; written anew
             from the question and the answer, before the model's chat template.
-        threshold: of the gate's statistic; None for a gate without.
-        bin_gate: no update where stated confidence and signal are at most so many bins apart; None if it is off.
-        reason: what learning did with the question, in one sentence.
         source: where the reported confidence comes from.
-        remark: what one must know to read it, in one sentence; None if there is nothing to say.
+        why: how it came to be, what gate and lesson made of the question and what people say, a sentence each.
     """
 
     served: Served
     keep_text: Keep
     prompt: tuple[tuple[str, str], ...] | None
-    threshold: float | None
-    bin_gate: int | None
-    reason: str
     source: Source
-    remark: str | None
-
-    @property
-    def stated_bin(self) -> int | None:
-        """Bin of the stated confidence that the bin gate saw when the lesson was held; None without an update."""
-        update = self.served.record.update
-        return None if update is None else bin_index(update.before)
-
-    @property
-    def signal_bin(self) -> int | None:
-        """Bin of the signal; None without one."""
-        signal = self.served.record.signal
-        return None if signal is None else bin_index(signal)
+    why: tuple[str, ...]
 
     def to_json(self) -> Values:
         """As plain JSON values."""
         values = self.served.to_json()
         turns = None if self.prompt is None else [{"role": role, "content": text} for role, text in self.prompt]
-        return {
-            **values,
-            **values.pop("record"),
-            "keep_text": self.keep_text,
-            "prompt": turns,
-            "threshold": self.threshold,
-            "stated_bin": self.stated_bin,
-            "signal_bin": self.signal_bin,
-            "bin_gate": self.bin_gate,
-            "reason": self.reason,
-            "source": self.source,
-            "remark": self.remark,
-        }
+        more = {"keep_text": self.keep_text, "prompt": turns, "source": self.source, "why": list(self.why)}
+        return {**values, **values.pop("record"), **more}
 
 
 def explain(state: ServerStore, position: int) -> Explanation:
@@ -91,15 +62,16 @@ def explain(state: ServerStore, position: int) -> Explanation:
     record, settings = served.record, Manifest.of(state.store).settings
     prompted = state.keep_text == "full" and record.rated
     alongside = settings.prompts.open_confidence == "alongside"
+    number = _number(record, _was_weighed(settings, record)) if record.rated else [NOT_ASKED_FOR]
+    threshold: float | None = getattr(settings.build_gate(), "threshold", None)
+    lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
+    why = [*number, f"gate: {_gate(record, threshold)}", f"lesson: {lesson}", PEOPLE[served.correct]]
     return Explanation(
         served=served,
         keep_text=state.keep_text,
         prompt=conversation(record.question, record.reply, alongside=alongside) if prompted else None,
-        threshold=getattr(settings.build_gate(), "threshold", None),
-        bin_gate=settings.loop.bin_gate,
-        reason=reason(record, settings.loop.bin_gate, state.paused_at(served.time)),
         source=source_of(record),
-        remark=remark_on(record, expected=_was_weighed(settings, record)),
+        why=tuple(sentence(each) for each in why if each),
     )
 
 
@@ -134,17 +106,17 @@ def conversation(question: Question, reply: Reply, *, alongside: bool = False) -
     return (*system, *earlier, *ours)
 
 
-def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """What learning did with a question, and why, in one sentence; `paused` is why learning was paused then."""
-    update = record.update
-    if update is not None:
+def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
+    """What learning did with a question, and why; `paused` is why learning was paused then."""
+    update, signal = record.update, record.signal
+    if update is not None and signal is not None:
+        rule = "" if bin_gate is None else f", more than {bin_gate} apart"
         return (
-            f"it made version {update.version}: stated confidence {update.before:.3f}, target {update.target:.3f}, "
+            f"it made version {update.version}: stated confidence {update.before:.3f} (bin {bin_index(update.before)}) "
+            f"against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; target {update.target:.3f}, "
             f"{update.after:.3f} afterwards"
         )
-    if record.outcome == "idle" and record.decision.in_burst:
-        return f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
-    return {
+    reason = {
         "given": "it was rated for somebody else, and nothing is learned from such answers",
         "idle": "it lies outside the bursts",
         "unrated": "its confidence was not asked for",
@@ -155,6 +127,9 @@ def reason(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "agreed": f"stated confidence and signal were at most {bin_gate} bins apart when its lesson was held",
         "trained": "its update is not recorded",
     }[record.outcome]
+    if record.outcome == "idle" and record.decision.in_burst:
+        reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
+    return f"{outcome_in_words(record.outcome)}, because {reason}"
 
 
 def remark_on(record: Record, *, expected: bool) -> str | None:
@@ -185,46 +160,32 @@ def weights_in_words(posterior: Posterior) -> str:
     return f"{weights}; letters {posterior.reliability:.2f} reliable {seen}"
 
 
-def number_in_words(explanation: Explanation) -> list[str]:
+def _number(record: Record, expected: bool) -> list[str]:
     """Where the reported confidence comes from: what was weighed or stated, the frozen model, labels, the threshold."""
-    record = explanation.served.record
-    if not record.rated:
-        return [sentence(NOT_ASKED_FOR)]
-    sentences = [_weighed(record) if explanation.source == "posterior" else _stated(record)]
-    if explanation.remark is not None:
-        sentences.append(explanation.remark)
+    sentences = [
+        _weighed(record) if source_of(record) == "posterior" else _stated(record),
+        remark_on(record, expected=expected) or "",
+    ]
     if record.reply.digit_mass < LOW_DIGIT_MASS:
         sentences.append(
             f"asked for its confidence the model gave all ten digits together only {record.reply.digit_mass:.2f}, so "
             "what it states says little"
         )
-    sentences.append(_labels(explanation))
+    sentences.append(_labels(record))
     if record.accept is not None:
         sentences.append(accepted_line(record.answer, record.confidence, record.accept))
-    return [sentence(text) for text in sentences if text]
+    return sentences
 
 
-def learning_in_words(explanation: Explanation) -> list[str]:
-    """What gate and lesson made of the question, and what people say."""
-    lesson, people = lesson_in_words(explanation), PEOPLE[explanation.served.correct]
-    return [sentence(text) for text in (f"gate: {gate_in_words(explanation)}", f"lesson: {lesson}", people)]
-
-
-def gate_in_words(explanation: Explanation) -> str:
+def _gate(record: Record, threshold: float | None) -> str:
     """What the gate said of the reply."""
-    decision = explanation.served.record.decision
+    decision = record.decision
     what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
     to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
     if decision.statistic is None:
         return f"{what}{to_come}; nothing was tested"
-    threshold = "" if explanation.threshold is None else f" against the threshold {explanation.threshold:g}"
-    return f"{what}{to_come}; statistic {decision.statistic:.4f}{threshold}"
-
-
-def lesson_in_words(explanation: Explanation) -> str:
-    """What learning did with the question."""
-    record = explanation.served.record
-    return explanation.reason if record.update else f"{outcome_in_words(record.outcome)}, because {explanation.reason}"
+    against = "" if threshold is None else f" against the threshold {threshold:g}"
+    return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
 
 
 def outcome_in_words(outcome: str) -> str:
@@ -243,10 +204,10 @@ def sentence(text: str) -> str:
 
 def _stated(record: Record) -> str:
     stated, frozen = record.reply.confidence, record.frozen.confidence
-    said = f"the model states {stated:.4f}, the mean of what its ten digits stand for"
-    if record.reply.version == 0:
-        return f"{said}; it has learned nothing yet"
-    return f"{said}; before all lessons it would have stated {frozen:.4f}"
+    learned = (
+        f"before all lessons it would have stated {frozen:.4f}" if record.reply.version else "it has learned nothing"
+    )
+    return f"the model states {stated:.4f}, the mean of what its ten digits stand for; {learned}"
 
 
 def _weighed(record: Record) -> str:
@@ -262,8 +223,8 @@ def _weighed(record: Record) -> str:
     )
 
 
-def _labels(explanation: Explanation) -> str:
-    labelled = explanation.served.record.labelled
+def _labels(record: Record) -> str:
+    labelled = record.labelled
     if labelled is None:
         return ""
     band = f"with 90 % probability the right confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"

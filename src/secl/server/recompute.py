@@ -11,29 +11,30 @@ questions has another shape, and so has reading a text that is written already: 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from secl.errors import ModelError, ParameterError, RunError
-from secl.model import Model
+from secl.evidence import CandidateEvidence
+from secl.model import Model, ModelAnswer
 from secl.records import Record
 from secl.runs import loading
 from secl.runs.manifest import Manifest, environment
 from secl.runs.runner import build_calibrator
 from secl.scoring import given_by
-from secl.server.closeness import Computed, rounding
+from secl.server.closeness import compared, furthest, measured, rounding, uncounted
 from secl.server.entries import Served, Values
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 
-Match = Literal["same", "rounding", "together", "differs", "unsettled", "not kept"]
-"""How a reply computed again agrees: to the last digit; within rounding; to the last digit once asked together with the
-questions of its pass; not at all; unknown, because a close choice between words came out otherwise; unknown, because
-the texts were not kept."""
+Match = Literal["same", "rounding", "differs", "unknown"]
+"""How a reply computed again agrees: to the last digit, alone or with the questions of its pass; within rounding; not
+at all; or nobody can tell, because a close choice between words came out otherwise or texts were not kept."""
 
-UNKNOWN: tuple[Match, ...] = ("unsettled", "not kept")
+NOT_KEPT = "its texts were not kept"
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -77,58 +78,81 @@ class Rederived:
     detail: str = ""
 
 
-def load_kept(state: ServerStore, model: Model, version: int) -> None:
-    """Bring a model to a kept version, 0 for the untouched one, with an empty optimizer.
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a model says now: its answer, and the evidence that the server gathered in the same pass."""
 
-    Raises:
-        RunError: that version was not kept.
-        ModelError: its weights are damaged, or fit another model.
-    """
-    if version:
-        model.load_version(state.store.weights(version), version)
-    else:
-        model.reset()
+    answer: ModelAnswer
+    candidates: CandidateEvidence | None
+
+    def is_same(self, record: Record) -> bool:
+        """Whether replies and evidence are the same to the last digit; how many tokens were counted does not matter."""
+        pairs = ((self.answer.reply, record.reply), (self.answer.frozen, record.frozen))
+        replies = all(furthest(uncounted(now), uncounted(then)) == 0 for now, then in pairs)
+        return replies and furthest(self.candidates, record.evidence.candidates) == 0
+
+    def distance(self, record: Record) -> float:
+        """Largest difference of a probability, logarithms and entropies by `NATS`; infinity where a word differs."""
+        pairs = ((self.answer.reply, record.reply), (self.answer.frozen, record.frozen))
+        replies = max(furthest(measured(now, then), measured(then, then)) for now, then in pairs)
+        now, then = self.candidates, record.evidence.candidates
+        if now is None or then is None:
+            return replies if now is then else math.inf
+        return max(replies, furthest(compared(now), compared(then)))
+
+    def unsettled(self, record: Record, tolerance: float) -> str:
+        """Why rounding leaves open whether it agrees with a record, in one sentence; "" where it does not."""
+        now, then = self.candidates, record.evidence.candidates
+        redrawn = now is not None and then is not None and now.candidates != then.candidates
+        if redrawn and replace(self, candidates=then).distance(record) <= tolerance:
+            return "the model draws other answers now, by a close choice between words; the reply itself agrees"
+        letters = record.reply.option_log_p
+        if letters and self.answer.reply.text != record.reply.text:
+            best, second = sorted(map(math.exp, letters), reverse=True)[:2]
+            if best - second <= 2 * tolerance:
+                return "the model gives another letter now, and its best two are closer together than rounding"
+        return ""
 
 
 def rederive(state: ServerStore, model: Model, served: Served, tolerance: float, *, exact: bool = True) -> Rederived:
     """Compute a reply again from its question and the stored adapter version.
 
     Args:
-        state: where it is stored.
+        state: where it is stored, with its texts.
         model: the server's; its adapter is changed to the version that answered.
         served: the record.
         tolerance: of its probabilities, see `closeness.rounding`.
         exact: False where machine or libraries are others than the server's: then the tolerance holds for all replies.
     """
-    record = served.record
-    start = (record.position, record.reply.version)
-    if state.keep_text != "full":
-        return Rederived(*start, "not kept", None)
+    record, version = served.record, served.record.reply.version
+
+    def outcome(match: Match, difference: float | None, detail: str = "") -> Rederived:
+        return Rederived(record.position, version, match, difference, detail)
+
     try:
-        load_kept(state, model, record.reply.version)
+        if version:
+            model.load_version(state.store.weights(version), version)
+        else:
+            model.reset()
         now = _ask(state, model, [record])[0]
     except (RunError, ModelError) as problem:
-        return Rederived(*start, "differs", None, str(problem))
+        return outcome("differs", None, str(problem))
     if now.is_same(record):
-        return Rederived(*start, "same", now.distance(record))
+        return outcome("same", now.distance(record))
     rounds = served.batch > 1 or not exact or record.question.free
     if rounds and now.answer.reply.text != record.reply.text and _is_written(model, record):
         now = _ask(state, model, [record], stored=True)[0]
     difference = now.distance(record)
     if rounds and difference <= tolerance:
-        return Rederived(*start, "rounding" if difference else "same", difference)
+        return outcome("rounding" if difference else "same", difference)
     if served.batch > 1 and _same_together(state, model, served):
-        return Rederived(*start, "together", difference)
+        return outcome("same", 0.0)
     if rounds and (reason := now.unsettled(record, tolerance)):
-        return Rederived(*start, "unsettled", None, reason)
+        return outcome("unknown", None, reason)
     reply = now.answer.reply
-    detail = (
-        "asked again it gives other evidence about the candidates"
-        if now.is_reply_of(record)
-        else f"asked again it gives confidence {reply.confidence} and not {record.reply.confidence}"
-        f"{', with another answer' if reply.text != record.reply.text else ''} (largest difference: {difference:.2g})"
-    )
-    return Rederived(*start, "differs", difference, detail)
+    another = ", with another answer" if reply.text != record.reply.text else ""
+    confidences = f"asked again it gives confidence {reply.confidence}, stored is {record.reply.confidence}"
+    return outcome("differs", difference, f"{confidences}{another} (largest difference: {difference:.2g})")
 
 
 def _is_written(model: Model, record: Record) -> bool:
@@ -144,11 +168,11 @@ def _same_together(state: ServerStore, model: Model, served: Served) -> bool:
         near = state.latest(2 * batch - 1, until=position + batch - 1)
     except RunError:
         return False  # a damaged neighbour, which the examination names
-    batch_records = [other.record for other in near if other.time == served.time]
-    if len(batch_records) != batch:
+    records = [other.record for other in near if other.time == served.time]
+    if len(records) != batch:
         return False
-    answers = _ask(state, model, batch_records)
-    return answers[position - batch_records[0].position].is_same(served.record)
+    answers = _ask(state, model, records)
+    return answers[position - records[0].position].is_same(served.record)
 
 
 def _ask(state: ServerStore, model: Model, records: Sequence[Record], *, stored: bool = False) -> list[Computed]:
@@ -189,16 +213,11 @@ class Verification:
 
     examined: int
     rederived: tuple[Rederived, ...]
-    tolerance: float | None
+    tolerance: float
     environment: tuple[str, ...]
     findings: tuple[Finding, ...]
     first: int
     largest: dict[str, float]
-
-    @property
-    def unknown(self) -> int:
-        """How many replies could not be computed again."""
-        return sum(each.match in UNKNOWN for each in self.rederived)
 
     @property
     def matches(self) -> dict[Match, int]:
@@ -207,7 +226,7 @@ class Verification:
 
     def to_json(self) -> Values:
         """As plain JSON values."""
-        return {"agrees": not self.findings, **asdict(self), "matches": self.matches, "unknown": self.unknown}
+        return {"agrees": not self.findings, **asdict(self), "matches": self.matches}
 
 
 def choose(state: ServerStore, count: int, position: int | None = None) -> tuple[list[Served], list[Finding]]:
@@ -239,28 +258,26 @@ def verify(
     Args:
         state: to be verified.
         chosen, unread: as of `choose`.
-        model: the server's; needed where any record is chosen and its text was kept.
+        model: the server's; None where texts were not kept.
         environment: how machine and libraries differ from the server's.
     """
     with state.moment():
-        found, first = examine(state), state.first
+        examination, first = examine(state), state.first
     tolerance = rounding(state.manifest["environment"].get("dtype"))
-    rederived = []
-    for served in chosen:
-        if model is None:
-            record = served.record
-            rederived.append(Rederived(record.position, record.reply.version, "not kept", None))
-        else:
-            rederived.append(rederive(state, model, served, tolerance, exact=not environment))
+    rederived = tuple(
+        Rederived(served.record.position, served.record.reply.version, "unknown", None, NOT_KEPT)
+        if model is None or state.keep_text != "full"
+        else rederive(state, model, served, tolerance, exact=not environment)
+        for served in chosen
+    )
     wrong = [Finding("confidence", each.position, each.detail) for each in rederived if each.match == "differs"]
-    agreeing = [each for each in rederived if each.match in ("same", "rounding")]
-    apart = [each.difference for each in agreeing if each.difference is not None]
+    agreeing = [each.difference or 0.0 for each in rederived if each.match in ("same", "rounding")]
     return Verification(
-        examined=found.count,
-        rederived=tuple(rederived),
-        tolerance=tolerance if rederived else None,
+        examined=examination.count,
+        rederived=rederived,
+        tolerance=tolerance,
         environment=tuple(environment),
-        findings=(*found.findings, *unread, *wrong),
+        findings=(*examination.findings, *unread, *wrong),
         first=first,
-        largest={**found.largest, "confidence": max(apart, default=0.0)},
+        largest={**examination.largest, "confidence": max(agreeing, default=0.0)},
     )

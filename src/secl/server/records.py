@@ -91,7 +91,7 @@ def search(state: ServerStore, wanted: Search) -> Found:
     positions: list[int] = []
     looked = 0
     with state.lock:
-        for position, fit in state.read(query, *more, *values, until):
+        for position, fit in state.store.read(query, *more, *values, until):
             if looked == LOOKED or len(positions) == wanted.count:
                 return Found(tuple(positions), position + 1)
             looked += 1
@@ -150,39 +150,30 @@ def _condition(wanted: Search) -> tuple[str, list[object]]:
     return " AND ".join(parts) or "1", values
 
 
+_POINT = (
+    "position", "time", "domain", "confidence", "frozen_confidence", "entropy", "version", "outcome",
+    "alarm", "in_burst", "correct", "accepted",
+)  # fmt: skip
+_FLAGS = _POINT[-4:]
 _POINTS = """
-    SELECT s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, d.alarm, d.in_burst, r.version,
-           s.outcome, s.correct, s.accepted
+    SELECT s.position, s.time, s.domain, s.reported, r.frozen_confidence, d.entropy, r.version, s.outcome,
+           d.alarm, d.in_burst, s.correct, s.accepted
     FROM served s JOIN records r USING (position) JOIN decisions d USING (position)
     WHERE {which} ORDER BY s.position"""
 
 
 def _point(row: tuple[Any, ...]) -> Values:
     """A record as lists and charts show it, without its texts; None stands for what there is not."""
-    position, time, domain, confidence, frozen, entropy, alarm, in_burst, version, outcome, correct, accepted = row
-    return {
-        "position": position,
-        "time": time,
-        "domain": domain,
-        "confidence": confidence,
-        "frozen_confidence": frozen,
-        "entropy": entropy,
-        "alarm": bool(alarm),
-        "in_burst": bool(in_burst),
-        "version": version,
-        "outcome": outcome,
-        "correct": None if correct is None else bool(correct),
-        "accepted": None if accepted is None else bool(accepted),
-    }
+    point = dict(zip(_POINT, row, strict=True))
+    return point | {name: None if point[name] is None else bool(point[name]) for name in _FLAGS}
 
 
 def listed(state: ServerStore, positions: Sequence[int]) -> list[Values]:
     """The records at these positions, in their order, with the beginnings of their texts as they are kept."""
     marks = ", ".join("?" * len(positions))
     with state.moment():
-        points = {
-            row[0]: _point(row) for row in state.read(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
-        }
+        rows = state.rows(_POINTS.format(which=f"s.position IN ({marks})"), *positions)
+        points = {row[0]: _point(row) for row in rows}
         records = {each.position: each for each in state.store.records(f"r.position IN ({marks})", *positions)}
     return [
         points[position]
@@ -233,3 +224,21 @@ def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     if after in lots:
         unrated = [position for position in unrated if lots[position] > lots[after]]
     return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))
+
+
+_STANDING = """
+    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
+
+
+def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float | None]]:
+    """Reported confidence, correctness and chance of the latest answers that people said something about, in order.
+
+    Labels of records that were pruned are among them.
+    """
+    query = f"SELECT reported, correct, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
+    return [(float(reported), bool(right), chance) for reported, right, chance in state.rows(query, count)][::-1]
+
+
+def label_count(state: ServerStore) -> int:
+    """How many answers people said something about that stands."""
+    return int(state.rows(f"SELECT count(*) FROM {_STANDING}")[0][0])

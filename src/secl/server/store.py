@@ -6,11 +6,9 @@
     counts       counters of records by outcome
     words        of questions and answers, where texts are kept
 
-Labels, what people said about answers, are a log: weights never learn from it, confidences follow it. Older records may
-have been pruned (`secl.server.retention`).
-
-A reply is sent after its record is on disk, synchronised, so that it also survives a power cut. Its lesson, if it gets
-one, is written later, together with the learner's new state.
+Labels, what people said about answers, are a log: confidences follow it, weights never learn from it. A reply is sent
+after its record is on disk, synchronised, so that it also survives a power cut. Its lesson, if it gets one, is written
+later, together with the learner's new state.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from secl.errors import ParameterError, RunError
@@ -47,12 +45,6 @@ AT_START = "start again, or name another folder with --state"
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for a database that another process has locked; people are waiting for their answers."""
 
-_EVENTS = "SELECT time, kind, position, version, detail FROM events"
-_STANDING = """
-    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
-_UNLIMITED = -1
-"""SQLite's word for a limit that is none."""
-
 OWN = "outcome NOT IN ('given', 'unrated')"
 """Condition on a record: the model answered itself and was asked for its confidence, so the gate saw it."""
 
@@ -75,26 +67,22 @@ class ServerStore:
     def __init__(self, folder: Path, *, writable: bool = False) -> None:
         if not (folder / FILE).is_file():
             raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve --state.")
-        self._open(Store(folder, writable=writable), writable=writable)
-
-    def _open(self, store: Store, *, writable: bool) -> None:
-        self.store, self.folder, self.db, self.lock = store, store.folder, store.db, threading.RLock()
-        try:
-            if not store.is_server:
-                raise RunError(f"{self.folder} is a run and no server's state; name another folder with --state.")
+        with ExitStack() as failure:
+            self.store = failure.enter_context(Store(folder, writable=writable))
+            self.folder, self.db, self.lock = folder, self.store.db, threading.RLock()
+            if not self.store.is_server:
+                raise RunError(f"{folder} is a run and no server's state; name another folder with --state.")
             if writable:
-                make_private(self.folder)
+                make_private(folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
             # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
             self.keep_text: Keep = self.manifest["keep_text"]
-        except BaseException:
-            self.close()
-            raise
+            failure.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: dict[str, Any]) -> Self:
+    def create(cls, folder: Path, manifest: Values) -> Self:
         """Create the state folder of a new server, which only its user can read.
 
         Raises:
@@ -104,17 +92,15 @@ class ServerStore:
         check_free(folder)
         with storage_errors(folder, AT_START):
             make_private(folder)
-        state = cls.__new__(cls)
-        state._open(Store.create(folder, manifest, tables()), writable=True)
-        with storage_errors(folder, AT_START):
+            Store.create(folder, manifest, tables()).close()
             for path in (folder, folder.parent):
                 synchronise(path)
-        return state
+        return cls(folder, writable=True)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -132,15 +118,11 @@ class ServerStore:
 
     @property
     def manifest(self) -> Values:
-        """As the server began (`secl.runs.store.Store.manifest`)."""
+        """As the server began."""
         return self.store.manifest
 
-    def read(self, query: str, *values: object) -> Iterator[Any]:
-        """The rows of a query; a damaged file is a `RunError`."""
-        return self.store.read(query, *values)
-
     def rows(self, query: str, *values: object) -> list[Any]:
-        """All rows of a query, read while no other thread writes."""
+        """All rows of a query, read while no other thread writes; a damaged file is a `RunError`."""
         with self.lock:
             return list(self.store.read(query, *values))
 
@@ -169,9 +151,9 @@ class ServerStore:
         seconds: float,
         *,
         moment: float,
-        kept: Version | None = None,
+        version: Version | None = None,
         checkpoint: bytes | None = None,
-        names: Mapping[int, str] | None = None,
+        names: Sequence[str | None] = (),
     ) -> None:
         """Write the records of questions that were answered together, or nothing of them.
 
@@ -179,18 +161,17 @@ class ServerStore:
             records: at the next positions.
             seconds: that the pass took; each question has an equal part.
             moment: when, in seconds since 1970.
-            kept: the adapter version that answered, if it is not kept yet.
+            version: that answered, if it is not kept yet.
             checkpoint: where the stream stands after them, if that is to be kept.
-            names: of those that are asked for by another name than their position, by position.
+            names: under which streams promised them; None for another record.
         """
         first, count, words = records[0].position, len(records), self.keep_text == "full"
         with self.writing():
-            for record in records:
-                name = (names or {}).get(record.position)
-                database.insert_record(self.store.db, redacted(record, self.keep_text), seconds / count)
+            for record, name in zip_longest(records, names):
+                database.insert_record(self.db, redacted(record, self.keep_text), seconds / count)
                 insert_served(self.db, record, moment, count, name, words=words)
-            if kept is not None and not self.store.keeps(kept.number):
-                database.insert_version(self.store.db, kept, first)
+            if version is not None:
+                database.insert_version(self.db, version, first)
             if checkpoint is not None:
                 self.write_checkpoint(first + count, checkpoint)
 
@@ -238,34 +219,20 @@ class ServerStore:
         Raises:
             ParameterError: there is no such record, it has no confidence, or the chance lies outside (0, 1].
         """
-        with self.lock:
+        with self.writing():
             record = self.served(position).record
             if not record.rated:
                 raise ParameterError(f"the record {position} has no confidence that a label could be about.")
             number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
             source: LabelSource = "review" if drawn else "feedback"
             label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
-            with self.writing():
-                database.add_label(self.db, label)
+            database.add_label(self.db, label)
             return label
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """All labels behind this number in order, also those that were corrected or taken back later."""
         with self.lock:
             return self.store.label_log(after)
-
-    def labelled(self, count: int = _UNLIMITED) -> list[tuple[float, bool, float | None]]:
-        """Reported confidence, correctness and chance of the latest answers that people said something about, in order.
-
-        Labels of records that were pruned are among them.
-        """
-        query = f"SELECT reported, correct, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
-        return [(float(reported), bool(right), chance) for reported, right, chance in self.rows(query, count)][::-1]
-
-    @property
-    def label_count(self) -> int:
-        """How many answers people said something about that stands."""
-        return int(self.rows(f"SELECT count(*) FROM {_STANDING}")[0][0])
 
     def position_of(self, name: str) -> int:
         """The position of a record from its id, from the name under which a stream promised it, or from a bare number.
@@ -309,27 +276,24 @@ class ServerStore:
         with self.lock:
             return list(self.store.records("r.outcome = 'waiting'"))
 
-    def events(self, count: int = _UNLIMITED) -> list[Event]:
-        """The latest events, the oldest first; all of them unless a count is given."""
-        return [Event(*row) for row in self.rows(f"{_EVENTS} ORDER BY id DESC LIMIT ?", count)][::-1]
+    def events(self, count: int = -1) -> list[Event]:
+        """The latest events, the oldest first; all of them unless a count is given (-1 is SQLite's word for all)."""
+        query = "SELECT time, kind, position, version, detail FROM events ORDER BY id DESC LIMIT ?"
+        return [Event(*row) for row in self.rows(query, count)][::-1]
 
     def latest_event(self, *kinds: EventKind, before: float = math.inf) -> Event | None:
         """The latest event of these kinds that was not after a moment (seconds since 1970); None without any."""
-        wanted = ", ".join("?" * len(kinds))
-        query = f"{_EVENTS} WHERE kind IN ({wanted}) AND time <= ? ORDER BY id DESC LIMIT 1"
+        query = f"""
+            SELECT time, kind, position, version, detail FROM events
+            WHERE kind IN ({", ".join("?" * len(kinds))}) AND time <= ? ORDER BY id DESC LIMIT 1"""
         return next((Event(*row) for row in self.rows(query, *kinds, before)), None)
 
     def counts(self) -> dict[str, int]:
         """How many records there ever were of each outcome of a lesson."""
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
-    @property
-    def paused(self) -> str | None:
-        """Why learning is paused; None while it is not."""
-        return self.paused_at(math.inf)
-
-    def paused_at(self, moment: float) -> str | None:
-        """Why learning was paused at a moment, in seconds since 1970; None if it was not."""
+    def paused(self, moment: float = math.inf) -> str | None:
+        """Why learning is paused, or was at a moment (seconds since 1970); None if it is not."""
         change = self.latest_event("pause", "resume", before=moment)
         return change.detail if change is not None and change.kind == "pause" else None
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 
 from pydantic import TypeAdapter
 
+from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.lookahead import StreamState
 from secl.posterior.letters import LetterSums
@@ -83,15 +84,24 @@ def follow(stream: StreamState, records: Iterable[Record], gate: Gate, rule: Pos
     An answer that was given to be rated teaches the posterior and not the gate, one without a confidence neither.
     """
     for record in records:
-        if record.given or not record.rated:
-            stream = replace(stream, position=stream.position + 1)
-        else:
-            stream, _ = stream.step(gate, record.reply.entropy)
-        if record.rated:
-            views = rule.read(record.question, record.reply, record.frozen, record.evidence)
-            posterior, _ = rule.step(stream.posterior, views)
-            stream = replace(stream, posterior=posterior)
+        stream, _, _ = after(stream, record, gate, rule)
     return stream
+
+
+def after(
+    stream: StreamState, record: Record, gate: Gate, rule: PosteriorRule
+) -> tuple[StreamState, Decision | None, Posterior | None]:
+    """The stream after a record, and what gate and posterior make of it; None where they do not look at it."""
+    decision = posterior = None
+    if record.given or not record.rated:
+        stream = replace(stream, position=stream.position + 1)
+    else:
+        stream, decision = stream.step(gate, record.reply.entropy)
+    if record.rated:
+        views = rule.read(record.question, record.reply, record.frozen, record.evidence)
+        state, posterior = rule.step(stream.posterior, views)
+        stream = replace(stream, posterior=state)
+    return stream, decision, posterior
 
 
 def pack(stream: StreamState) -> bytes:

@@ -70,7 +70,9 @@ class Keys:
                 self._stamp = stamp
         except FileNotFoundError:
             self._stamp, self._keys = None, ()
-        except (OSError, ValidationError) as problem:
+        except OSError as problem:
+            raise ParameterError(f"{self.path} cannot be read: {problem.strerror}; give this user access.") from problem
+        except ValidationError as problem:
             raise ParameterError(
                 f"{self.path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
             ) from problem

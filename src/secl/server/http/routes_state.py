@@ -14,7 +14,7 @@ from secl.server.http.metrics import Metrics
 from secl.server.http.pages.view import view
 from secl.server.http.requests import Feedback, PauseRequest, RollbackRequest
 from secl.server.online.service import Service
-from secl.server.records import Search, listed, review_queue, search
+from secl.server.records import Search, label_count, listed, review_queue, search
 from secl.server.store import at_one_moment
 
 Count = Annotated[int, Query(ge=1, le=1000, description="How many of the latest.")]
@@ -82,7 +82,7 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         state.add_feedback(served(service, body.record_id).record.position, body.correct, body.chance, drawn=body.drawn)
         metrics.count_feedback(body.correct)
         service.refresh_labels()
-        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": state.label_count})
+        return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": label_count(state)})
 
 
 def _add_reading(router: APIRouter, service: Service) -> None:

@@ -49,7 +49,7 @@ class Learner:
     ) -> None:
         self.calibrator, self.model = calibrator, calibrator.model
         self.state, self.monitor, self.scheduler, self.backlog = state, monitor, scheduler, backlog
-        self.paused = state.paused
+        self.paused = state.paused()
         self.last_error: str | None = None
         self.failures = 0
         self.relative_norm = self.model.relative_norm

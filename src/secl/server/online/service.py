@@ -32,6 +32,7 @@ from secl.server.online.monitors import LABELS, WINDOW, ShiftMonitor, TrustMonit
 from secl.server.online.queue import Answer, Request, RequestQueue, answer_together
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import OnPiece, TextWriters
+from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
 from secl.server.store import ServerStore
@@ -238,7 +239,7 @@ class Service:
     def _store_and_reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
         """Store what was answered, and then reply; `before` is where the stream goes back to if it is not stored."""
         try:
-            names = {each.position: request.name for each, request in zip(records, batch, strict=True) if request.name}
+            names = [request.name for request in batch]
             stored = self._store_batch(records, time.perf_counter() - began, names)
         except Exception as problem:
             self.calibrator.state = before
@@ -287,14 +288,16 @@ class Service:
             self.last_error = public_reason(problem, "answering a question")
         request.future.set_exception(problem)
 
-    def _store_batch(self, records: list[Record], seconds: float, names: dict[int, str]) -> bool:
+    def _store_batch(self, records: list[Record], seconds: float, names: list[str | None]) -> bool:
         """Store a batch; False if the disk refuses."""
         number = records[0].reply.version
         try:
             new = number and not self.state.store.keeps(number)
-            kept = Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None
+            version = Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None
             checkpoint = stream.due(records[0].position, self.calibrator.state)
-            self.state.add_answers(records, seconds, moment=time.time(), kept=kept, checkpoint=checkpoint, names=names)
+            self.state.add_answers(
+                records, seconds, moment=time.time(), version=version, checkpoint=checkpoint, names=names
+            )
         except StorageError as problem:
             if not self.storage_fails:
                 log.warning("answers are not stored until the disk takes them again: %s", problem)
@@ -324,7 +327,7 @@ class Service:
 
     def refresh_labels(self) -> None:
         """Take into account what people have said since the last time."""
-        self.trust.refresh([(reported, right) for reported, right, _ in self.state.labelled(LABELS)])
+        self.trust.refresh([(reported, right) for reported, right, _ in labelled_answers(self.state, LABELS)])
 
     def _load_newest(self) -> None:
         """Take over the learner's newest version; called between two batches."""

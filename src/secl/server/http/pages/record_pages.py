@@ -15,9 +15,9 @@ from secl.evidence import Evidence, Posterior
 from secl.records import Record
 from secl.reports.formatting import counted
 from secl.server.entries import Served, Values, answer_text, position_of, record_id
-from secl.server.explain import Explanation, explain, learning_in_words, number_in_words, weights_in_words
+from secl.server.explain import Explanation, explain, weights_in_words
 from secl.server.http.pages.rendering import fill
-from secl.server.records import LOOKED, RECENT, Found, Search, listed, review_queue, search
+from secl.server.records import RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import ServerStore, at_one_moment
 
 Page = tuple[str, int]
@@ -39,29 +39,27 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         wanted: the query, without empty values.
         thresholds: whether the server has a threshold.
     """
-    problem, query = None, Search()
+    problem, query, page = "", Search(), Found((), None)
     with at_one_moment(folder) as reader:
         try:
             query = Search.model_validate(wanted)
-            found = search(reader, query)
+            page = search(reader, query)
         except ValidationError as error:
             first = error.errors()[0]
-            problem, found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}.", Found((), None)
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
         except ParameterError as error:
-            problem, found = str(error), Found((), None)
-        rows, keep_text = listed(reader, found.positions), reader.keep_text
-        pruned = "" if found.before is not None or problem else pruned_in_words(reader)
+            problem = str(error)
+        rows, keep_text = listed(reader, page.positions), reader.keep_text
+        pruned = pruned_in_words(reader) if page.before is None else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
-    older = None if found.before is None else {**narrowed, "before": record_id(found.before)}
-    asked = dict.fromkeys(Search.model_fields, "") | wanted
+    older = None if page.before is None else {**narrowed, "before": record_id(page.before)}
     text = fill(
         "records.html",
         "Records",
-        headline="What was asked and answered, the newest first.",
-        asked=asked,
+        query=dict.fromkeys(Search.model_fields, "") | wanted,
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
         rows=rows,
-        found="" if problem else f"{found_in_words(found, query)} {pruned}",
+        summary=problem or f"{found_in_words(page, query)} {pruned}",
         problem=problem,
         narrowed=bool(narrowed),
         filtered=bool(narrowed.keys() - {"query", "count"}),
@@ -72,26 +70,19 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
     return text, 400 if problem else 200
 
 
-def found_in_words(found: Found, query: Search) -> str:
+def found_in_words(page: Found, query: Search) -> str:
     """What a page of a list is.
 
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
     >>> found_in_words(Found((), 5), Search(label="right"))
-    'None of the 20,000 records back to rec_00000005 fits; there are older ones.'
+    '0 records fit; there are older records than rec_00000005 to look at.'
     """
-    count, older = len(found.positions), "older " if query.before else ""
-    if found.before is None:
-        if not count:
-            nothing = query == Search(count=query.count)
-            return "Nobody has asked anything yet." if nothing else f"No {older}record fits."
-        return f"{counted(count, f'{older}record')} {'fits' if count == 1 else 'fit'}."
-    if count == query.count:
-        return f"The newest {count} {older}records that fit; there are more records to look at."
-    back = f"the {LOOKED:,} records back to {record_id(found.before)}"
-    if not count:
-        return f"None of {back} fits; there are older ones."
-    return f"{count} of {back} {'fits' if count == 1 else 'fit'}; there are older ones."
+    count = len(page.positions)
+    if not count and page.before is None and query == Search(count=query.count):
+        return "Nobody has asked anything yet."
+    older = "" if page.before is None else f"; there are older records than {record_id(page.before)} to look at"
+    return f"{counted(count, 'older record' if query.before else 'record')} {'fits' if count == 1 else 'fit'}{older}."
 
 
 def pruned_in_words(reader: ServerStore) -> str:
@@ -172,7 +163,7 @@ def record_view(explanation: Explanation) -> Values:
         "source": explanation.source,
         "low": None if labelled is None else labelled.low,
         "high": None if labelled is None else labelled.high,
-        "why": [*number_in_words(explanation), *learning_in_words(explanation)],
+        "why": explanation.why,
         "candidates": _candidates(record.posterior),
         "weights": None if record.posterior is None else weights_in_words(record.posterior),
         "bins": list(zip(record.reply.bins, record.frozen.bins, strict=True)),
@@ -184,15 +175,12 @@ def record_view(explanation: Explanation) -> Values:
 def turns(record: Record) -> list[Values]:
     """The conversation up to the question, in its roles; what is kept of it."""
     question = record.question
-    said = [("system", question.system)] if question.system else []
-    said += [(turn.role, turn.text) for turn in question.history]
-    passage = [("passage", question.context)] if question.context else []
-    asked = {
-        "role": "user",
-        "text": question.text,
-        "options": [f"{letter}. {question.option(letter)}" for letter in question.letters],
-    }
-    return [*({"role": role, "text": text, "options": []} for role, text in (*said, *passage)), asked]
+    around = [("system", question.system)] if question.system else []
+    around += [(turn.role, turn.text) for turn in question.history]
+    around += [("passage", question.context)] if question.context else []
+    before = [{"role": role, "text": text, "options": []} for role, text in around]
+    options = [f"{letter}. {question.option(letter)}" for letter in question.letters]
+    return [*before, {"role": "user", "text": question.text, "options": options}]
 
 
 def _candidates(posterior: Posterior | None) -> list[Values]:

@@ -43,7 +43,6 @@ def overview(state: Values, *, now: float | None = None) -> str:
         mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
         timeline=timeline(points) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
-        latest=state["latest"],
     )
 
 

@@ -14,15 +14,12 @@ from secl.server.entries import Values
 from secl.server.history import kept_versions
 from secl.server.http.health import problems
 from secl.server.online.service import Service
-from secl.server.records import Search, latest_points, listed, search
+from secl.server.records import labelled_answers, latest_points
 from secl.server.settings import public_name
 from secl.server.store import ServerStore, at_one_moment
 
 VERSIONS = 8
 """Kept adapter versions that are listed, the newest ones."""
-
-LATEST = 8
-"""Answers that are listed with their texts."""
 
 LABELLED = 1000
 """Latest labelled answers that reliability is about."""
@@ -43,22 +40,18 @@ def view(service: Service, count: int = 300) -> Values:
         the latest answer. problems: what does not work, one sentence each. failed_requests, failed_lessons: unexpected
         exceptions since the start. drift, shift: of the weights and of the stated confidence, each with the bound that
         pauses learning. unreadable: answers since the start that could not be read. lessons: how many records have each
-        outcome. timeline: the latest answers, the oldest first; latest: the last few of them with their texts, the
-        newest first. feedback: what people's words say. versions: the newest kept ones, the newest first and the
-        untouched model last, of which `older` counts the rest. events: the latest ones, the oldest first. The other
-        names say what they are.
+        outcome. timeline: the latest answers, the oldest first. feedback: what people's words say. versions: the
+        newest kept ones, the newest first and the untouched model last. events: the latest ones, the oldest first. The
+        other names say what they are.
     """
     learner, decision, bounds = service.learner, service.decision, service.monitor.bounds
     verdict, newest = service.trust.verdict, service.learner.model.version
     with at_one_moment(service.state.folder) as reader:
-        labelled = reader.labelled(LABELLED)
-        versions, older = _versions(reader, newest)
+        labelled = labelled_answers(reader, LABELLED)
         stored: Values = {
             "lessons": reader.counts(),
             "timeline": latest_points(reader, count),
-            "latest": listed(reader, search(reader, Search(count=LATEST)).positions),
-            "versions": versions,
-            "older": older,
+            "versions": _versions(reader, newest),
             "events": [event.to_json() for event in reader.events(EVENTS)],
         }
     drawn = sum(chance is not None for *_, chance in labelled)
@@ -127,21 +120,12 @@ def _bin(each: Bin) -> Values:
     return plain | {"low": low, "high": high}
 
 
-def _versions(state: ServerStore, newest: int) -> tuple[list[Values], int]:
-    """The newest kept versions with their first answer, and how many older ones are kept."""
-    kept = kept_versions(state, VERSIONS)
-    first = {number: (position, time) for number, position, time, _ in kept}
+def _versions(state: ServerStore, newest: int) -> list[Values]:
+    """The newest kept versions with their first answer, that of the next answer, and the untouched model."""
+    first = {number: (position, time) for number, position, time in kept_versions(state, VERSIONS)}
     versions: list[Values] = []
     for number in [*sorted({*first, newest} - {0}, reverse=True), 0]:
         position, time = first.get(number, (None, None))
-        versions.append(
-            {
-                "version": number,
-                "position": position,
-                "time": time,
-                "kept": number == 0 or number in first,
-                "current": number == newest,
-            }
-        )
-    ((total,),) = state.rows("SELECT count(*) FROM versions")
-    return versions, total - len(kept)
+        usable = {"kept": number == 0 or number in first, "current": number == newest}
+        versions.append({"version": number, "position": position, "time": time, **usable})
+    return versions

@@ -1,4 +1,4 @@
-// The search form, and the keys of lists, records and reviews.
+// The search form, and the keys of records and reviews.
 import { $, visit } from "./shell.js";
 
 document.addEventListener("submit", (event) => {
@@ -10,26 +10,9 @@ document.addEventListener("submit", (event) => {
   visit(address);
 });
 
-// The next link of a list, or the one before it.
-function step(links, by) {
-  const at = links.indexOf(document.activeElement.closest("a"));
-  links[Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
-}
-
 const press = (selector) => document.querySelector(selector)?.click();
 
-function move(by) {
-  const links = [...document.querySelectorAll("#rows a")];
-  if (links.length) step(links, by);
-  else if ($("undo")) press(by > 0 ? ".rating [data-skip]" : "#undo");
-  else press(by > 0 ? "a[rel=next]" : "a[rel=prev]");
-}
-
 const KEYS = {
-  j: () => move(1),
-  k: () => move(-1),
-  ArrowRight: () => $("rows") || move(1),
-  ArrowLeft: () => $("rows") || move(-1),
   r: () => press('.rating [data-correct="true"]'),
   w: () => press('.rating [data-correct="false"]'),
   s: () => press(".rating [data-skip]"),

@@ -47,6 +47,7 @@ def test_bad_keys_are_refused_in_one_sentence(refused: Any, tmp_path: Path) -> N
     refused(("keys", "add", "a", "--role", "root", "--state", tmp_path / "s"), "no role 'root'", "read, admin")
     refused(("keys", "add", " ", "--state", tmp_path / "s"), "no name for a key")
     refused(("keys", "remove", "a", "--state", tmp_path / "s"), "no key 'a'; there are none")
+    refused(("keys", "list", "--state", tmp_path / "nosuch"), "there is no folder", "nosuch", "secl serve --state")
 
 
 BAD: list[tuple[tuple[object, ...], str]] = [

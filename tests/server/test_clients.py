@@ -44,16 +44,14 @@ class Plain:
         """Tokens of a conversation."""
         return int(self._prompt(messages).shape[1])
 
-    def chat(self, messages: list[Any], *, tokens: int = TOKENS, seed: int = 0, **how: Any) -> str:
-        """What `generate` writes next in a conversation."""
-        return self._write(self._prompt(messages), tokens, seed, **how)
-
     def _prompt(self, messages: list[Any]) -> Any:
         return self.tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
         )["input_ids"]
 
-    def _write(self, prompt: Any, tokens: int, seed: int, **how: Any) -> str:
+    def chat(self, messages: list[Any], *, tokens: int = TOKENS, seed: int = 0, **how: Any) -> str:
+        """What `generate` writes next in a conversation."""
+        prompt = self._prompt(messages)
         torch.manual_seed(seed)
         (ids,) = self.model.generate(
             prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=tokens, **({"do_sample": False} | how)
@@ -89,13 +87,8 @@ def client(address: str) -> Iterator[openai.OpenAI]:
         yield client
 
 
-@pytest.fixture
-def name() -> str:
-    return "served"
-
-
-def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: Plain, name: str) -> None:
-    asked: dict[str, Any] = {"model": name, "messages": MESSAGES, "max_tokens": TOKENS}
+def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: Plain) -> None:
+    asked: dict[str, Any] = {"model": "served", "messages": MESSAGES, "max_tokens": TOKENS}
     expected = plain.chat(MESSAGES)
     whole: Any = client.chat.completions.create(**asked)
     assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == (expected, "length")
@@ -107,12 +100,12 @@ def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: P
     assert pieces[-1].secl["record_id"]
 
 
-def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI, name: str) -> None:
+def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI) -> None:
     for stream in (False, True):
         with pytest.raises(
             openai.BadRequestError, match=r"takes \d+ tokens and 40000 for its answer, more than"
         ) as why:
-            client.chat.completions.create(model=name, messages=MESSAGES, max_tokens=40_000, stream=stream)
+            client.chat.completions.create(model="served", messages=MESSAGES, max_tokens=40_000, stream=stream)
         assert why.value.code == "context_length_exceeded"
 
 
@@ -120,10 +113,10 @@ def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client
     "SECL_CLIENTS" not in os.environ,
     reason="needs LangChain and litellm (set SECL_CLIENTS to a Python that has langchain-openai and litellm)",
 )
-def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain, name: str) -> None:
+def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain) -> None:
     script = Path(__file__).parent / "foreign_clients.py"
     ran = subprocess.run(
-        [os.environ["SECL_CLIENTS"], str(script), address, name],
+        [os.environ["SECL_CLIENTS"], str(script), address, "served"],
         capture_output=True,
         text=True,
         timeout=600,

@@ -22,11 +22,6 @@ def user(text: str) -> Message:
     return Message(role="user", content=text)
 
 
-@given(TEXT)
-def test_a_single_turn_is_the_question_letter_by_letter(text: str) -> None:
-    assert asked_in([user(text)]) == Question(text, form="text")
-
-
 @given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), TEXT)
 def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str]], last: str) -> None:
     asked = asked_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])

@@ -152,7 +152,7 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(
     def end(_requests: Any) -> None:
         raise SystemExit  # ends a thread, and nothing catches it
 
-    monkeypatch.setattr(service, "_answer", end)
+    monkeypatch.setattr(service, "_answer_batch", end)
     service.submit(Question("Why?"))
     until(lambda: not service.alive)
     ready = client.get("/readyz")
@@ -208,7 +208,7 @@ def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it
     assert "could not be restored" in str(service.learner.paused)
     assert service.learner.last_error == service.learner.paused
     assert SECRET not in str(service.learner.paused)
-    assert service.state.paused == service.learner.paused
+    assert service.state.paused() == service.learner.paused
     assert twin.version == 0
     assert service.ask(toy_stream(5)[4], 20).record.outcome == "idle"
     twin.broken = False

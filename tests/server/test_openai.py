@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import openai
 import pytest
 
-from secl.question import Question, Turn
+from secl.question import Question
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from tests.server.conftest import MakeService
@@ -88,12 +88,6 @@ def test_confidences_of_weights_that_have_learned_say_so_and_labels_are_counted(
     client.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
     labelled: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert labelled.secl["calibration"] == "1 label"
-
-
-@pytest.mark.parametrize("form", ["short", "sentence", "number"])
-def test_the_form_of_the_answer_can_be_wished_for(client: openai.OpenAI, service: Service, form: str) -> None:
-    client.chat.completions.create(model="scripted", messages=ASKED, extra_body={"secl": {"form": form}})
-    assert service.state.served(0).record.question.form == form
 
 
 def test_a_stream_says_the_same_in_pieces_as_they_are_written(client: openai.OpenAI, service: Service) -> None:
@@ -191,21 +185,6 @@ def test_connections_that_close_in_mid_stream_harm_nobody(
     completion: Any = client.chat.completions.create(model="scripted", messages=ASKED)
     assert completion.choices[0].message.content == TEXT
     assert [each for each in caplog.records if each.name.startswith("secl") and each.levelname != "INFO"] == []
-
-
-def test_a_conversation_stays_in_its_roles(client: openai.OpenAI, service: Service) -> None:
-    messages: list[Any] = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "Capital of"}, {"type": "text", "text": "France?"}]},
-        {"role": "assistant", "content": "Paris"},
-        {"role": "user", "content": "And of Italy?"},
-    ]
-    for form in ({}, {"form": "short"}):
-        client.chat.completions.create(model="scripted", messages=messages, extra_body={"secl": form})
-    for position in range(2):
-        question = service.state.served(position).record.question
-        assert (question.text, question.system, question.context) == ("And of Italy?", "Be brief.", "")
-        assert question.history == (Turn("user", "Capital of\nFrance?"), Turn("assistant", "Paris"))
 
 
 def test_what_says_nothing_about_the_reply_is_taken_and_named(client: openai.OpenAI) -> None:

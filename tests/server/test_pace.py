@@ -83,17 +83,6 @@ def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
         assert seconds == SLICE
 
 
-def test_an_interrupted_lesson_is_given_up_and_the_next_one_begins_anew() -> None:
-    scheduler = Scheduler(0.0)
-    with scheduler.answering():
-        lesson = Lesson(scheduler)
-        scheduler.interrupt()
-        assert lesson.end() == "given up"
-    again = Lesson(scheduler)
-    assert again.moves()
-    assert again.end() == "held"
-
-
 def test_an_interrupt_just_before_a_lesson_begins_is_not_lost() -> None:
     scheduler = Scheduler(0.2)
     scheduler.interrupt()

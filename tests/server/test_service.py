@@ -26,29 +26,13 @@ from tests.server.waiting import Slow, close, settled, until
 GATE = EntropyShift(burst=10, warmup=5)
 
 
-def test_every_reply_is_on_disk_when_it_arrives_and_names_its_version(make_service: MakeService) -> None:
-    service = make_service()
-    for place, question in enumerate(toy_stream(40)):
-        said = service.ask(question, 60)
-        stored = service.state.served(place)
-        assert said.stored
-        assert stored.record.reply == said.record.reply
-        assert stored.record.position == said.record.position == place
-    settled(service)
-    counts = service.state.counts()
-    assert counts == {"idle": 30, "trained": 10}
-    versions = [served.record.reply.version for served in service.state.latest(40)]
-    assert versions == sorted(versions)
-    assert versions[-1] == 10
-    assert set(versions) - {0} <= set(service.state.store.versions())
-
-
 def test_the_gate_sees_the_replies_of_many_clients_in_the_order_of_the_records(make_service: MakeService) -> None:
     service = make_service()
     with ThreadPoolExecutor(8) as clients:
         said = list(clients.map(lambda question: service.ask(question, 60), toy_stream(200)))
     assert sorted(each.record.position for each in said) == list(range(200))
     assert max(each.batch for each in said) > 1
+    assert all(each.stored for each in said)
     records = [served.record for served in service.state.latest(200)]
     assert [r.decision for r in records] == replay(GATE, [r.reply.entropy for r in records])
     for each in said:
@@ -232,7 +216,15 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
     make_service: MakeService,
 ) -> None:
     service = make_service(gate="always", keep_text="none")
-    secret = Question("a secret of Q4711", options=("yes Q4711", "no Q4711"), reference="A", id="1")
+    secret = Question(
+        "a secret of Q4711",
+        options=("yes Q4711", "no Q4711"),
+        reference="A",
+        id="1",
+        context="Q4711",
+        system="Q4711",
+        extra=(("note", "Q4711"),),
+    )
     opened = Question("another of Q4711", reference="Q4711", id="2")
     for question in (secret, opened):
         assert service.ask(question, 60).record.question == question

@@ -122,7 +122,7 @@ def explanation_page(explanation: Explanation) -> list[RenderableType]:
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
         asked = _turns(explanation.prompt or turns)
     answer = answer_text(record) if record.answer else "no readable answer"
-    parts = [Text(title, style="bold"), "", asked, "", Text(terminal_lines(answer), style="bold")]
+    parts: list[RenderableType] = [Text(title, style="bold"), "", asked, "", Text(terminal_lines(answer), style="bold")]
     if record.rated:
         parts.append(f"reported confidence  {record.confidence:.4f} ({explanation.source})")
     parts += map(terminal_lines, explanation.why)

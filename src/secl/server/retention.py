@@ -138,14 +138,14 @@ def prune(
         RunError: the file is damaged.
         StorageError: the disk refuses; the steps before are done.
     """
-    records, busy = 0, bool(policy)
+    total, busy = 0, bool(policy)
     while busy and not until():
         began = time.monotonic()
-        pruned = _prune_records(state, policy)
-        busy = any((pruned or _prune_version(state), _give_back(state)))
-        records += pruned
+        records, versions = _prune_records(state, policy), _prune_version(state)
+        busy = any((records, versions, _give_back(state)))
+        total += records
         time.sleep(rest * (time.monotonic() - began))
-    return records
+    return total
 
 
 def _prune_records(state: ServerStore, policy: Retention) -> int:
@@ -159,7 +159,7 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
         state.write_checkpoint(stream.position, pack(stream))
         for table in ("checkpoints", "decisions", "served", "records"):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
-        _prune_updates(state, keep)
+        state.db.execute(_PRUNE_UPDATES, (keep,))
         if has_words(state.db):
             state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED,))
     return keep - first
@@ -182,12 +182,7 @@ def _first_kept(state: ServerStore, policy: Retention) -> int:
 _PRUNE_UPDATES = """
     DELETE FROM updates WHERE position < ? AND version NOT IN (SELECT version FROM versions)
     AND version < coalesce((SELECT max(version) FROM versions), 0)"""
-
-
-def _prune_updates(state: ServerStore, first: int) -> None:
-    """Those before the first kept record whose version is not kept; newer ones may still answer."""
-    state.db.execute(_PRUNE_UPDATES, (first,))
-
+"""Those before the first kept record whose version is not kept; newer ones may still answer."""
 
 _UNNEEDED = """
     SELECT version FROM versions v WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.version = v.version)
@@ -202,7 +197,7 @@ def _prune_version(state: ServerStore) -> int:
         if oldest is None:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
-        _prune_updates(state, state.first)
+        state.db.execute(_PRUNE_UPDATES, (state.first,))
     return 1
 
 

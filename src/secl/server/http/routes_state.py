@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from secl.errors import ParameterError, RequestError, RunError
-from secl.records import Decision
 from secl.server.entries import Served, Text, position_of, record_id
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, AsciiJson
 from secl.server.http.metrics import Metrics
@@ -25,21 +24,15 @@ NEXT = 20
 
 def state_router(service: Service, metrics: Metrics) -> APIRouter:
     """All routes of this module."""
-    records = APIRouter(tags=["records"], responses=ERROR_RESPONSES)
-    _add_records(records, service)
-    _add_feedback(records, service, metrics)
-    control = APIRouter(tags=["control"], responses=ERROR_RESPONSES)
-    _add_reading(control, service)
-    _add_control(control, service)
     router = APIRouter()
-    router.include_router(records)
-    router.include_router(control)
+    router.include_router(_records(service, metrics))
+    router.include_router(_control(service))
     return router
 
 
-def _add_records(router: APIRouter, service: Service) -> None:
-    """/v1/records, one of them, and /v1/review."""
-    folder = service.state.folder
+def _records(service: Service, metrics: Metrics) -> APIRouter:
+    """/v1/records, one of them, /v1/review and /v1/feedback."""
+    router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
 
     @router.get("/v1/records")
     def records(wanted: Annotated[Search, Query()]) -> AsciiJson:
@@ -47,17 +40,16 @@ def _add_records(router: APIRouter, service: Service) -> None:
 
         A page looks at 20,000 records at most, so it can be short, or empty, and still have a next one.
         """
-        with at_one_moment(folder) as reader:
-            found = search(reader, wanted)
-            rows = listed(reader, found.positions)
-        further = None if found.before is None else record_id(found.before)
-        return AsciiJson({"records": rows, "before": further})
+        with at_one_moment(state.folder) as reader:
+            page = search(reader, wanted)
+            rows = listed(reader, page.positions)
+        return AsciiJson({"records": rows, "before": None if page.before is None else record_id(page.before)})
 
     @router.get("/v1/review")
     def review(after: Annotated[Text, Query(max_length=30)] = "") -> AsciiJson:
         """Which of the latest answers to rate next; they are `drawn` by lot, which is to be sent with what is said."""
         behind = position_of(after) if after else None
-        with at_one_moment(folder) as reader:
+        with at_one_moment(state.folder) as reader:
             queue = review_queue(reader, behind)
             rows = listed(reader, queue.positions[:NEXT])
         counts = {"unrated": len(queue.positions), "rated": queue.rated, "answers": queue.answers}
@@ -67,11 +59,6 @@ def _add_records(router: APIRouter, service: Service) -> None:
     def record(record_id: str) -> AsciiJson:
         """Why an answer got its number: reply, bins, gate, evidence, update, and what people said of it."""
         return AsciiJson(served(service, record_id).to_json())
-
-
-def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None:
-    """/v1/feedback."""
-    state = service.state
 
     @router.post("/v1/feedback")
     def feedback(body: Feedback) -> AsciiJson:
@@ -84,20 +71,18 @@ def _add_feedback(router: APIRouter, service: Service, metrics: Metrics) -> None
         service.refresh_labels()
         return AsciiJson({"record_id": body.record_id, "correct": body.correct, "labels": label_count(state)})
 
+    return router
 
-def _add_reading(router: APIRouter, service: Service) -> None:
-    """/v1/state."""
+
+def _control(service: Service) -> APIRouter:
+    """/v1/state, /v1/rollback, /v1/pause and /v1/resume."""
+    router, learner = APIRouter(tags=["control"], responses=ERROR_RESPONSES), service.learner
+    only_admin = [Depends(require_admin)]
 
     @router.get("/v1/state")
     def now(count: Count = 300) -> AsciiJson:
         """What the page shows."""
         return AsciiJson(view(service, count))
-
-
-def _add_control(router: APIRouter, service: Service) -> None:
-    """/v1/rollback, /v1/pause and /v1/resume."""
-    learner = service.learner
-    only_admin = [Depends(require_admin)]
 
     @router.post("/v1/rollback", dependencies=only_admin)
     def rollback(body: RollbackRequest) -> AsciiJson:
@@ -108,8 +93,7 @@ def _add_control(router: APIRouter, service: Service) -> None:
             numbers = ", ".join(map(str, [0, *learner.state.store.versions()]))
             message = f"adapter version {body.version} is not kept; kept are {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
-        follows = what_follows(service.decision, learner.paused)
-        return AsciiJson({"adapter_version": body.version, "dropped": dropped, "follows": follows})
+        return AsciiJson({"adapter_version": body.version, "dropped": dropped})
 
     @router.post("/v1/pause", dependencies=only_admin)
     def pause(body: PauseRequest) -> AsciiJson:
@@ -122,6 +106,8 @@ def _add_control(router: APIRouter, service: Service) -> None:
         """Resume learning."""
         learner.resume()
         return AsciiJson({"paused": learner.paused})
+
+    return router
 
 
 def served(service: Service, name: str) -> Served:
@@ -139,21 +125,6 @@ def served(service: Service, name: str) -> Served:
     except ParameterError:
         pruned = f"; those before {record_id(state.first)} were pruned" if state.first else ""
         raise RequestError(404, f"there is no record {name[:40]!r}{pruned}.", "record_not_found", "record_id") from None
-
-
-def what_follows(decision: Decision | None, paused: str | None) -> str:
-    """When a server that was rolled back learns again, in one sentence.
-
-    Args:
-        decision: of the gate on the latest answer; None before the first.
-        paused: why learning is paused; None if it is not.
-    """
-    if paused is not None:
-        return "Learning is paused; nothing is learned until it is resumed."
-    if decision is not None and decision.in_burst and decision.remaining:
-        coming = "question" if decision.remaining == 1 else f"{decision.remaining} questions"
-        return f"The burst goes on: it learns again from the next {coming}."
-    return "It learns again when the gate sees the next shift; until then this version answers."
 
 
 def require_admin(request: Request) -> None:

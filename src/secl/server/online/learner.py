@@ -12,6 +12,7 @@ from dataclasses import replace
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
+from secl.server.entries import EventKind
 from secl.server.history import version_now
 from secl.server.online.monitors import ShiftMonitor, rejection_reason
 from secl.server.online.scheduler import Scheduler
@@ -58,7 +59,6 @@ class Learner:
         self._changed = threading.Condition()
         self._model_free = threading.Lock()
         self._new_snapshot: bytes | None = None
-        self._weights_lost = False
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
@@ -165,13 +165,10 @@ class Learner:
             return self._stop_lessons(reason)
 
     def _alert(self, reason: str) -> None:
-        """Pause without an operator, during a lesson: learning stops also if the disk refuses to record why."""
+        """Pause without an operator, during a lesson."""
         log.warning("learning is paused: %s", reason)
-        try:
-            for kind in ("alert", "pause"):
-                self.state.add_event(kind, version_now(self.state), reason)
-        except StorageError as problem:
-            self.last_error = str(problem)
+        self._add_event("alert", reason)
+        self._add_event("pause", reason)
         self._stop_lessons(reason)
 
     def _stop_lessons(self, reason: str | None) -> int:
@@ -190,10 +187,8 @@ class Learner:
             StorageError: the change cannot be written.
         """
         with self._no_lesson():
-            if self._weights_lost:
-                snapshot = self.state.store.snapshot()
-                self.model.reset() if snapshot is None else self.model.restore(snapshot)
-                self._weights_lost = False
+            snapshot = self.state.store.snapshot()  # a failed lesson may have left other weights
+            self.model.reset() if snapshot is None else self.model.restore(snapshot)
             self.state.add_event("resume", self.model.version, "learning goes on")
             self.paused = None
 
@@ -227,19 +222,26 @@ class Learner:
         before, version = None, self.model.version
         try:
             before = self.model.snapshot()
-            self._store(self._learn(record, before))
+            with self.scheduler.training():
+                learned = self.calibrator.learn(record)
+            reason = rejection_reason(learned)
+            if reason is None:
+                self._store(learned)
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
+            if isinstance(problem, StorageError) and not self.storage_fails:
+                log.warning("lessons wait until the disk takes them again: %s", problem)
             if not isinstance(problem, GivenUpError):  # else nobody has to know
                 self.last_error = str(problem)
-            if isinstance(problem, StorageError):
-                if not self.storage_fails:
-                    log.warning("lessons wait until the disk takes them again: %s", problem)
-                self.storage_fails = True
+            self.storage_fails |= isinstance(problem, StorageError)
             self._restore_weights(before)
             return
-        except Exception as problem:  # taking or restoring a snapshot, or storing: `_learn` handles the rest
-            self._note_failure(f"the lesson of record {record.position} ended with {type(problem).__name__}")
+        except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
+            # Its own words may hold the question, which must not be shown to others.
+            reason = f"the lesson of record {record.position} ended with {type(problem).__name__}"
+        if reason is not None:
+            self._note_failure(reason)
             self._restore_weights(before)
+            self._add_event("failed_update", reason)
             self._finish([record], "failed")
         with self._changed:
             if self._waiting and self._waiting[0] is record:
@@ -247,33 +249,18 @@ class Learner:
         if self.model.version != version:
             self._publish()
 
-    def _learn(self, record: Record, before: bytes) -> Record:
-        """The record with its lesson; an update that must not stand is taken back, and the outcome is "failed"."""
-        try:
-            with self.scheduler.training():
-                learned = self.calibrator.learn(record)
-            reason = rejection_reason(learned.update) if learned.update is not None else None
-            if learned.outcome == "failed":
-                reason = f"the lesson of record {record.position} met numbers that are not finite"
-        except (GivenUpError, StorageError, UnavailableError):
-            raise
-        except Exception as problem:  # of whatever kind: answers go on and so does the next lesson
-            # Its own words may hold the question, which must not be shown to others.
-            reason = f"the lesson of record {record.position} ended with {type(problem).__name__}"
-        if reason is None:
-            return learned
-        self._note_failure(reason)
-        self.model.restore(before)
-        self.state.add_event("failed_update", self.model.version, reason)
-        return replace(record, outcome="failed")
-
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=self.model.snapshot() if record.update is not None else None)
         if self.storage_fails:
             log.warning("the disk takes lessons again")
-        self.storage_fails = False
-        if record.outcome != "failed":
-            self.last_error = None
+        self.storage_fails, self.last_error = False, None
+
+    def _add_event(self, kind: EventKind, reason: str) -> None:
+        """Record what happened during a lesson; what has happened stands even where the disk refuses that."""
+        try:
+            self.state.add_event(kind, version_now(self.state), reason)
+        except StorageError as problem:
+            self.last_error = str(problem)
 
     def _publish(self) -> None:
         """Publish the new version, then pause learning if it is out of bounds; an operator may roll back."""
@@ -294,7 +281,6 @@ class Learner:
                 self.model.restore(snapshot)
         except Exception as problem:
             reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
-            self._weights_lost = True
             self._note_failure(reason)
             self._alert(reason)
             self.last_error = reason

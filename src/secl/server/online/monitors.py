@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
-from secl.records import Record, Update
+from secl.records import Record
 from secl.server.settings import Bounds
 
 log = logging.getLogger("secl.server")
@@ -54,20 +54,20 @@ class ShiftMonitor:
         return None
 
 
-def rejection_reason(update: Update) -> str | None:
-    """Why an update must not stand, in one sentence; None if it may.
-
-    >>> rejection_reason(Update(version=3, before=0.8, target=0.7, after=0.75, losses=(0.01, 0.008, 0.006)))
-    >>> rejection_reason(Update(version=3, before=0.8, target=0.7, after=float("nan"), losses=(0.01, 0.008, 0.006)))
-    'update 3 left numbers that are not finite'
-    """
+def rejection_reason(learned: Record) -> str | None:
+    """Why a lesson's update must not stand, in one sentence; None if it may, or if there is none."""
+    update = learned.update
+    if learned.outcome == "failed":
+        return f"the lesson of record {learned.position} met numbers that are not finite"
+    if update is None:
+        return None
     if not all(map(math.isfinite, (*update.losses, update.after))):
         return f"update {update.version} left numbers that are not finite"
     missed, began = abs(update.after - update.target), abs(update.before - update.target)
     if missed > began + 0.25 or max(update.losses) > 1:
         return (
             f"update {update.version} moved the stated confidence from {update.before:.2f} to {update.after:.2f}, "
-            + (f"away from its target {update.target:.2f}")
+            f"away from its target {update.target:.2f}"
         )
     return None
 

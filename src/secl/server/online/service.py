@@ -16,12 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from itertools import zip_longest
 
 from secl.calibrator import Calibrator
 from secl.errors import ClosingError, QuestionError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
-from secl.lookahead import StreamState
 from secl.question import GivenAnswer, Question
 from secl.records import Decision, Record
 from secl.runs.database import Version
@@ -36,7 +34,7 @@ from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import BACKLOG, SHARE, TEXTS, Bounds, Limits
 from secl.server.store import ServerStore
-from secl.writing import Writing, Written
+from secl.writing import Writing
 
 log = logging.getLogger("secl.server")
 
@@ -88,8 +86,7 @@ class Service:
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
         self._closing = False
-        self._promised: set[str] = set()
-        self.texts = TextWriters(self.model, self.scheduler, TEXTS, self.limits.queue)
+        self.texts = TextWriters(self.model, self.scheduler, self._queue, TEXTS)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
@@ -131,29 +128,11 @@ class Service:
             ClosingError: the service is about to stop.
         """
         self._check_open()
-        began = time.perf_counter()
-
-        def answers(texts: tuple[Written, ...]) -> tuple[Answer, ...]:
-            requests = [
-                Request(asked=question, time=began, future=Future(), written=text, rate=rate, name=name)
-                for text, name in zip_longest(texts, names)
-            ]
-            for request in requests:
-                self._promise(request)
-            waiting = [self._queue.put(request, full=True) for request in requests]  # their turn was when they began
-            return tuple(each.result() for each in waiting)
-
-        return self.texts.submit(question, writing, on_piece, answers)
-
-    def _promise(self, request: Request) -> None:
-        """Know of a record by its name, until it is there or will never be."""
-        if (name := request.name) is not None:
-            self._promised.add(name)
-            request.future.add_done_callback(lambda _: self._promised.discard(name))
+        return self.texts.submit(question, writing, on_piece, names, rate=rate)
 
     def is_promised(self, name: str) -> bool:
         """Whether a record of this name is still to come."""
-        return name in self._promised
+        return name in self.texts.promised
 
     def _check_open(self) -> None:
         if self._closing:
@@ -205,73 +184,58 @@ class Service:
             requests = self._queue.take()
             try:
                 with self.scheduler.answering():
-                    self._answer(requests)
+                    self._load_newest()
+                    self.calibrator.learns = self.learner.active
+                    # What cannot be answered does not spoil the others.
+                    self._answer_batch([request for request in requests if self._answerable(request)])
             except Exception as problem:  # of whatever kind: this thread lives on, and nobody waits for ever
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)
 
-    def _answer(self, requests: list[Request]) -> None:
-        """Answer requests under one version; a question that cannot be answered does not spoil the others."""
-        self._load_newest()
-        self.calibrator.learns = self.learner.active
-        batch = [request for request in requests if self._answerable(request)]
-        if batch:
-            self._answer_batch(batch)
-
     def _answer_batch(self, batch: list[Request]) -> None:
         """Answer questions in one pass; if that fails, each alone, so that only the one at fault gets the error."""
+        if not batch:
+            return
         before, began = self.calibrator.state, time.perf_counter()
         try:
             self.calibrator.take_labels(self.state.label_log(before.labels.until))
             records = answer_together(self.calibrator, batch)
+            stored = self._store(batch, records, time.perf_counter() - began)
         except Exception as problem:  # of whatever kind: this thread goes on
             self.calibrator.state = before
-            if len(batch) == 1 or isinstance(problem, UnavailableError):
-                for request in batch:
-                    self._fail(request, problem)
-            else:
-                for request in batch:
-                    self._answer_batch([request])
-            return
-        self._store_and_reply(batch, records, before, began)
-
-    def _store_and_reply(self, batch: list[Request], records: list[Record], before: StreamState, began: float) -> None:
-        """Store what was answered, and then reply; `before` is where the stream goes back to if it is not stored."""
-        try:
-            names = [request.name for request in batch]
-            stored = self._store_batch(records, time.perf_counter() - began, names)
-        except Exception as problem:
-            self.calibrator.state = before
+            alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
             for request in batch:
-                self._fail(request, problem)
+                if alone:
+                    self._answer_batch([request])
+                else:
+                    self._fail(request, problem)
             return
-        if stored:
-            self._notify_learner(records)
-        else:
+        if not stored:
             self.calibrator.state = before
+        self._reply(batch, records, stored)
+
+    def _reply(self, batch: list[Request], records: list[Record], stored: bool) -> None:
+        """Take note of what was answered, and then reply."""
+        if stored:
+            for record in records:
+                self._count(record)
+            self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
+            self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         now, verdict = time.perf_counter(), self.trust.verdict
         for record, request in zip(records, batch, strict=True):
             expected = record.given or "candidates" in self.calibrator.plan.weighed(record.decision.in_burst)
-            remark = remark_on(record, expected=expected)
             answer = Answer(
                 record=record,
                 stored=stored,
                 batch=len(records),
                 seconds=now - request.time,
-                remark=remark,
+                remark=remark_on(record, expected=expected),
                 verdict=verdict,
                 written=request.written,
             )
-            self._tell(answer)
-            request.future.set_result(answer)
-
-    def _tell(self, answer: Answer) -> None:
-        """Tell who counts answers; what goes wrong there keeps no reply back."""
-        try:
             self.on_answer(answer)
-        except Exception as problem:
-            self.last_error = public_reason(problem, "counting an answer")
+            request.future.set_result(answer)
 
     def _answerable(self, request: Request) -> bool:
         """Whether the model can answer or rate what is asked; if not, its future says why."""
@@ -288,15 +252,18 @@ class Service:
             self.last_error = public_reason(problem, "answering a question")
         request.future.set_exception(problem)
 
-    def _store_batch(self, records: list[Record], seconds: float, names: list[str | None]) -> bool:
-        """Store a batch; False if the disk refuses."""
+    def _store(self, batch: list[Request], records: list[Record], seconds: float) -> bool:
+        """Store what was answered together; False if the disk refuses."""
         number = records[0].reply.version
         try:
             new = number and not self.state.store.keeps(number)
-            version = Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None
-            checkpoint = stream.due(records[0].position, self.calibrator.state)
             self.state.add_answers(
-                records, seconds, moment=time.time(), version=version, checkpoint=checkpoint, names=names
+                records,
+                seconds,
+                moment=time.time(),
+                version=Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None,
+                checkpoint=stream.due(records[0].position, self.calibrator.state),
+                names=[request.name for request in batch],
             )
         except StorageError as problem:
             if not self.storage_fails:
@@ -309,16 +276,6 @@ class Service:
         if self._next_snapshot is None:  # else the error of loading that version still stands
             self.last_error = None
         return True
-
-    def _notify_learner(self, records: list[Record]) -> None:
-        """Tell the guardrails and the learner of stored records; what goes wrong there keeps no reply back."""
-        try:
-            for record in records:
-                self._count(record)
-                self.unreadable += record.reply.answer is None and not record.given
-            self.learner.enqueue([record for record in records if record.outcome == "waiting"])
-        except Exception as problem:
-            self.last_error = f"passing answers on to the learner ended with {type(problem).__name__}"
 
     def _count(self, record: Record) -> None:
         if record.rated and not record.given:  # what others answered says nothing about this model's own answers

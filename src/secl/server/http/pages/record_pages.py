@@ -10,12 +10,10 @@ from urllib.parse import urlencode
 from pydantic import ValidationError
 
 from secl.errors import ParameterError
-from secl.evaluation.json_values import defined
-from secl.evidence import Evidence, Posterior
-from secl.records import Record
+from secl.evidence import Evidence
 from secl.reports.formatting import counted
 from secl.server.entries import Served, Values, answer_text, position_of, record_id
-from secl.server.explain import Explanation, explain, weights_in_words
+from secl.server.explain import explain, weights_in_words
 from secl.server.http.pages.rendering import fill
 from secl.server.records import RECENT, Found, Search, listed, review_queue, search
 from secl.server.store import ServerStore, at_one_moment
@@ -76,13 +74,14 @@ def found_in_words(page: Found, query: Search) -> str:
     >>> found_in_words(Found((7,), None), Search(label="right"))
     '1 record fits.'
     >>> found_in_words(Found((), 5), Search(label="right"))
-    '0 records fit; there are older records than rec_00000005 to look at.'
+    'No record fits; there are older records than rec_00000005 to look at.'
     """
     count = len(page.positions)
     if not count and page.before is None and query == Search(count=query.count):
         return "Nobody has asked anything yet."
     older = "" if page.before is None else f"; there are older records than {record_id(page.before)} to look at"
-    return f"{counted(count, 'older record' if query.before else 'record')} {'fits' if count == 1 else 'fit'}{older}."
+    noun = "older record" if query.before else "record"
+    return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
 
 
 def pruned_in_words(reader: ServerStore) -> str:
@@ -95,12 +94,24 @@ def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
         try:
             position = reader.position_of(name)
-            shown = record_view(explain(reader, position))
+            explanation = explain(reader, position)
         except ParameterError:
             problem = f"There is no record {name[:40]!r}. {pruned_in_words(reader)}"
-            return fill("record.html", "Records", root="../", record=None, problem=problem), 404
+            return fill("record.html", "Records", root="../", id=None, problem=problem), 404
         older, newer = (record_id(p) if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
-    return fill("record.html", "Records", root="../", record=shown, older=older, newer=newer), 200
+    record = explanation.served.record
+    text = fill(
+        "record.html",
+        "Records",
+        root="../",
+        **card(explanation.served),
+        explanation=explanation,
+        weights=None if record.posterior is None else weights_in_words(record.posterior),
+        evidence=_evidence(record.evidence),
+        older=older,
+        newer=newer,
+    )
+    return text, 200
 
 
 def review_page(folder: Path, after: str, name: str) -> Page:
@@ -115,17 +126,17 @@ def review_page(folder: Path, after: str, name: str) -> Page:
         try:
             queue = review_queue(reader, position_of(after) if after else None)
             position = position_of(name) if name else next(iter(queue.positions), None)
-            shown = None if position is None else card(reader.served(position))
+            shown = {"id": None} if position is None else card(reader.served(position))
         except ParameterError as error:
-            return fill("record.html", "Review", record=None, problem=str(error)), 404
+            return fill("record.html", "Review", id=None, problem=str(error)), 404
         keep_text = reader.keep_text
-    behind = "review" + (f"?{urlencode({'after': shown['id']})}" if shown else "")
+    behind = "review" + (f"?{urlencode({'after': shown['id']})}" if shown["id"] else "")
     rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
-        record=shown,
-        after=behind if shown or after else None,
+        **shown,
+        after=behind if shown["id"] or after else None,
         answers=queue.answers,
         recent=RECENT,
         keep_text=keep_text,
@@ -135,61 +146,19 @@ def review_page(folder: Path, after: str, name: str) -> Page:
 
 
 def card(served: Served) -> Values:
-    """What was asked and answered, and what people said of it."""
-    record = served.record
-    return {
-        "id": record_id(record.position),
-        "time": served.time,
-        "turns": turns(record),
-        "answer": answer_text(record) if record.answer is not None else None,
-        "text": record.reply.text,
-        "confidence": defined(record.confidence),
-        "correct": served.correct,
-    }
-
-
-def record_view(explanation: Explanation) -> Values:
-    """All that the page of a record shows."""
-    served, record = explanation.served, explanation.served.record
-    labelled = record.labelled
-    return {
-        **card(served),
-        "batch": served.batch,
-        "keep_text": explanation.keep_text,
-        "domain": record.question.domain,
-        "version": record.reply.version,
-        "given": record.given,
-        "frozen": defined(record.frozen.confidence),
-        "source": explanation.source,
-        "low": None if labelled is None else labelled.low,
-        "high": None if labelled is None else labelled.high,
-        "why": explanation.why,
-        "candidates": _candidates(record.posterior),
-        "weights": None if record.posterior is None else weights_in_words(record.posterior),
-        "bins": list(zip(record.reply.bins, record.frozen.bins, strict=True)),
-        "evidence": _evidence(record.evidence),
-        "prompt": explanation.prompt,
-    }
-
-
-def turns(record: Record) -> list[Values]:
-    """The conversation up to the question, in its roles; what is kept of it."""
-    question = record.question
+    """A record with its id, the conversation up to the question in its roles, and its answer as people read it."""
+    record, question = served.record, served.record.question
     around = [("system", question.system)] if question.system else []
     around += [(turn.role, turn.text) for turn in question.history]
     around += [("passage", question.context)] if question.context else []
-    before = [{"role": role, "text": text, "options": []} for role, text in around]
     options = [f"{letter}. {question.option(letter)}" for letter in question.letters]
-    return [*before, {"role": "user", "text": question.text, "options": options}]
-
-
-def _candidates(posterior: Posterior | None) -> list[Values]:
-    if posterior is None:
-        return []
-    return [
-        {"text": text, "probability": probability, "own": k == posterior.own, "best": k == posterior.best}
-        for k, (text, probability) in enumerate(zip(posterior.candidates, posterior.probabilities, strict=True))
-    ]
+    return {
+        "id": record_id(record.position),
+        "served": served,
+        "record": record,
+        "turns": [*around, ("user", "\n".join((question.text, *options)))],
+        "answer": answer_text(record) if record.answer is not None else None,
+    }
 
 
 def _evidence(evidence: Evidence) -> Iterator[Values]:

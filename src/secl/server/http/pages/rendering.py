@@ -39,7 +39,6 @@ def overview(state: Values, *, now: float | None = None) -> str:
         "Overview",
         state=state,
         now=time() if now is None else now,
-        headline=headline(state),
         mean={name: _mean([point[name] for point in points]) for name in ("confidence", "frozen_confidence")},
         timeline=timeline(points) if points else None,
         reliability=reliability_chart(state["feedback"]) if state["feedback"]["n"] else None,
@@ -57,26 +56,6 @@ def fill(template: str, here: str, *, root: str = "", locked: bool = False, **va
         values: for the template.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
-
-
-def headline(state: Values) -> str:
-    """What the server does now, in one or two sentences."""
-    learning = state["learning"]
-    if not learning["on"]:
-        return "It answers and says how sure it is; this server does not learn."
-    if learning["paused"] is not None:
-        return "It answers; learning is paused."
-    count = learning["waiting"]
-    behind = f" {count} {'lesson waits' if count == 1 else 'lessons wait'}." if count else ""
-    if state["in_burst"] and state["remaining"]:
-        questions = "next question" if state["remaining"] == 1 else f"next {state['remaining']} questions"
-        return f"The gate has fired: it learns from the {questions}, behind the answers.{behind}"
-    if not state["answers"]:
-        return "It is ready. Nobody has asked anything yet."
-    latest = state["events"][-1] if state["events"] else None
-    if latest is not None and latest["kind"] == "rollback" and latest["version"] == state["newest"]:
-        return f"It was rolled back to version {latest['version']}, and learns again when the gate sees the next shift."
-    return f"The gate is quiet: it answers, and watches its uncertainty.{behind}"
 
 
 def moment(seconds: float) -> str:

@@ -34,7 +34,7 @@ async function command(path, body, done, question) {
   if (question && !window.confirm(question)) return;
   try {
     const reply = await post(path, body);
-    $("done").textContent = [done, droppedIn(reply), reply.follows].filter(Boolean).join(" ");
+    $("done").textContent = [done, droppedIn(reply)].filter(Boolean).join(" ");
   } catch (problem) {
     $("done").textContent = problem.message;
   }
